@@ -16,12 +16,15 @@ from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminP
 from accounts import services, sessions, viewsets
 from accounts.builtin import ADMIN_ROLE, ROLES
 from accounts.models import Feature, Group, Role, Session, User, UserKind
+from gateway_project.change_feed.cuts import Credential
 from gateway_project.console.audit import caller, record, session_event_recorder
 from gateway_project.console.filters import FlagFilter, equals
 from gateway_project.console.row_actions import row_action, row_link
 from gateway_project.console.tables import ReadOnlyAdmin, ServiceAdmin, ServiceForm
+from gateway_project.console.tabs import Tab, log_tab, usage_tab
 from gateway_project.errors import GatewayError
 from gateway_project.json_types import JsonObject
+from gateway_project.revocation.console import RevocableAdmin
 
 # The gateway has groups of its own.
 admin.site.unregister(DjangoGroup)
@@ -96,19 +99,25 @@ class UserForm(ServiceForm):
 
 
 @admin.register(User)
-class UserAdmin(ServiceAdmin):
+class UserAdmin(RevocableAdmin[User]):
     """People who log in, and service accounts; both own keys."""
 
     viewset = viewsets.UserViewSet
     form = UserForm
     empty_message = "There are no users."
     list_display = ["username", "display_name", "email", "role_names", "kind", "state", "last_login"]
-    list_filter = [("is_active", FlagFilter), ("is_deleted", FlagFilter), "kind", "roles"]
+    list_filter = [
+        ("is_active", FlagFilter),
+        ("is_deleted", FlagFilter),
+        "kind",
+        "roles",
+        equals("group", "group", "groups__name"),
+    ]
     search_fields = ["name_key", "display_name", "email"]
     ordering = ["id"]
-    readonly_fields = ["state", "group_names", "created_at", "last_login"]
+    readonly_fields = ["state", "group_names", "created_at", "last_login", "external_id"]
     autocomplete_fields = ["roles", "owning_group"]
-    actions_detail = ["sign_out", "explain"]
+    actions_detail = ["sign_out", "deactivate", "explain"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
         return super().get_queryset(request).prefetch_related("roles")
@@ -120,11 +129,12 @@ class UserAdmin(ServiceAdmin):
         password = [] if archived or (obj is not None and obj.is_service) else ["password"]
         if obj is not None and obj.pk == request.user.pk:
             password.append("present_password")
+        history = ["created_at", "last_login", *(["external_id"] if obj and obj.external_id else [])]
         kind = ["kind", "owning_group"] if obj is None or obj.is_service else ["kind"]
         return [
             (None, {"fields": ["username", *kind, "display_name", "email", *password]}),
             ("Access", {"fields": ["state" if archived else "is_active", "roles", *groups]}),
-            *([] if obj is None else [("History", {"fields": ["created_at", "last_login"]})]),
+            *([] if obj is None else [("History", {"fields": history})]),
         ]
 
     def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> list[str]:
@@ -132,6 +142,18 @@ class UserAdmin(ServiceAdmin):
 
     def is_archived(self, row: User) -> bool:
         return row.is_deleted
+
+    def tabs(self, row: User) -> list[Tab]:
+        name = row.username
+        return [
+            Tab("Keys", "keys_apikey_changelist", {"owner": name}, row.api_keys.live().count()),
+            Tab("Groups", "accounts_group_changelist", {"member": name}, row.groups.count()),
+            Tab("Rules", "rules_rule_changelist", {"user": name}, row.rules.count()),
+            Tab("Limits", "licensing_limit_changelist", {"user": name}, row.limits.count()),
+            Tab("Logins", "accounts_session_changelist", {"user": name}, row.sessions.live().count()),
+            usage_tab(user=row.pk),
+            log_tab(user=name),
+        ]
 
     def selectable(self, rows: QuerySet[User]) -> QuerySet[User]:
         return rows.filter(is_deleted=False)
@@ -170,6 +192,9 @@ class UserAdmin(ServiceAdmin):
     def destroy(self, request: HttpRequest, row: User) -> None:
         services.delete_user(row)
 
+    def credentials_of(self, row: User) -> list[Credential]:
+        return [Credential("user", row.pk)]
+
     def deletion_effects(self, row: User) -> list[str]:
         return [
             "The user's logins end and their keys are refused immediately.",
@@ -186,6 +211,20 @@ class UserAdmin(ServiceAdmin):
         self.record(request, "sign out", user.pk)
         return f"Signed out {user.username}: {number} login{'' if number == 1 else 's'} ended."
 
+    @row_action(
+        "Deactivate",
+        icon="person_off",
+        path="deactivate",
+        effect="The user's logins end and their keys are refused until the user is active again.",
+        applies_to=lambda user: user.is_active,
+        revokes=True,
+    )
+    def deactivate(self, request: HttpRequest, user: User) -> str:
+        with self.recorded_change(request, user, attributes=["active"]):
+            services.update_user(user, is_active=False)
+        self.order(request, user.pk, self.credentials_of(user))
+        return f"{user.username} is inactive."
+
 
 class GroupForm(ServiceForm):
     form_names = {"parent_id": "parent"}
@@ -201,13 +240,15 @@ class GroupForm(ServiceForm):
 
 
 @admin.register(Group)
-class GroupAdmin(ServiceAdmin):
+class GroupAdmin(RevocableAdmin[Group]):
     """Users under one name, for rules and limits."""
 
     viewset = viewsets.GroupViewSet
     form = GroupForm
     empty_message = "There are no groups. Rules and limits apply to single users, or to everyone."
     list_display = ["name", "size"]
+    list_filter = [equals("member", "member", "members__name_key")]
+    list_filter_submit = True
     search_fields = ["name", "members__name_key"]
     ordering = ["id"]
     autocomplete_fields = ["parent", "members", "admins"]
@@ -218,6 +259,14 @@ class GroupAdmin(ServiceAdmin):
     @display(description="Members", ordering="size")
     def size(self, row: Group) -> int:
         return row.size
+
+    def tabs(self, row: Group) -> list[Tab]:
+        return [
+            Tab("Members", "accounts_user_changelist", {"group": row.name}, row.members.count()),
+            Tab("Rules", "rules_rule_changelist", {"group": row.name}, row.rules.count()),
+            Tab("Limits", "licensing_limit_changelist", {"group": row.name}, row.limits.count()),
+            usage_tab(group=row.pk),
+        ]
 
     def create(self, request: HttpRequest, values: JsonObject) -> Group:
         return services.create_group(
@@ -237,6 +286,9 @@ class GroupAdmin(ServiceAdmin):
 
     def destroy(self, request: HttpRequest, row: Group) -> None:
         services.delete_group(row)
+
+    def credentials_of(self, row: Group) -> list[Credential]:
+        return [Credential("user", user_id) for user_id in row.members.values_list("pk", flat=True)]
 
     def deletion_effects(self, row: Group) -> list[str]:
         return ["Its rules stay but no longer match anyone; its limits are deleted with it."]

@@ -14,9 +14,18 @@ class AccountsConfig(AppConfig):
         # Not a data migration: flush empties these tables too; it sends this signal and runs no migration.
         from accounts import console
         from accounts.managing.groups import administered_groups
+        from accounts.sso import admin  # noqa: F401  it adds its pages to the site
+        from accounts.sso.configured import login_choices
+        from accounts.sso.logout import leave_provider
+        from accounts.sso.models import IdentityProvider
+        from accounts.trusted_issuers import admin as trusted_issuers  # noqa: F401  it adds its page to the site
         from gateway_project.api import access
         from gateway_project.console import site
+        from providers.sealing import OTHER_TABLES
 
         access.administered_groups.provide(administered_groups)
         site.has_live_login.provide(console.is_alive)
+        site.sign_on_choices.provide(login_choices)
+        site.leave_provider.provide(leave_provider)
+        OTHER_TABLES.append(IdentityProvider)
         post_migrate.connect(write_builtin, sender=self, dispatch_uid="accounts.builtin")

@@ -14,12 +14,29 @@ from django.utils import timezone
 
 from accounts.builtin import ADMIN_ROLE, RISKS
 from accounts.querysets import FeatureQuerySet, GroupQuerySet, RoleQuerySet, SessionQuerySet, UserQuerySet
+from accounts.sso.models import FederatedLogin, Identity, IdentityProvider, SpentToken
 from gateway_project.database.names import LONGEST_FOLD, NameField, NameKeyField, SearchedField, is_clear
 
+__all__ = [
+    "Feature",
+    "FederatedLogin",
+    "Group",
+    "Identity",
+    "IdentityProvider",
+    "Role",
+    "Session",
+    "SpentToken",
+    "User",
+    "UserKind",
+    "access_name",
+    "check_name",
+    "check_text",
+]
 LONGEST_USERNAME = 150
 MAX_PASSWORD_LENGTH = 4096
 MAX_GROUP_NAME_LENGTH = 100
 MAX_ACCESS_NAME_LENGTH = 64
+MAX_EXTERNAL_ID_LENGTH = 255
 # Letters and digits of ASCII only: none of them looks like another letter, and every database knows their case.
 access_name = RegexValidator(
     r"^[A-Za-z0-9._:-]([A-Za-z0-9._: -]{0,62}[A-Za-z0-9._:-])?\Z",
@@ -31,6 +48,17 @@ def unique_in_any_case(name: str, message: str) -> models.UniqueConstraint:
     """The constraint that no two rows have the same name in any case."""
     return models.UniqueConstraint(
         Lower("name"), name=name, violation_error_code="unique", violation_error_message=message
+    )
+
+
+def unique_external_id(name: str) -> models.UniqueConstraint:
+    """The constraint that no two rows have the same id of the directory; most have none."""
+    return models.UniqueConstraint(
+        fields=["external_id"],
+        condition=~models.Q(external_id=""),
+        name=name,
+        violation_error_code="unique",
+        violation_error_message="Another row has this external id.",
     )
 
 
@@ -125,6 +153,10 @@ class User(AbstractBaseUser):
         "Group", on_delete=protect_live_accounts, null=True, blank=True, related_name="service_accounts"
     )
     roles = models.ManyToManyField(Role, related_name="users", blank=True)
+    # The id that the directory has given it, for users that SCIM creates or takes over.
+    external_id = models.CharField(
+        max_length=MAX_EXTERNAL_ID_LENGTH, blank=True, default="", editable=False, validators=[check_text]
+    )
     created_at = models.DateTimeField(default=timezone.now, editable=False)
 
     objects = UserQuerySet.as_manager()
@@ -142,6 +174,7 @@ class User(AbstractBaseUser):
                 violation_error_code="unique",
             ),
             models.UniqueConstraint(fields=["username"], name="one_user_of_a_name"),
+            unique_external_id("one_user_of_an_external_id"),
             models.CheckConstraint(
                 condition=models.Q(kind=UserKind.PERSON, owning_group=None)
                 | models.Q(kind=UserKind.SERVICE, owning_group__isnull=False)
@@ -211,6 +244,10 @@ class Group(models.Model):
     admins = models.ManyToManyField(User, related_name="administered_groups", blank=True)
     # The group above: its rules, limits and admins are for this one, too.
     parent = models.ForeignKey("self", on_delete=models.PROTECT, null=True, blank=True, related_name="children")
+    # The id that the directory has given it, as of users.
+    external_id = models.CharField(
+        max_length=MAX_EXTERNAL_ID_LENGTH, blank=True, default="", editable=False, validators=[check_text]
+    )
     size: int  # the number of members, in rows of with_size()
 
     objects = GroupQuerySet.as_manager()
@@ -219,6 +256,7 @@ class Group(models.Model):
         ordering = ["id"]
         constraints = [
             models.UniqueConstraint(fields=["name"], name="one_group_of_a_name"),
+            unique_external_id("one_group_of_an_external_id"),
             models.CheckConstraint(condition=~models.Q(parent=models.F("id")), name="group_is_not_its_own_parent"),
         ]
 

@@ -1,7 +1,7 @@
 """Every change to users, roles, features and groups; those to sessions are in sessions.py."""
 
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import EllipsisType
 from uuid import UUID
 
@@ -16,6 +16,7 @@ from accounts.group_tree import MAX_DEPTH, depth, with_ancestors
 from accounts.guessing.hashing import hashing_queue
 from accounts.models import MAX_PASSWORD_LENGTH, Feature, Group, Role, User, UserKind, check_text
 from accounts.sessions import end_sessions
+from gateway_project.database.guarding import Access, guarded_change
 from gateway_project.database.saving import lock_row, rows_by_id, save_or_refuse
 from gateway_project.errors import Conflict, NotFound, ValidationError
 
@@ -24,16 +25,18 @@ from gateway_project.errors import Conflict, NotFound, ValidationError
 def create_user(
     *,
     username: str,
-    password: str,
+    password: str | None,
     display_name: str = "",
     email: str = "",
     roles: Collection[str] = (USER_ROLE,),
     role_ids: Collection[int] | None = None,
     is_active: bool = True,
     is_deleted: bool = False,
+    external_id: str = "",
 ) -> User:
     """Create a user with these roles, given by id or by name; by default the role user.
 
+    Without a password (None), no password is right until one is set.
     Raises Conflict if the name exists in any case, deleted users included, and ValidationError.
     """
     user = User(
@@ -42,10 +45,27 @@ def create_user(
         email=email,
         is_active=is_active,
         is_deleted=is_deleted,
+        external_id=external_id,
     )
-    user.password = hashing_queue.hash(_validated_password(password, user))
+    if password is None:
+        user.set_unusable_password()
+    else:
+        user.password = hashing_queue.hash(_validated_password(password, user))
     save_or_refuse(user, conflict=f"A user named {user.username!r} exists already; deleted ones keep their names.")
     user.roles.set(_roles_named(roles) if role_ids is None else rows_by_id(Role.objects.all(), role_ids, field="roles"))
+    return user
+
+
+@transaction.atomic
+def create_federated_user(*, username: str, roles: Collection[str] = (USER_ROLE,)) -> User:
+    """Create a person without a password, who logs in with an identity provider.
+
+    Raises Conflict if the name exists in any case, and ValidationError.
+    """
+    user = User(username=username)
+    user.set_unusable_password()
+    save_or_refuse(user, conflict=f"A user named {user.username!r} exists already; deleted ones keep their names.")
+    user.roles.set(_roles_named(roles))
     return user
 
 
@@ -116,7 +136,7 @@ def create_role(*, name: str, feature_ids: Collection[int] = ()) -> Role:
     return role
 
 
-@transaction.atomic
+@guarded_change(Access.CALLERS)
 def update_role(role: Role, *, name: str | None = None, feature_ids: Collection[int] | None = None) -> None:
     """Store a new name and another set of features, where given; raises Conflict, NotFound and ValidationError.
 
@@ -150,16 +170,22 @@ def update_user(
     password: str | None = None,
     group_id: int | EllipsisType | None = ...,
     current_session: UUID | None = None,
+    username: str | None = None,
+    external_id: str | None = None,
 ) -> None:
     """Store the given changes; a new password ends the user's sessions except `current_session`.
 
     With another `group_id`, a service account leaves its group and belongs to that one.
     Raises Conflict for a change that would leave no active admin, NotFound and ValidationError.
     """
-    with _keeping_an_admin(user):
-        for name, value in {"display_name": display_name, "email": email, "is_active": is_active}.items():
+    is_access_changed = is_active is not None or role_ids is not None or group_id is not ...
+    values = {"display_name": display_name, "email": email, "is_active": is_active, "external_id": external_id}
+    with guarded_change(Access.CALLERS) if is_access_changed else nullcontext(), _keeping_an_admin(user):
+        for name, value in values.items():
             if value is not None:
                 setattr(user, name, value)
+        if username is not None:
+            user.username = User.normalize_username(username)
         if group_id is not ...:
             _move_account(user, group_id)
         if password is not None:
@@ -190,7 +216,7 @@ def _refuse_password(user: User) -> None:
         raise ValidationError("must not be sent: a service account never logs in.", field="new_password")
 
 
-@transaction.atomic
+@guarded_change(Access.CALLERS)
 def delete_user(user: User) -> None:
     """Mark a user as deleted: the row stays, all credentials end. Raises Conflict for the last admin."""
     with _keeping_an_admin(user):
@@ -216,12 +242,17 @@ def _keeping_an_admin(user: User) -> Iterator[None]:
         raise Conflict("The last active admin cannot be deleted, deactivated or stripped of the role.")
 
 
-@transaction.atomic
+@guarded_change(Access.CALLERS)
 def create_group(
-    *, name: str, member_ids: Collection[int] = (), admin_ids: Collection[int] = (), parent_id: int | None = None
+    *,
+    name: str,
+    member_ids: Collection[int] = (),
+    admin_ids: Collection[int] = (),
+    parent_id: int | None = None,
+    external_id: str = "",
 ) -> Group:
     """Create a group of these users; raises Conflict if the name exists, and ValidationError."""
-    group = Group(name=name)
+    group = Group(name=name, external_id=external_id)
     if parent_id is not None:
         _set_parent(group, parent_id)
     _save_group(group)
@@ -230,7 +261,7 @@ def create_group(
     return group
 
 
-@transaction.atomic
+@guarded_change(Access.CALLERS)
 def update_group(
     group: Group,
     *,
@@ -238,6 +269,7 @@ def update_group(
     member_ids: Collection[int] | None = None,
     admin_ids: Collection[int] | None = None,
     parent_id: int | EllipsisType | None = ...,
+    external_id: str | None = None,
 ) -> None:
     """Store a new name, other sets of members and of admins, and another parent, where given.
 
@@ -248,8 +280,9 @@ def update_group(
     if parent_id is not ... and parent_id != group.parent_id:
         _set_parent(group, parent_id)
         _save_group(group)
-    if name is not None:
-        group.name = name
+    if name is not None or external_id is not None:
+        group.name = group.name if name is None else name
+        group.external_id = group.external_id if external_id is None else external_id
         _save_group(group)
     if member_ids is not None:
         members = rows_by_id(_eligible_members(group), member_ids, field="members")
@@ -279,7 +312,7 @@ def _set_admins(group: Group, user_ids: Collection[int]) -> None:
     group.admins.set(rows_by_id(_eligible_admins(group), user_ids, field="admins"))
 
 
-@transaction.atomic
+@guarded_change(Access.CALLERS)
 def add_member(group: Group, *, user_id: int, is_admin: bool | None = None) -> User:
     """Add a member, who may be one already, and say whether they are an admin (None: as before); returns the user.
 
@@ -299,7 +332,7 @@ def add_member(group: Group, *, user_id: int, is_admin: bool | None = None) -> U
     return user
 
 
-@transaction.atomic
+@guarded_change(Access.CALLERS)
 def remove_member(group: Group, *, user_id: int) -> User:
     """Remove a member and return the user; raises NotFound, and Conflict for a service account of the group."""
     member = group.members.filter(pk=user_id).first()
@@ -312,7 +345,7 @@ def remove_member(group: Group, *, user_id: int) -> User:
     return member
 
 
-@transaction.atomic
+@guarded_change(Access.CALLERS, Access.RULES)
 def delete_group(group: Group) -> None:
     """Delete a group; its rules stay and are for nobody, its limits are deleted.
 

@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from accounts.guessing.hashing import has_several_lanes, hashing_queue
 from accounts.guessing.throttle import guess, origin_of
-from accounts.models import Session, User
+from accounts.models import Session, SpentToken, User
 from accounts.tokens import issue_access, issue_refresh, read_refresh
 from gateway_project.errors import AuthenticationFailed, ServiceUnavailable, ValidationError
 from gateway_project.server.proxies import read_address
@@ -57,6 +57,14 @@ def log_in(
     return user, session_id, tokens
 
 
+def start_session(user: User, *, device: str = "", address: str = "") -> tuple[UUID, Tokens]:
+    """Open a session for a user whom somebody else has authenticated: (session id, tokens).
+
+    Raises AuthenticationFailed for a user who may not log in.
+    """
+    return _open(user, device=device, address=address)
+
+
 def verify_password(*, username: str, password: str, address: str, record_event: RecordEvent = _discard) -> User:
     """The usable user of this name and password; raises AuthenticationFailed and RateLimited.
 
@@ -80,8 +88,8 @@ def verify_password(*, username: str, password: str, address: str, record_event:
     throttle = guess(username, address, on_first_refusal=record_refusal, on_first_delay=record_delay, is_known=is_known)
     with throttle:
         user = User.objects.with_username(username).first()
-        # An unknown name, a service account, an inactive user and a wrong password take the same time: one hash each.
-        has_password = user is not None and not user.is_service
+        # An unknown name, a user without a password, an inactive one and a wrong password take the same time: one hash.
+        has_password = user is not None and user.has_usable_password()
         correct = hashing_queue.is_correct(password, user.password if user and has_password else dummy_hash)
         if user is None or not correct or not user.may_log_in:
             record_event(_failure_message(user), user=user, severity="warning")
@@ -204,11 +212,11 @@ def delete_expired(*, most: int) -> int:
     """Delete sessions whose tokens have all expired, at most `most` of each kind; returns their number.
 
     A session that was ended stays until its refresh token expires, so that a later use of it is recognised. The kinds
-    are our own sessions and Django's, which the console uses.
+    are our own sessions, Django's, which the console uses, and the tokens of single sign-on that were used.
     """
     before = timezone.now() - TOKEN_GRACE
     ours, consoles = Session.objects.expired(before), ConsoleSession.objects.filter(expire_date__lt=before)
-    return sum(_delete_batch(rows, most) for rows in (ours, consoles))
+    return sum(_delete_batch(rows, most) for rows in (ours, consoles, SpentToken.objects.expired(before)))
 
 
 def _delete_batch(rows: QuerySet, most: int) -> int:

@@ -1,7 +1,6 @@
 """Users, roles, features and groups as resources of the management API."""
 
 from django.conf import settings
-from django.db import transaction
 from django.db.models import Prefetch, QuerySet
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -17,9 +16,12 @@ from gateway_project.api.fields import Attributes, read_id
 from gateway_project.api.filters import BooleanFilter, ChoiceFilter, IntegerFilter, TextFilter
 from gateway_project.api.paging import OptionalPagination
 from gateway_project.api.response_specs import ResponseSpec
-from gateway_project.api.viewsets import ApiViewSet, CreateMixin, DestroyMixin, ListMixin, UpdateMixin
+from gateway_project.api.viewsets import CreateMixin, DestroyMixin, ListMixin, UpdateMixin
+from gateway_project.change_feed.cuts import Credential
+from gateway_project.database.guarding import Access, guarded_change
 from gateway_project.errors import NotFound, PermissionDenied, RateLimited, ValidationError
 from gateway_project.json_types import JsonObject
+from gateway_project.revocation.viewsets import REVOCATION, Proof, RevocationMixin, may_wait
 
 BY_ID_AND_NAME = {"id": IntegerFilter("id"), "name": TextFilter("name")}
 
@@ -56,7 +58,7 @@ class RoleViewSet(ListMixin, CreateMixin, UpdateMixin):
         services.update_role(row, name=values.get("name"), feature_ids=values.get("features"))
 
 
-class UserViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
+class UserViewSet(RevocationMixin, ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
     """People and service accounts; an update without an id is one's own."""
 
     resource_name = "users"
@@ -75,7 +77,11 @@ class UserViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
         "userNameContains": TextFilter("name_key__icontains", "Part of the name, case-insensitive."),
     }
     variants = {"list": ("current",)}
-    response_specs = {"update": ResponseSpec(errors=(RateLimited,))}  # a wrong currentPassword counts as a failed login
+    parameters = {"update": REVOCATION, "destroy": REVOCATION}
+    response_specs = {
+        "update": ResponseSpec((Proof,), errors=(RateLimited,)),  # a wrong currentPassword counts as a failed login
+        "destroy": ResponseSpec((Proof,)),
+    }
 
     @property
     def operation(self) -> str:
@@ -130,6 +136,9 @@ class UserViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
         password, own = values.pop("new_password", None), caller.owns(row.pk)
         services.update_user(row, password=password, current_session=caller.session if own else None, **values)
 
+    def credentials_of(self, row: User) -> list[Credential]:
+        return [Credential("user", row.pk)]
+
     def perform_destroy(self, row: User) -> None:
         check_manageable(self.authenticated_caller, row)
         services.delete_user(row)
@@ -138,7 +147,7 @@ class UserViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
 MEMBERS = Prefetch("members", User.objects.only("id", "username").order_by("id"))
 
 
-class GroupViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
+class GroupViewSet(RevocationMixin, ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
     """Users under one name."""
 
     resource_name = "groups"
@@ -152,6 +161,9 @@ class GroupViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
         "userName": TextFilter("members__name_key", "Groups that contain the user with this name, case-insensitive."),
         "userId": IntegerFilter("members__id", "Groups that contain this user."),
     }
+    parameters = {"update": REVOCATION, "destroy": REVOCATION}
+    response_specs = dict.fromkeys(("update", "destroy"), ResponseSpec((Proof,)))
+    cut_for_admins = True
 
     def get_queryset(self) -> QuerySet[Group]:
         groups, caller = super().get_queryset(), self.authenticated_caller
@@ -177,18 +189,27 @@ class GroupViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
         if values.get("parent_id", current) != current and not self.authenticated_caller.is_admin:
             raise PermissionDenied("only an admin can change this.", field="parent_id")
 
+    def credentials_of(self, row: Group) -> list[Credential]:
+        return [Credential("user", user_id) for user_id in row.members.values_list("pk", flat=True)]
+
     def perform_destroy(self, row: Group) -> None:
         services.delete_group(row)
 
 
-class MemberViewSet(ApiViewSet):
+class MemberViewSet(RevocationMixin):
     """The members of one group, in the shape that the specification writes out."""
 
     resource_name = "members"
     create_attributes = serializers.MemberAttributes
     serializer_class = serializers.MembershipSerializer
     pagination_class = OptionalPagination
-    response_specs = {"list": ResponseSpec((serializers.MembersAnswer,)), "create": ResponseSpec(status=201)}
+    parameters = {"destroy": REVOCATION}
+    response_specs = {
+        "list": ResponseSpec((serializers.MembersAnswer,)),
+        "create": ResponseSpec(status=201),
+        "destroy": ResponseSpec((Proof,)),
+    }
+    cut_for_admins = True
 
     def group(self) -> Group:
         """The group of the path; raises PermissionDenied and NotFound."""
@@ -218,7 +239,7 @@ class MemberViewSet(ApiViewSet):
 
     def create(self, request: Request, **kwargs: str) -> Response:
         values = self.values(self.create_attributes)
-        with transaction.atomic():
+        with guarded_change(Access.CALLERS):  # before the group is locked, as in the services
             group, caller = self.group(), self.authenticated_caller
             user = User.objects.filter(pk=values["id"]).first()
             is_admin = user is not None and group.has_admin(user)
@@ -229,17 +250,19 @@ class MemberViewSet(ApiViewSet):
             self.record(group.pk, after=self.get_serializer(member).data)
         return self.created(group.pk)
 
+    @may_wait
     def destroy(self, request: Request, **kwargs: str) -> Response:
         self.values(Attributes, partial=True)  # an id, and nothing else
         user_id = self.target_id()
         if user_id is None:
             raise ValidationError("is missing.", field="id")
-        with transaction.atomic():
+        with guarded_change(Access.CALLERS):
             group = self.group()
             user = User.objects.filter(pk=user_id).first()
             if user is not None:
                 group_admins.check_removal(self.authenticated_caller, group, user)
             before = user and self.get_serializer(user).data
             services.remove_member(group, user_id=user_id)
+            self.affected = [Credential("user", user_id)]
             self.record(group.pk, before=before)
         return Response(Plain())

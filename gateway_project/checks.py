@@ -10,11 +10,15 @@ from django.conf import LazySettings
 from django.conf import settings as process_settings
 from django.core.checks import CheckMessage, Error, Warning
 
+from accounts.sso.claim_rules import read_rules
+from accounts.sso.protocol.http import is_secure
+from gateway_project.errors import ValidationError
 from gateway_project.server.proxies import is_loopback
 from gateway_project.settings import LOCAL_DATABASE, LOCAL_HOSTS
 from licensing.signing import KeyRefused, read_public_key
 
 MIN_SECRET_LENGTH = 32
+OPTIONAL_SECRETS = ("GATEWAY_METRICS_TOKEN", "GATEWAY_SCIM_TOKEN")
 
 
 def check_configuration(app_configs: object = None, **options: object) -> list[CheckMessage]:
@@ -60,6 +64,18 @@ def secrets_differ(settings: LazySettings) -> Iterator[CheckMessage]:
                 hint="Set different secrets, so that a leak of one does not reveal the other.",
                 id="gateway.E003",
             )
+
+
+def scim_token_is_secret(settings: LazySettings) -> Iterator[CheckMessage]:
+    token = settings.GATEWAY_SCIM_TOKEN
+    is_word = token.isascii() and token.isprintable() and " " not in token
+    is_short = len(token) < MIN_SECRET_LENGTH and settings.GATEWAY_MODE != "production"  # where E002 says so
+    if token and (is_short or not is_word):
+        yield Error(
+            f"GATEWAY_SCIM_TOKEN is shorter than {MIN_SECRET_LENGTH} characters, or not one word in ASCII.",
+            hint='Create one with: python -c "import secrets; print(secrets.token_urlsafe(48))"',
+            id="gateway.E040",
+        )
 
 
 def processes_share_a_store(settings: LazySettings) -> Iterator[CheckMessage]:
@@ -194,10 +210,31 @@ def licences_can_be_checked(settings: LazySettings) -> Iterator[CheckMessage]:
         )
 
 
+def identity_provider_is_usable(settings: LazySettings) -> Iterator[CheckMessage]:
+    if not settings.GATEWAY_OIDC_ISSUER:
+        return
+    try:
+        read_rules(settings.GATEWAY_OIDC_RULES)
+        problem = "" if settings.GATEWAY_OIDC_CLIENT_ID else "GATEWAY_OIDC_CLIENT_ID is missing"
+        if not is_secure(settings.GATEWAY_OIDC_ISSUER) or "?" in settings.GATEWAY_OIDC_ISSUER:
+            problem = "GATEWAY_OIDC_ISSUER is no https address"
+        elif "openid" not in settings.GATEWAY_OIDC_SCOPES.split():
+            problem = "GATEWAY_OIDC_SCOPES lacks openid"
+    except ValidationError as error:
+        problem = f"GATEWAY_OIDC_RULES {error.message.rstrip('.')}"
+    if problem:
+        yield Error(
+            f"Nobody could log in with the identity provider: {problem}.",
+            hint="See docs/sso.md, or unset GATEWAY_OIDC_ISSUER.",
+            id="gateway.E022",
+        )
+
+
 CHECKS = (
     debug_is_not_public,
     secrets_are_secret,
     secrets_differ,
+    scim_token_is_secret,
     processes_share_a_store,
     gevent_has_a_server,
     hosts_are_named,
@@ -210,6 +247,7 @@ CHECKS = (
     database_options_are_known,
     redis_options_are_known,
     licences_can_be_checked,
+    identity_provider_is_usable,
 )
 
 
@@ -220,7 +258,7 @@ def _secrets(settings: LazySettings) -> list[tuple[str, str]]:
     return [
         ("SECRET_KEY", settings.SECRET_KEY),
         ("GATEWAY_TOKEN_KEY", settings.GATEWAY_TOKEN_KEY),
-        *([("GATEWAY_METRICS_TOKEN", settings.GATEWAY_METRICS_TOKEN)] if settings.GATEWAY_METRICS_TOKEN else []),
+        *((name, secret) for name in OPTIONAL_SECRETS if (secret := getattr(settings, name))),
         *(
             (f"{name}[{index}]", key)
             for name, secrets in {"GATEWAY_ENCRYPTION_KEYS": keys, **lists}.items()

@@ -8,16 +8,22 @@ in AppConfig.ready(). HOOKS lists them all:
 | `store_change` | `gateway_project.api.audit` | `telemetry.audit.recording` |
 | `require_licence` | `gateway_project.api.access` | `licensing.services` |
 | `administered_groups` | `gateway_project.api.access` | `accounts.managing.groups` |
+| `delete_keys_of` | `accounts.scim.services` | `keys.services` |
 | `set_own_limits` | `keys.viewsets` | `licensing.key_limits` |
 | `has_live_login` | `gateway_project.console.site` | `accounts.console` |
+| `sign_on_choices` | `gateway_project.console.site` | `accounts.sso.configured` |
+| `leave_provider` | `gateway_project.console.site` | `accounts.sso.logout` |
 | `count_active_uses` | `licensing.statistics` | `gateway_project.work.runtime` |
 | `read_limit_statuses` | `licensing.status` | `gateway_project.work.runtime` |
 | `read_alias_routing` | `rules.aliases.routing` | `gateway_project.work.runtime` |
+| `watch_access` | `gateway_project.database.guarding` | `rules.access_tests.watching` |
+| `judge_of` | `rules.access_tests.judging` | `gateway_project.work.access_tests.judging` |
 | `find_idle_aliases` | `rules.aliases.routing` | `gateway_project.work.snapshot.loading` |
 | `check_parameters` | `rules.guardrails.detection` | `gateway_project.work.guardrails.remote.compilation` |
 | `read_provider_health` | `providers.health.status` | `gateway_project.work.runtime` |
 | `forget_cached_answers` | `telemetry.services` | `gateway_project.work.runtime` |
 | `ship_everything` | `telemetry.services` | `gateway_project.work.runtime` |
+| `await_in_force` | `gateway_project.revocation.receipts` | `gateway_project.work.runtime` |
 """
 
 from collections.abc import Callable

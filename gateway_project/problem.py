@@ -13,12 +13,14 @@ class Problem:
     """What is wrong, and where: in a field of the body, a parameter of the query or a header, or nowhere in particular.
 
     `field` is a path such as `messages[0].role`, or a JSON pointer into the whole document if it begins with a slash.
+    `meta` has members of JSON:API's `meta` about what the problem is with.
     """
 
     detail: str
     field: str = ""
     parameter: str = ""
     header: str = ""
+    meta: tuple[tuple[str, int | str], ...] = ()
 
     @property
     def sentence(self) -> str:
@@ -39,6 +41,8 @@ class Problem:
     def error_object(self, root: str, *, status: int, code: str, title: str) -> JsonObject:
         """JSON:API's error object."""
         document: JsonObject = {"status": str(status), "code": code, "title": title, "detail": self.detail}
+        if self.meta:
+            document["meta"] = dict(self.meta)
         source = self.source(root)
         return {**document, "source": source} if source else document
 

@@ -285,6 +285,7 @@ GATEWAY_PROCESSES = env.integer("GATEWAY_PROCESSES", 0)
 GATEWAY_MAX_KEYS_PER_USER = env.integer("GATEWAY_MAX_KEYS_PER_USER", 500)
 GATEWAY_MAX_MODELS_PER_PROVIDER = env.integer("GATEWAY_MAX_MODELS_PER_PROVIDER", 1000, minimum=1)
 GATEWAY_WRITES_PER_MINUTE = env.integer("GATEWAY_WRITES_PER_MINUTE", 600)
+GATEWAY_REVOCATION_TIMEOUT = env.seconds("GATEWAY_REVOCATION_TIMEOUT", 10, maximum=60)
 
 # -- Licence ----------------------------------------------------------------------------------------
 # The vendor's public key: without it, no licence key verifies.
@@ -323,6 +324,26 @@ GATEWAY_SESSION_DAYS = env.integer("GATEWAY_SESSION_DAYS", 30, minimum=1, maximu
 GATEWAY_MAX_SESSIONS_PER_USER = env.integer("GATEWAY_MAX_SESSIONS_PER_USER", 50)
 GATEWAY_KEY_DAYS = env.integer("GATEWAY_KEY_DAYS", 365, minimum=1, maximum=36_500)
 GATEWAY_KEY_MAX_DAYS = env.integer("GATEWAY_KEY_MAX_DAYS", 0, maximum=36_500)
+
+# -- Directory --------------------------------------------------------------------------------------
+# The bearer token of the directory that manages users and groups with SCIM; without it nobody can.
+GATEWAY_SCIM_TOKEN = env.text("GATEWAY_SCIM_TOKEN")
+
+# -- Single sign-on ---------------------------------------------------------------------------------
+# One identity provider from the environment; more are in the console.
+GATEWAY_OIDC_ISSUER = env.text("GATEWAY_OIDC_ISSUER")
+GATEWAY_OIDC_NAME = env.text("GATEWAY_OIDC_NAME", "single sign-on")
+GATEWAY_OIDC_CLIENT_ID = env.text("GATEWAY_OIDC_CLIENT_ID")
+GATEWAY_OIDC_CLIENT_SECRET = env.text("GATEWAY_OIDC_CLIENT_SECRET")
+GATEWAY_OIDC_SCOPES = env.text("GATEWAY_OIDC_SCOPES", "openid profile email")
+GATEWAY_OIDC_USER_NAME_CLAIM = env.text("GATEWAY_OIDC_USER_NAME_CLAIM", "preferred_username")
+GATEWAY_OIDC_DISPLAY_NAME_CLAIM = env.text("GATEWAY_OIDC_DISPLAY_NAME_CLAIM", "name")
+GATEWAY_OIDC_EMAIL_CLAIM = env.text("GATEWAY_OIDC_EMAIL_CLAIM", "email")
+GATEWAY_OIDC_CREATE_USERS = env.flag("GATEWAY_OIDC_CREATE_USERS", False)
+GATEWAY_OIDC_MATCH_USER_NAMES = env.flag("GATEWAY_OIDC_MATCH_USER_NAMES", False)
+# One rule a line, or with a semicolon between them.
+GATEWAY_OIDC_RULES = env.text("GATEWAY_OIDC_RULES").replace(";", "\n")
+GATEWAY_OIDC_TIMEOUT = env.seconds("GATEWAY_OIDC_TIMEOUT", 10, maximum=60)
 
 # -- Metrics ----------------------------------------------------------------------------------------
 GATEWAY_METRICS_TOKEN = env.text("GATEWAY_METRICS_TOKEN")

@@ -5,6 +5,10 @@ from django.urls import include, re_path
 from django.views.generic import RedirectView
 
 from accounts.login import AuthViewSet
+from accounts.scim.views import scim_routes
+from accounts.sso import views as sign_on
+from accounts.sso.viewsets import IdentityProviderViewSet, IdentityViewSet
+from accounts.trusted_issuers.viewsets import TrustedIssuerViewSet
 from accounts.viewsets import FeatureViewSet, GroupViewSet, MemberViewSet, RoleViewSet, UserViewSet
 from gateway_project.api.openapi import views as openapi
 from gateway_project.api.resource_routes import ID, path, resource
@@ -14,9 +18,11 @@ from gateway_project.work import views
 from gateway_project.work.doors import DEPLOYED, DEPLOYMENT, ENDPOINTS, ROOTS, WORK_PATH
 from gateway_project.work.explain.recorded.viewsets import EntryExplanationViewSet
 from gateway_project.work.openapi import endpoint_operation, models_operation
+from gateway_project.work.what_if.viewsets import WhatIfViewSet
 from keys.viewsets import KeyViewSet
 from licensing.viewsets import LicenceViewSet, LimitViewSet, StatsViewSet
 from providers.viewsets import CredentialViewSet, FormatViewSet, ModelViewSet, PriceViewSet, ProviderViewSet
+from rules.access_tests.viewsets import AccessTestViewSet
 from rules.aliases.viewsets import AliasViewSet
 from rules.guardrails.viewsets import GuardrailViewSet
 from rules.lint.viewsets import LintViewSet
@@ -26,6 +32,7 @@ from telemetry.audit.viewsets import AuditViewSet
 from telemetry.viewsets import CacheViewSet, LogViewSet, UnpricedViewSet, UsageViewSet
 
 MEMBERS = f"groups/(?P<group_id>{ID})/members"
+SIGN_ON = "auth/sso/(?P<slug>[a-z0-9-]{1,50})"
 
 urlpatterns = [
     re_path(r"^admin/", admin.site.urls),
@@ -58,8 +65,14 @@ urlpatterns = [
     *[re_path(rf"^{name}/?$", path.view, name=name) for name, path in MONITORING_PATHS.items()],
     re_path(r"^schema/?$", openapi.schema, name="schema"),
     re_path(r"^docs/?$", openapi.docs, name="docs"),
+    *scim_routes(),
     path("auth/login", AuthViewSet, {"post": "login"}, name="login"),
     path("auth/logout", AuthViewSet, {"post": "logout"}, name="logout"),
+    re_path(rf"^{SIGN_ON}/?\Z", sign_on.start, name="sso"),
+    re_path(rf"^{SIGN_ON}/callback/?\Z", sign_on.callback, name="sso-callback"),
+    re_path(rf"^{SIGN_ON}/backchannel-logout/?\Z", sign_on.backchannel_logout, name="sso-backchannel-logout"),
+    *resource(IdentityProviderViewSet),
+    *resource(IdentityViewSet),
     *resource(UserViewSet),
     *resource(RoleViewSet),
     *resource(FeatureViewSet),
@@ -77,8 +90,11 @@ urlpatterns = [
     path("rules/lint", LintViewSet, {"get": "list"}, name="lint"),
     path(f"rules/(?P<rule_id>{ID})/versions", RuleVersionViewSet, {"get": "list"}, name="versions"),
     path(f"rules/(?P<id>{ID})/restore", RuleViewSet, {"post": "restore"}, name="rules-restore"),
+    *resource(AccessTestViewSet),
     *resource(AliasViewSet),
     *resource(GuardrailViewSet),
+    *resource(TrustedIssuerViewSet),
+    *resource(WhatIfViewSet),
     *resource(LimitViewSet),
     *resource(CacheViewSet),
     *resource(LogViewSet),

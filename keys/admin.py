@@ -13,10 +13,13 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from unfold.decorators import display
 
+from gateway_project.change_feed.cuts import Credential
 from gateway_project.console.audit import caller
+from gateway_project.console.filters import equals
 from gateway_project.console.row_actions import row_action, row_link
-from gateway_project.console.tables import ServiceAdmin
+from gateway_project.console.tabs import Tab, log_tab, usage_tab
 from gateway_project.json_types import JsonObject
+from gateway_project.revocation.console import RevocableAdmin
 from keys import services
 from keys.forms import RESTRICTIONS, KeyForm
 from keys.models import ApiKey
@@ -44,14 +47,18 @@ class StateFilter(admin.SimpleListFilter):
 
 
 @admin.register(ApiKey)
-class KeyAdmin(ServiceAdmin):
+class KeyAdmin(RevocableAdmin[ApiKey]):
     """Credentials for work."""
 
     viewset = KeyViewSet
     form = KeyForm
     empty_message = "There are no API keys. Only logged-in users can send work requests."
     list_display = ["name", "public_id", "owner", "provider", "state", "expires", "last_used"]
-    list_filter = [StateFilter]
+    list_filter = [
+        StateFilter,
+        equals("owner", "owner", "owner__name_key"),
+        equals("provider", "provider", "provider__name"),
+    ]
     search_fields = ["name", "public_id", "former_public_id", "owner__name_key"]
     autocomplete_fields = ["owner", "provider"]
     ordering = ["-id"]
@@ -90,6 +97,14 @@ class KeyAdmin(ServiceAdmin):
 
     def is_archived(self, row: ApiKey) -> bool:
         return row.is_deleted
+
+    def tabs(self, row: ApiKey) -> list[Tab]:
+        return [
+            Tab("Owner", "accounts_user_changelist", {"q": row.owner.username}),
+            Tab("Limits", "licensing_limit_changelist", {"key": row.public_id}, row.limits.count()),
+            usage_tab(key=row.pk),
+            log_tab(user=row.owner.username, key=row.name),
+        ]
 
     def selectable(self, rows: QuerySet[ApiKey]) -> QuerySet[ApiKey]:
         return rows.filter(is_deleted=False)
@@ -135,6 +150,9 @@ class KeyAdmin(ServiceAdmin):
     def destroy(self, request: HttpRequest, row: ApiKey) -> None:
         services.delete_keys([row])
 
+    def credentials_of(self, row: ApiKey) -> list[Credential]:
+        return [Credential("key", row.pk)]
+
     def deletion_effects(self, row: ApiKey) -> list[str]:
         return ["The key is refused from now on and cannot be restored.", "Its log entries stay."]
 
@@ -154,11 +172,13 @@ class KeyAdmin(ServiceAdmin):
         icon="lock",
         path="lock",
         effect="The key is refused until it is unlocked.",
+        revokes=True,
         applies_to=lambda key: key.locked_time is None,
     )
     def lock(self, request: HttpRequest, key: ApiKey) -> str:
         with self.recorded_change(request, key, attributes=["locked"]):
             services.update_key(key, locked=True)
+        self.order(request, key.pk, self.credentials_of(key))
         return "The key is locked."
 
     @row_action(
@@ -178,11 +198,13 @@ class KeyAdmin(ServiceAdmin):
         icon="timer_off",
         path="expire",
         effect="The key is refused from now on, permanently.",
+        revokes=True,
         applies_to=lambda key: not key.is_expired(),
     )
     def expire(self, request: HttpRequest, key: ApiKey) -> str:
         with self.recorded_change(request, key, attributes=["expire"]):
             services.update_key(key, expire=True)
+        self.order(request, key.pk, self.credentials_of(key))
         return "The key has expired."
 
     @row_link("Explain", icon="troubleshoot", path="explain", page="explain", parameter="key")

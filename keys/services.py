@@ -13,6 +13,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from accounts.models import Feature, User
+from gateway_project.database.guarding import Access, guarded_change
 from gateway_project.database.saving import lock_row, save_or_refuse
 from gateway_project.errors import Conflict, PermissionDenied, ValidationError
 from keys import secrets
@@ -24,6 +25,10 @@ NOTE_INTERVAL = timedelta(minutes=1)
 OVERLAP = timedelta(hours=24)
 
 log = logging.getLogger("gateway.management")
+
+
+# The changes that decide what the key may be used for.
+WATCHED = frozenset({"new_name", "permissions", "provider", "models"})
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,15 @@ class KeyOptions(TypedDict, total=False):
     tags: dict[str, str]
     max_tokens_per_request: int | None
     content_logging: str
+
+
+class KeyChanges(KeyOptions, total=False):
+    """The parameters of update_key(), besides those that end or lock the key."""
+
+    new_name: str | None
+    expiry: datetime | EllipsisType | None
+    permissions: Collection[str] | None
+    provider: Provider | EllipsisType | None
 
 
 @transaction.atomic
@@ -131,8 +145,19 @@ def _check_period(key: ApiKey, field: str) -> None:
         raise ValidationError(problem, field=field)
 
 
-@transaction.atomic
-def update_key(
+def update_key(key: ApiKey, *, expire: bool = False, locked: bool | None = None, **changes: Unpack[KeyChanges]) -> None:
+    """Store the given changes; a provider of None unbinds the key from its provider.
+
+    Access tests never keep a key in use: they do not watch a change that ends or locks it. Raises Conflict if the owner
+    has another live key of the name and for another expiry of an expired key, NotFound, PermissionDenied for
+    permissions that the owner lacks, and ValidationError.
+    """
+    is_watched = not expire and not locked and not WATCHED.isdisjoint(changes)
+    with guarded_change(Access.KEYS) if is_watched else transaction.atomic():
+        _update_key(key, expire=expire, locked=locked, **changes)
+
+
+def _update_key(
     key: ApiKey,
     *,
     new_name: str | None = None,
@@ -143,11 +168,6 @@ def update_key(
     locked: bool | None = None,
     **options: Unpack[KeyOptions],
 ) -> None:
-    """Store the given changes; a provider of None unbinds the key from its provider.
-
-    Raises Conflict if the owner has another live key of the name and for another expiry of an expired key, NotFound,
-    PermissionDenied for permissions that the owner lacks, and ValidationError.
-    """
     lock_row(key, ApiKey.objects.live())
     now = timezone.now()
     if new_name is not None:

@@ -13,11 +13,13 @@ from gateway_project.api.access import OWNER, require_access
 from gateway_project.api.documents import Plain, flat
 from gateway_project.api.fields import DIGITS
 from gateway_project.api.filters import BooleanFilter, IntegerFilter, TextFilter, read_parameters
-from gateway_project.api.response_specs import Message, ResponseSpec
+from gateway_project.api.response_specs import ResponseSpec
 from gateway_project.api.viewsets import ListMixin
+from gateway_project.change_feed.cuts import Credential
 from gateway_project.database.saving import rows_by_id
 from gateway_project.errors import Conflict, NotFound, PermissionDenied, ValidationError
 from gateway_project.json_types import JsonObject
+from gateway_project.revocation.viewsets import REVOCATION, MessageAndProof, Proof, RevocationMixin, may_wait
 from keys import services
 from keys.models import ApiKey, work_only
 from keys.own_limits import set_own_limits
@@ -40,7 +42,7 @@ BY_QUERY = {
 }
 
 
-class KeyViewSet(ListMixin):
+class KeyViewSet(RevocationMixin, ListMixin):
     """API keys: the caller's own, or all with the permission keys.view_all."""
 
     resource_name = "keys"
@@ -52,7 +54,8 @@ class KeyViewSet(ListMixin):
     rotate_attributes = RotationAttributes
     response_specs = {
         "create": ResponseSpec((IssuedKey,), status=201),
-        "update": ResponseSpec((Message,)),
+        "update": ResponseSpec((MessageAndProof,)),
+        "destroy": ResponseSpec((Proof,)),
         "rotate": ResponseSpec((IssuedKey,)),
     }
     volatile = frozenset({"lastUsed"})
@@ -63,7 +66,7 @@ class KeyViewSet(ListMixin):
         "isExpired": BooleanFilter(lambda keys, expired: keys.expired() if expired else keys.unexpired()),
         "nameContains": TextFilter("name__icontains", "Part of the name, case-insensitive."),
     }
-    parameters = {"destroy": BY_QUERY}
+    parameters = {"update": REVOCATION, "destroy": {**BY_QUERY, **REVOCATION}}
 
     def get_queryset(self) -> ApiKeyQuerySet[ApiKey]:
         keys, caller = ApiKey.objects.shown(), self.authenticated_caller
@@ -106,6 +109,7 @@ class KeyViewSet(ListMixin):
 
     # -- Changes ----------------------------------------------------------------------------------------
 
+    @may_wait
     def update(self, request: Request, **kwargs: str) -> Response:
         """Change the key with this id, or with this name of `user` (default: the caller)."""
         values = self.values(self.update_attributes, partial=True)
@@ -120,6 +124,7 @@ class KeyViewSet(ListMixin):
             self.check_logging(values, key.content_logging)
             if "provider" in values:
                 values["provider"] = _provider(values["provider"])
+            self.affected = [Credential("key", key.pk)]
             with self.recorded_change(key):
                 services.update_key(key, **values)
         return Response(Plain(message=f"The key {key.name!r} has been changed."))
@@ -185,6 +190,7 @@ class KeyViewSet(ListMixin):
 
     # -- Deletion ---------------------------------------------------------------------------------------
 
+    @may_wait
     def destroy(self, request: Request, **kwargs: str) -> Response:
         """Delete keys of a user (default: the caller): all, or the one with a name or an id."""
         selection = self.selection()
@@ -194,6 +200,7 @@ class KeyViewSet(ListMixin):
                 raise NotFound("No such key.")
             before = [flat(row) for row in self.get_serializer(keys, many=True).data]
             services.delete_keys(keys)
+            self.affected = [Credential("key", key.pk) for key in keys]
             if keys:
                 self.record(keys[0].pk if len(keys) == 1 else None, before=before)
         return Response(Plain())
@@ -201,7 +208,7 @@ class KeyViewSet(ListMixin):
     def selection(self) -> JsonObject:
         """`user` and `name` from the query or the attributes; raises Conflict if they differ."""
         selection = dict(self.values(self.destroy_attributes, partial=True))
-        parameters = read_parameters(self.request.query_params, {**BY_QUERY, "id": None})
+        parameters = read_parameters(self.request.query_params, {**BY_QUERY, "id": None, **dict.fromkeys(REVOCATION)})
         for name, value in parameters.items():
             if selection.setdefault(name, value) != value:
                 raise Conflict("query and body contain different values.", field=name)

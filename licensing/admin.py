@@ -16,6 +16,7 @@ from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget
 
 from accounts.models import User
 from gateway_project.console.audit import record
+from gateway_project.console.filters import equals
 from gateway_project.console.site import console_site
 from gateway_project.console.tables import ServiceAdmin, ServiceForm, plain_decimal
 from gateway_project.errors import GatewayError
@@ -99,7 +100,15 @@ class LimitAdmin(ServiceAdmin):
     form = LimitForm
     empty_message = "There are no limits except the defaults, which are listed on the page System."
     list_display = ["limit", "kind", "subject_name", "used", "share", "resets_at"]
-    list_filter = [SubjectFilter, "measure", "window"]
+    list_filter = [
+        SubjectFilter,
+        "measure",
+        "window",
+        equals("key id", "key", "key__public_id"),
+        equals("user", "user", "user__name_key"),
+        equals("group", "group", "group__name"),
+        equals("provider", "provider", "provider__name"),
+    ]
     search_fields = [
         "key__name", "key__public_id", "user__name_key", "group__name", "provider__name",
     ]  # fmt: skip

@@ -8,20 +8,23 @@ from django.conf import settings
 from django.contrib import admin
 from django.db import models, transaction
 from django.db.models import Count, QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
 from unfold.decorators import display
 from unfold.views import ChangeList
 from unfold.widgets import UnfoldAdminTextareaWidget
 
 from gateway_project.console.row_actions import row_action
 from gateway_project.console.tables import ServiceAdmin, ServiceForm, plain_decimal
+from gateway_project.console.tabs import Tab, log_tab, usage_tab
 from gateway_project.errors import ProviderError
 from gateway_project.json_types import JsonObject
 from providers import services
+from providers.console.parts import SECRET_HELP, CredentialAdmin, ModelAdmin, secret_field
+from providers.console.presets import PRESETS
 from providers.discovery import ask_for_models
 from providers.health.status import Health, HealthState, health_of
-from providers.models import AMOUNTS, SUBJECT, TIMEOUTS, ModelPrice, Provider, ProviderCredential
-from providers.part_admin import SECRET_HELP, CredentialAdmin, ModelAdmin, secret_field
+from providers.models import AMOUNTS, SUBJECT, TIMEOUTS, Model, ModelPrice, Provider, ProviderCredential, ProviderFormat
 from providers.querysets import is_current
 from providers.sealing import credentials_of
 from providers.transport.transport import Transport
@@ -144,6 +147,16 @@ class ProviderAdmin(ServiceAdmin):
             super().get_queryset(request).select_related("format").annotate(model_count=Count("models", distinct=True))
         )
 
+    def tabs(self, row: Provider) -> list[Tab]:
+        return [
+            Tab("Models", "providers_model_changelist", {"provider__id__exact": row.pk}, row.models.count()),
+            Tab("Keys", "keys_apikey_changelist", {"provider": row.name}, row.api_keys.live().count()),
+            Tab("Rules", "rules_rule_changelist", {"provider__id__exact": row.pk}, row.rules.count()),
+            Tab("Limits", "licensing_limit_changelist", {"provider": row.name}, row.limits.count()),
+            usage_tab(provider=row.pk),
+            log_tab(attempted=row.name),
+        ]
+
     def get_fieldsets(self, request: HttpRequest, obj: Provider | None = None) -> list:
         models = ["model_names"] if obj else ["new_models"]
         present = ["masked_credential", "secret", "clear_credential", "further_credentials"]
@@ -160,6 +173,28 @@ class ProviderAdmin(ServiceAdmin):
 
     def get_changelist(self, request: HttpRequest, **options: Any) -> type[ChangeList]:
         return ProviderList
+
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, str | list[str]]:
+        """What the preset that the address names fills in."""
+        preset = PRESETS.get(request.GET.get("preset", ""))
+        if preset is None:
+            return {}
+        number = ProviderFormat.objects.get(name=preset.format).pk
+        name = request.GET["preset"]
+        return {"name": name, "format": str(number), "url": preset.url, "auth_method": preset.auth_method}
+
+    def add_view(
+        self, request: HttpRequest, form_url: str = "", extra_context: JsonObject | None = None
+    ) -> HttpResponse:
+        context = {"presets": PRESETS, "preset": PRESETS.get(request.GET.get("preset", ""))}
+        return super().add_view(request, form_url, {**(extra_context or {}), **context})
+
+    def response_add(self, request: HttpRequest, obj: Provider, post_url_continue: str | None = None) -> HttpResponse:
+        """Without models the provider serves nothing: the next page offers to fetch them."""
+        if "_popup" in request.POST or obj.models.exists():
+            return super().response_add(request, obj, post_url_continue)
+        self.message_user(request, "The provider is saved. It has no models yet: fetch them, or add them by hand.")
+        return HttpResponseRedirect(reverse("admin:providers_provider_fetch_models", args=[obj.pk]))
 
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: JsonObject | None = None
@@ -299,6 +334,12 @@ class PriceAdmin(ServiceAdmin):
     autocomplete_fields = ["provider"]
     list_select_related = ["provider"]
     ordering = ["-id"]
+
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, str | list[str]]:
+        """The provider and model that the address names by the model's id, `of`: a link can fill in nothing else."""
+        of = request.GET.get("of", "")
+        model = Model.objects.filter(pk=of).first() if of.isascii() and of.isdigit() and len(of) < 19 else None
+        return {"model": model.name_at_provider, "provider": str(model.provider_id)} if model else {}
 
     def get_readonly_fields(self, request: HttpRequest, obj: ModelPrice | None = None) -> list[str]:
         return list(SUBJECT) if obj else []

@@ -12,6 +12,7 @@ from django.db import connection, transaction
 from django.db.models import ProtectedError
 from django.utils import timezone
 
+from gateway_project.database.guarding import Access, guarded_change
 from gateway_project.database.saving import lock_row, save_or_refuse
 from gateway_project.errors import Conflict, PermissionDenied, ValidationError
 from gateway_project.json_types import JsonObject
@@ -44,7 +45,7 @@ HOST = re.compile(rf"{LABEL}(\.{LABEL})*\.?\Z")
 CLOCKS_DIFFER = timedelta(minutes=1)
 
 
-@transaction.atomic
+@guarded_change(Access.PROVIDERS)
 def create_provider(
     *,
     name: str,
@@ -77,7 +78,7 @@ def create_provider(
     return provider
 
 
-@transaction.atomic
+@guarded_change(Access.PROVIDERS)
 def update_provider(
     provider: Provider, *, format_name: str | None = None, credential: str | None = None, **changes: Any
 ) -> Provider:
@@ -111,7 +112,7 @@ def update_provider(
     return provider
 
 
-@transaction.atomic
+@guarded_change(Access.PROVIDERS)
 def add_credential(*, provider: Provider, name: str, credential: str, **options: Any) -> ProviderCredential:
     """One more credential of the provider, stored; options are in CREDENTIAL_OPTIONS.
 
@@ -127,7 +128,7 @@ def add_credential(*, provider: Provider, name: str, credential: str, **options:
     return row
 
 
-@transaction.atomic
+@guarded_change(Access.PROVIDERS)
 def change_credential(row: ProviderCredential, *, credential: str | None = None, **changes: Any) -> None:
     """Store the new `name`, `credential` and CREDENTIAL_OPTIONS, as far as they are given; a masked one changes none.
 
@@ -145,6 +146,7 @@ def change_credential(row: ProviderCredential, *, credential: str | None = None,
     _save_credential(row)
 
 
+@guarded_change(Access.PROVIDERS)
 def remove_credential(row: ProviderCredential) -> None:
     """Delete a credential: no request is sent with it any more."""
     row.delete()
@@ -166,7 +168,7 @@ def _save_credential(row: ProviderCredential) -> None:
     save_or_refuse(row, conflict=f"The provider {row.provider.name!r} has a credential named {row.name!r} already.")
 
 
-@transaction.atomic
+@guarded_change(Access.PROVIDERS)
 def add_model(
     *,
     provider: Provider,
@@ -193,7 +195,7 @@ def add_model(
     return model
 
 
-@transaction.atomic
+@guarded_change(Access.PROVIDERS, Access.ALIASES)
 def change_model(model: Model, *, only_renamed_by: int | None = None, **changes: Any) -> None:
     """Store the model's new `name` and MODEL_OPTIONS, as far as they are given.
 
@@ -249,7 +251,7 @@ def _save_model(model: Model) -> None:
     save_or_refuse(model, conflict=f"The provider {model.provider.name!r} has a model named {model.name!r} already.")
 
 
-@transaction.atomic
+@guarded_change(Access.PROVIDERS)
 def remove_model(model: Model) -> None:
     """Delete a model: its provider no longer offers it. Raises Conflict while aliases refer to it, counting them."""
     try:
@@ -258,7 +260,7 @@ def remove_model(model: Model) -> None:
         raise Conflict(f"The model {model.name!r} is referred to by {_references(error)}.") from None
 
 
-@transaction.atomic
+@guarded_change(Access.PROVIDERS)
 def delete_provider(provider: Provider) -> None:
     """Delete it with its models; raises NotFound, and Conflict while something refers to it, counting that."""
     # First of all, as who changes it does: whoever begins to refer to it meanwhile waits, and finds it gone.

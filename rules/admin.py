@@ -9,6 +9,7 @@ from unfold.decorators import display
 from unfold.views import ChangeList
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
+from gateway_project.console.filters import equals
 from gateway_project.console.row_actions import row_action
 from gateway_project.console.site import console_site
 from gateway_project.console.tables import ServiceAdmin, ServiceForm
@@ -93,7 +94,13 @@ class RuleAdmin(ServiceAdmin):
     empty_message = "There are no rules. All work requests are denied."
     list_display = ["id", "name", "is_enabled", "effect", "audience", "models", "provider", "hint"]
     list_display_links = ["id", "name"]
-    list_filter = ["enabled", "effect", "provider"]
+    list_filter = [
+        "enabled",
+        "effect",
+        "provider",
+        equals("user", "user", "user__name_key"),
+        equals("group", "group", "group__name"),
+    ]
     search_fields = ["name", "description", "regex", "user__name_key", "group__name"]
     autocomplete_fields = ["user", "group", "provider"]
     ordering = ["id"]

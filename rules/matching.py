@@ -4,7 +4,7 @@ Rules that deny are judged before those that allow. The rules are indexed by aud
 against its own only; the matches of an audience for a model are cached.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from heapq import merge
@@ -67,11 +67,12 @@ DENIED: Judgement = (None, ())
 class AudienceRules:
     """The rules of one user, of one group, or of everyone."""
 
-    __slots__ = ("_by_model", "rules")
+    __slots__ = ("_by_model", "_expected", "rules")
 
     def __init__(self) -> None:
         self.rules: list[RuleSnapshot] = []
         self._by_model: dict[str, list[RuleSnapshot]] = {}
+        self._expected: ExpectedNames | None = None
 
     def add(self, rule: RuleSnapshot) -> None:
         self.rules.append(rule)
@@ -80,11 +81,45 @@ class AudienceRules:
         """The rules whose pattern matches the whole model name, in order of id."""
         rules = self._by_model.get(model)
         if rules is None:
+            expected = self._expected
+            if expected is not None and model in expected.names:
+                return expected.rules_for(model)
             rules = [rule for rule in self.rules if rule.pattern is None or rule.pattern.fullmatch(model)]
             if len(self._by_model) >= REMEMBERED_MODELS:
                 self._by_model.clear()
             self._by_model[model] = rules
         return rules
+
+    def expect(self, names: Collection[str], matches: Mapping[str, Collection[str]]) -> None:
+        """Know which of these names the patterns match, by their texts, without trying each."""
+        self._expected = ExpectedNames(self.rules, names, matches)
+        self._by_model.clear()
+
+
+class ExpectedNames:
+    """The rules of an audience by the names that somebody will ask about."""
+
+    __slots__ = ("_by_name", "_for_every_model", "names")
+
+    def __init__(
+        self, rules: Iterable[RuleSnapshot], names: Collection[str], matches: Mapping[str, Collection[str]]
+    ) -> None:
+        self.names = names
+        self._for_every_model: list[RuleSnapshot] = []
+        self._by_name: dict[str, list[RuleSnapshot]] = {}
+        for rule in rules:
+            if rule.pattern is None:
+                self._for_every_model.append(rule)
+                continue
+            for name in matches[rule.pattern.pattern]:
+                self._by_name.setdefault(name, []).append(rule)
+
+    def rules_for(self, name: str) -> list[RuleSnapshot]:
+        """The rules that match the name, in order of id."""
+        rules = self._by_name.get(name, [])
+        if not rules or not self._for_every_model:
+            return rules or self._for_every_model
+        return sorted([*self._for_every_model, *rules], key=lambda rule: rule.id)
 
 
 class RuleIndex:
@@ -106,6 +141,11 @@ class RuleIndex:
             audiences.append(self._users[user_id])
         audiences += [self._groups[group] for group in group_ids if group in self._groups]
         return audiences
+
+    def expect(self, names: Collection[str], matches: Mapping[str, Collection[str]]) -> None:
+        """See RuleBook.expect()."""
+        for audience in (self._everyone, *self._users.values(), *self._groups.values()):
+            audience.expect(names, matches)
 
     def matching(self, user_id: int, group_ids: Collection[int], model: str) -> Iterator[RuleSnapshot]:
         """The rules for this caller and model, in order of id."""
@@ -131,6 +171,11 @@ class RuleBook:
         denies = [rule for rule in self.rules if rule.denies and rule.enabled]
         self._denies = RuleIndex(denies) if denies else None
         self._allows = RuleIndex(rule for rule in self.rules if not rule.denies and rule.enabled)
+
+    def expect(self, names: Collection[str], matches: Mapping[str, Collection[str]]) -> None:
+        """Prepare for many questions about these names; `matches` are those of them that each pattern matches."""
+        for index in filter(None, (self._denies, self._allows)):
+            index.expect(names, matches)
 
     def judge(self, model: str, offers: tuple[Target, ...], *, user_id: int, group_ids: Collection[int]) -> Judgement:
         """The first rule that lets this caller ask for the model, and the offers that it allows."""

@@ -8,12 +8,14 @@ from django.utils import timezone
 from accounts.models import Group, User, check_name, check_text
 from gateway_project.database.names import NameField
 from providers.models import Provider
+from rules.access_tests.models import AccessTest
 from rules.aliases.models import Alias, AliasTarget
 from rules.guardrails.models import Guardrail
 from rules.querysets import RuleQuerySet
 from rules.versions.models import RuleVersion
+from rules.what_if.models import WhatIf
 
-__all__ = ["Alias", "AliasTarget", "Effect", "Everyone", "Guardrail", "Rule", "RuleVersion"]
+__all__ = ["AccessTest", "Alias", "AliasTarget", "Effect", "Everyone", "Guardrail", "Rule", "RuleVersion", "WhatIf"]
 MAX_PATTERN_LENGTH, MAX_DESCRIPTION_LENGTH = 1000, 10_000
 
 

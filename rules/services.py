@@ -2,10 +2,10 @@
 
 from typing import TypedDict, TypeVar, Unpack
 
-from django.db import transaction
 from django.db.models import Model, Q, QuerySet
 
 from accounts.models import Group, User
+from gateway_project.database.guarding import Access, guarded_change
 from gateway_project.database.saving import lock_row, rows_by_id, save_or_refuse
 from gateway_project.errors import NotFound, ValidationError
 from providers.models import Provider
@@ -30,7 +30,7 @@ class RuleChanges(TypedDict, total=False):
     provider_id: int | None
 
 
-@transaction.atomic
+@guarded_change(Access.RULES)
 def create_rule(
     *,
     name: str,
@@ -52,7 +52,7 @@ def create_rule(
     return rule
 
 
-@transaction.atomic
+@guarded_change(Access.RULES)
 def update_rule(rule: Rule, **changes: Unpack[RuleChanges]) -> None:
     """Store changes with the names of create_rule(); `user_id` or `group_id` None removes the present one.
 
@@ -64,7 +64,7 @@ def update_rule(rule: Rule, **changes: Unpack[RuleChanges]) -> None:
     record_version(rule, RuleChange.UPDATE)
 
 
-@transaction.atomic
+@guarded_change(Access.RULES)
 def delete_rule(rule: Rule) -> None:
     """Delete a rule: what only it allowed is denied from then on, and what only it denied is left to the others.
 
@@ -76,7 +76,7 @@ def delete_rule(rule: Rule) -> None:
     rule.delete()
 
 
-@transaction.atomic
+@guarded_change(Access.RULES)
 def restore_rule(*, rule_id: int, version: int) -> Rule:
     """Make a rule what it was in one of its versions; a deleted one gets its id, and so its place, back.
 

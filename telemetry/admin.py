@@ -19,7 +19,7 @@ from unfold.contrib.filters.admin import ChoicesDropdownFilter, TextFilter
 from unfold.decorators import display
 from unfold.paginator import InfinitePaginator as ThemesPaginator
 
-import telemetry.console  # noqa: F401 - its page
+import telemetry.statistics_page.page  # noqa: F401 - its page
 from gateway_project.console.audit import record
 from gateway_project.console.filters import MomentFilter, equals
 from gateway_project.console.money import exactly
@@ -36,8 +36,8 @@ from telemetry.paging import PAGE_MS, QueryTimeout, statement_timeout
 from telemetry.querysets import EntryQuerySet, LogEntryQuerySet
 
 OUTCOMES = {
-    "completed": "success", "denied": "warning", "blocked": "warning", "failed": "danger", "truncated": "danger",
-    "client_closed": "info", "aborted": "danger",
+    "completed": "success", "denied": "warning", "blocked": "warning", "revoked": "warning", "failed": "danger",
+    "truncated": "danger", "client_closed": "info", "aborted": "danger",
 }  # fmt: skip
 TAIL = 50
 TOO_LONG = "The search takes too long: narrow it by time."

@@ -1,6 +1,9 @@
 """The attempts at providers as a log entry has them: a list for each, with these values."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
+
+Timing = tuple[str, float, float]  # name, begin since the request came, and length, in milliseconds
 
 
 class LoggedAttempt(NamedTuple):
@@ -18,6 +21,8 @@ class LoggedAttempt(NamedTuple):
     cost: str | None  # as far as it is known
     currency: str
     cost_status: str  # a value of CostStatus
+    # [name, begin, length] of each step in milliseconds; empty in entries of versions that did not measure them.
+    stages: Sequence[Timing] = ()
 
 
 ATTEMPT_FIELDS = LoggedAttempt._fields

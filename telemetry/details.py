@@ -11,6 +11,7 @@ from gateway_project.console.money import exactly
 from gateway_project.json_types import JsonObject
 from telemetry.attempts import ANSWERED, INTERRUPTED, REJECTED, LoggedAttempt
 from telemetry.models import Candidate, EntryType, LogEntry
+from telemetry.waterfall import waterfall
 
 LONG_FIELDS = ("payload", "stages", "candidates", "provider_calls", "guardrails")  # not loaded by lists of entries
 LABEL_VARIANTS = {
@@ -36,7 +37,7 @@ def details(entry: LogEntry) -> JsonObject:
         "request_title": "Request" if entry.entry_type == EntryType.WORK_REQUEST else "Details",
         "request_text": request,
         "response_text": response,
-        "stages": list(_bars(entry)),
+        "waterfall": waterfall(entry),
         "candidates": list(_candidates(entry)),
         "calls": list(_calls(entry)),
         "explain_pages": list(_explain_pages(entry)),
@@ -118,14 +119,6 @@ def _pretty(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
 
 
-def _bars(entry: LogEntry) -> Iterator[JsonObject]:
-    """The stages as bars: start and length of each in percent of the whole request."""
-    whole = max([entry.duration_ms or 0, *(begin + length for _, begin, length in entry.stages)], default=0) or 1
-    for name, begin, length in entry.stages:
-        start = min(100 * begin / whole, 99.5)
-        yield {"name": name, "left": start, "width": max(min(100 * length / whole, 100 - start), 0.5), "ms": length}
-
-
 def _candidates(entry: LogEntry) -> Iterator[dict[str, str]]:
     """The providers that were considered, with the outcome of each as a label."""
     labels = dict(Candidate.choices)
@@ -140,7 +133,7 @@ def _candidates(entry: LogEntry) -> Iterator[dict[str, str]]:
 
 def _calls(entry: LogEntry) -> Iterator[dict[str, str]]:
     """Each attempt at a provider, with its cause as a label."""
-    for attempt in map(LoggedAttempt._make, entry.provider_calls or []):
+    for attempt in (LoggedAttempt(*values) for values in entry.provider_calls or []):
         yield {
             "provider": attempt.provider_name,
             "model": attempt.model,

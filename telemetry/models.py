@@ -43,6 +43,7 @@ class Outcome(models.TextChoices):
     FAILED = "failed"
     TRUNCATED = "truncated"
     BLOCKED = "blocked"  # by a guardrail
+    REVOKED = "revoked"  # the credential, while the request ran
     CLIENT_CLOSED = "client_closed"
     ABORTED = "aborted"
 

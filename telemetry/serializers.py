@@ -7,7 +7,7 @@ from rest_framework import serializers
 from gateway_project.api.names import camel
 from gateway_project.json_types import JsonObject
 from providers.health.status import HealthState
-from telemetry.attempts import ATTEMPT_FIELDS
+from telemetry.attempts import ATTEMPT_FIELDS, LoggedAttempt
 from telemetry.models import CacheEntry, LogEntry
 
 USED = (
@@ -45,6 +45,12 @@ class LoggedAttemptsField(serializers.Field):
                 "cost": {"type": ["string", "null"]},
                 "currency": {"type": "string"},
                 "costStatus": {"type": "string"},
+                "stages": {
+                    "type": "array",
+                    "description": "Name, begin since the request came, and length in ms of each step: "
+                    "connect and tls (of a new connection), first_byte, first_token (of a stream), last_token.",
+                    "items": {"type": "array", "items": {}, "minItems": 3, "maxItems": 3},
+                },
             },
             "required": [camel(name) for name in ATTEMPT_FIELDS],
         },
@@ -52,7 +58,8 @@ class LoggedAttemptsField(serializers.Field):
 
     def to_representation(self, value: list[list[object]]) -> list[JsonObject]:
         names = [camel(name) for name in ATTEMPT_FIELDS]
-        return [dict(zip(names, attempt, strict=True)) for attempt in value]
+        attempts = [LoggedAttempt(*attempt) for attempt in value]  # type: ignore[arg-type]  # the log is JSON
+        return [dict(zip(names, attempt, strict=True)) for attempt in attempts]
 
 
 class LoggedGuardrailsField(serializers.JSONField):

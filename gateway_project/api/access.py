@@ -3,6 +3,7 @@
 Every operation must be in the table: a route that is not stops the start (routes.py).
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -21,12 +22,14 @@ OWNER = "its owner or an admin"
 ADMIN = "admin"
 MANAGER = "its owner, or users.manage"
 OR = " / "  # between features of which one is enough
+AND = " and "  # between features that are all needed
 GUARDRAIL_READERS = f"guardrails.modify{OR}rules.view"
 MONITORING = "this machine, or anyone with the metrics token"
+DIRECTORY = "the directory, with the SCIM token"
 # What admins of a group may do, too, for their groups: what others need for it, by what the table says.
 DELEGATED = {f"{needed}, or an admin of the group": needed for needed in ("groups.view", "groups.modify", ADMIN)}
 GROUP_VIEWER, GROUP_EDITOR, GROUP_ADMIN = DELEGATED
-# Every other value is the name of a feature, or several with OR between them.
+# Every other value is the name of a feature, or several with OR or AND between them.
 CALLER_KINDS = (ANYBODY, HOLDER, USER, LOGIN, OWNER, MANAGER, ADMIN, *DELEGATED)
 # The feature to manage users, admins excepted.
 MANAGE_USERS = "users.manage"
@@ -41,6 +44,8 @@ TABLE: dict[str, dict[str, str]] = {
         "update": MANAGER,
         "destroy": MANAGE_USERS,
     },
+    "identity-providers": dict.fromkeys(("list", "retrieve", "create", "update", "destroy"), ADMIN),
+    "identities": dict.fromkeys(("list", "retrieve", "create", "destroy"), ADMIN),
     "roles": {"list": USER, "retrieve": USER, "create": ADMIN, "update": ADMIN},
     "features": {"list": USER, "retrieve": USER, "create": ADMIN},
     "groups": {
@@ -77,6 +82,13 @@ TABLE: dict[str, dict[str, str]] = {
         "destroy": "rules.modify",
         "restore": "rules.modify",
     },
+    "access-tests": {
+        "list": "rules.view",
+        "retrieve": "rules.view",
+        "create": "rules.modify",
+        "update": "rules.modify",
+        "destroy": "rules.modify",
+    },
     "versions": {"list": "rules.view"},
     "lint": {"list": "rules.view"},
     "aliases": {
@@ -93,6 +105,8 @@ TABLE: dict[str, dict[str, str]] = {
         "update": "guardrails.modify",
         "destroy": "guardrails.modify",
     },
+    "trusted-issuers": dict.fromkeys(("list", "retrieve", "create", "update", "destroy"), ADMIN),
+    "what-if": dict.fromkeys(("list", "retrieve", "create", "destroy"), f"rules.modify{AND}logs.view_all"),
     "limits": {
         "list": USER,
         "retrieve": USER,
@@ -115,7 +129,7 @@ TABLE: dict[str, dict[str, str]] = {
 SITES = {"admin": ADMIN, "me": LOGIN}
 # The resources that are served while the installed licence is expired or invalid. Of the other routes, those for work
 # are not served then.
-WITHOUT_LICENCE = frozenset({"auth", "licence", "lint", "rules", "version", "versions"})
+WITHOUT_LICENCE = frozenset({"access-tests", "auth", "licence", "lint", "rules", "version", "versions"})
 # Raises LicenceInvalid if the installed licence is expired or invalid.
 require_licence: Hook[[], None] = Hook("require_licence")
 # The ids of the groups that a caller administers; the operation itself checks which group it is about.
@@ -141,11 +155,16 @@ class Caller:
         return self.session is not None
 
     def has(self, feature: str) -> bool:
-        """Whether the feature is granted, or one of several with OR between them; an admin has every one."""
-        return self.is_admin or not self.features.isdisjoint(feature.split(OR))
+        """Whether the feature is granted, or those of several that OR and AND ask for; an admin has every one."""
+        return self.is_admin or is_granted(feature, self.features)
 
     def owns(self, user_id: int | None) -> bool:
         return user_id is not None and self.user.pk == user_id
+
+
+def is_granted(who: str, features: Collection[str]) -> bool:
+    """Whether these features are those that a value of the table asks for."""
+    return any(all(name in features for name in one.split(AND)) for one in who.split(OR))
 
 
 def require_access(caller: Caller | None, who: str, *, owner_id: int | None = None) -> None:
@@ -190,7 +209,7 @@ def _requirement(who: str) -> str:
         return "This needs a user's own login; an API key is not enough."
     if who == USER:
         return "This API key may only send work requests."
-    return f"This needs the permission {who}."
+    return f"This needs the permission{'s' if AND in who else ''} {who}."
 
 
 class TablePermission(BasePermission):

@@ -44,7 +44,7 @@ class Route:
     @property
     def path(self) -> str:
         """/users/{id}/: with a trailing slash for resources, without for all others."""
-        path = "/" + PARAMETER.sub(r"{\1}", BEGIN_AND_END.sub("", self.pattern))
+        path = "/" + PARAMETER.sub(r"{\1}", BEGIN_AND_END.sub("", self.pattern)).replace("\\.", ".")
         last = path.rpartition("/")[2]
         return f"{path}/" if self.resource and (last == self.resource or last.startswith("{")) else path
 

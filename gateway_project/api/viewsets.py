@@ -30,6 +30,7 @@ from gateway_project.api.names import camel
 from gateway_project.api.requests import ApiRequest
 from gateway_project.api.response_specs import ResponseSpec
 from gateway_project.api.write_limit import count_write, take_back
+from gateway_project.database.guarding import HEADER, override_reason, overriding
 from gateway_project.errors import Conflict, MethodNotAllowed, NotFound, Place, ValidationError
 from gateway_project.json_types import JsonObject
 
@@ -90,7 +91,7 @@ class ApiViewSet(GenericViewSet[Row], Generic[Row]):
     # -- Handling of a request --------------------------------------------------------------------------
 
     def dispatch(self, request: HttpRequest, *args: object, **kwargs: object) -> HttpResponseBase:
-        with audit.acting_as(lambda: self.actor):
+        with audit.acting_as(lambda: self.actor), overriding(_as_text(request.headers.get(HEADER, "")), header=HEADER):
             return super().dispatch(request, *args, **kwargs)
 
     @property
@@ -113,6 +114,7 @@ class ApiViewSet(GenericViewSet[Row], Generic[Row]):
             raise MethodNotAllowed(f"This path supports {', '.join(self.allowed_methods)}.")
         super().initial(request, *args, **kwargs)
         self._write = count_write(self.caller, str(request.method))
+        override_reason()  # one that is none is refused, whether it is needed or not
         require_licence_for(self.resource_name)
         self.check_query()
 
@@ -290,6 +292,14 @@ class ApiViewSet(GenericViewSet[Row], Generic[Row]):
     def record_session_event(self, message: str, *, user: object = None, severity: str = "info") -> None:
         """Write to the log what happened to a user's sessions; `user` is None if the user is unknown."""
         self._record_as(Caller(user) if user is not None else None, None, message=message, severity=severity)
+
+
+def _as_text(header: str) -> str:
+    """A header that was written in UTF-8: WSGI has read each byte as a character."""
+    try:
+        return header.encode("latin-1").decode()
+    except UnicodeError:
+        return header
 
 
 class ListMixin(ApiViewSet[Row]):

@@ -23,16 +23,22 @@ def count_write(caller: Caller | None, method: str) -> str:
 
     Logins have no caller yet: the throttle of logins bounds them.
     """
+    if caller is None:
+        return ""
+    return count_write_of(f"user {caller.user.get_username()}", str(caller.user.pk), method)
+
+
+def count_write_of(name: str, subject: str, method: str) -> str:
+    """The same for anybody who writes: the name for messages, and what no other one is counted under."""
     most = settings.GATEWAY_WRITES_PER_MINUTE
-    if not most or caller is None or method in READS:
+    if not most or method in READS:
         return ""
     now = time.time()
-    key = f"writes:{caller.user.pk}:{int(now // MINUTE)}"
+    key = f"writes:{subject}:{int(now // MINUTE)}"
     if _count(key) > most:
         take_back(key)
-        name = caller.user.get_username()
         raise RateLimited(
-            f"The limit of user {name} ({most:,} writes per minute) is used up.", retry_after=MINUTE - now % MINUTE
+            f"The limit of {name} ({most:,} writes per minute) is used up.", retry_after=MINUTE - now % MINUTE
         )
     return key
 

@@ -48,6 +48,11 @@ _SINCE = {
         ) AS new ON TRUE
     """,
 }
+# Within a transaction, after its changes: SQLite's writers hold the whole database, so the last id is their own.
+_OWN = {
+    "sqlite": f"SELECT coalesce(max(id), 0) FROM {CHANGES}",
+    "postgresql": "SELECT pg_current_xact_id()::text::bigint",
+}
 # The moments of SQLite are texts; a fraction makes one later than the same without, as it should.
 _PRUNE = {
     "sqlite": f"DELETE FROM {CHANGES} WHERE at < datetime('now', '-{RETENTION_SECONDS} seconds')",
@@ -76,6 +81,12 @@ class ChangeFeed:
             time, mark = cursor.fetchone()
             return Position(mark, time)
 
+    def own_mark(self) -> int:
+        """Where the changes of the present transaction stand; has_reached() compares positions with it."""
+        with self.connection.cursor() as cursor:
+            cursor.execute(_OWN[self.connection.vendor])
+            return cursor.fetchone()[0]
+
     def since(self, position: Position) -> tuple[dict[str, set[int]], Position]:
         """The ids of changed rows by kind, and the next position; no change is missed, some are returned twice."""
         with self.connection.cursor() as cursor:
@@ -96,6 +107,14 @@ class ChangeFeed:
         with self.connection.cursor() as cursor:
             cursor.execute(_PRUNE[self.connection.vendor])
             return cursor.rowcount
+
+
+def has_reached(mark: int | str, change: int) -> bool:
+    """Whether a reader at this position's mark has seen the transaction of a change; raises ValueError."""
+    if isinstance(mark, int):
+        return mark >= change
+    lowest, highest, running = mark.split(":")
+    return change < int(lowest) or (change < int(highest) and str(change) not in running.split(","))
 
 
 def _order(mark: int | str) -> int:

@@ -48,6 +48,7 @@ WATCHED = (
         # Deleting sessions that have ended changes nothing for readers.
         deletes="{old}.ended_at IS NULL AND {old}.expires_at > CURRENT_TIMESTAMP",
     ),
+    Watch("issuer", "accounts.TrustedIssuer", row="", unless=("fetch_begun_at", "fetched_at", "fetch_problem")),
     Watch("provider", "providers.Provider"),
     Watch("provider", "providers.Model", row="provider_id"),
     Watch("provider", "providers.ProviderCredential", row="provider_id"),

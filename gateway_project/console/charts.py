@@ -6,12 +6,15 @@ from itertools import cycle
 
 from gateway_project.json_types import JsonObject
 
-COLORS = ("var(--color-primary-600)", "#c2410c", "#047857", "#7e22ce")
+COLORS = (
+    "var(--color-primary-600)", "#c2410c", "#047857", "#7e22ce", "#a16207", "#be185d", "#0e7490", "#4d7c0f",
+)  # fmt: skip
 
 
-def bars(labels: Sequence[str], sets: dict[str, Sequence[float]]) -> str:
-    """Bars of one colour for each set of numbers, by its name."""
-    return _chart(labels, sets, {"maxBarThickness": 24, "borderRadius": 2, "grouped": True})
+def bars(labels: Sequence[str], sets: dict[str, Sequence[float]], *, stacked: bool = False) -> str:
+    """Bars of one colour for each set of numbers, by its name: beside each other, or one on top of the other."""
+    place: JsonObject = {"stack": "all"} if stacked else {"grouped": True}
+    return _chart(labels, sets, {"maxBarThickness": 24, "borderRadius": 2, **place})
 
 
 def lines(labels: Sequence[str], sets: dict[str, Sequence[float]]) -> str:

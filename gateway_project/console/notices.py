@@ -9,10 +9,15 @@ from licensing import services as licensing
 
 
 class Notice(NamedTuple):
-    """One of them: `severity` is "warning" while everything is served, else "error"; `text` is made for people."""
+    """One of them: `severity` is "warning" while everything is served, else "error"; `text` is made for people.
+
+    `remedy` says what a link to the page at `address` is for, if there is one.
+    """
 
     severity: str
     text: str
+    remedy: str = ""
+    address: str = ""
 
 
 def notices() -> list[Notice]:

@@ -11,6 +11,7 @@ from accounts.tokens import issue_access
 from gateway_project.console.audit import LOGIN
 from gateway_project.console.site import console_site
 from providers.models import Model
+from rules.aliases.models import Alias
 
 site = console_site()
 
@@ -19,7 +20,11 @@ site = console_site()
 def playground(request: HttpRequest) -> HttpResponse:
     """The page; its script sends the requests."""
     models = Model.objects.filter(provider__enabled=True).values_list("name", flat=True).distinct().order_by("name")
-    context = site.context(request, "Playground", models=models, base_url=settings.GATEWAY_BASE_URL)
+    aliases = Alias.objects.enabled().order_by("name").values_list("name", flat=True)
+    names = [*aliases, *models]
+    # Only a name that exists: whoever makes a link does not write the request.
+    model = request.GET.get("model") if request.GET.get("model") in names else next(iter(models), "")
+    context = site.context(request, "Playground", names=names, model=model, base_url=settings.GATEWAY_BASE_URL)
     return TemplateResponse(request, "console/playground.html", context)
 
 

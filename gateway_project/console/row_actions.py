@@ -1,6 +1,7 @@
 """Actions on one row: GET shows a confirmation page that says what will happen, POST acts."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -50,12 +51,14 @@ def row_action(
     effect: str,
     atomic: bool = True,
     applies_to: Callable[[Any], bool] = always,
+    revokes: bool = False,
 ) -> Callable[[Callable[[Table, HttpRequest, Any], HttpResponse | str]], Page[Table]]:
     """Decorates a method of a ConsoleAdmin (request, row): a button on the row's page.
 
     `effect` is one sentence on what will happen. The method raises GatewayError if it cannot act, and returns a
     response, or a sentence that the row's page shows. An action that calls a provider is not `atomic`, so that no
-    lock is held during the call. Rows that the action does not apply to have no button.
+    lock is held during the call. Rows that the action does not apply to have no button. An action of a
+    RevocableAdmin that `revokes` orders what the form wants.
     """
 
     def decorate(do: Callable[[Table, HttpRequest, Any], HttpResponse | str]) -> Page[Table]:
@@ -67,18 +70,32 @@ def row_action(
                 raise Http404
             if request.method != "POST":
                 context = {"row": row, "effect": effect, "back": self.page_of(row.pk), "opts": self.opts}
+                context["offers_cut"] = revokes
                 return TemplateResponse(
                     request, "console/confirm.html", self.admin_site.context(request, description, **context)
                 )
-            results: list[HttpResponse | str] = []
-            is_done = self.attempt(request, lambda: results.append(do(self, request, row)), atomic=atomic)
-            if is_done and isinstance(results[0], HttpResponse):
-                return results[0]
-            if is_done:
-                self.message_user(request, results[0])
-            return HttpResponseRedirect(self.page_of(row.pk))
+            with self.proven(request) if revokes else nullcontext():
+                return _answer(self, request, row, do, atomic=atomic)
 
         ask_and_do.applies_to = applies_to
         return ask_and_do
 
     return decorate
+
+
+def _answer(
+    table: Table,
+    request: HttpRequest,
+    row: Model,
+    do: Callable[[Table, HttpRequest, Any], HttpResponse | str],
+    *,
+    atomic: bool,
+) -> HttpResponse:
+    """Act; the response of the action, or the row's page with its sentence."""
+    results: list[HttpResponse | str] = []
+    is_done = table.attempt(request, lambda: results.append(do(table, request, row)), atomic=atomic)
+    if is_done and isinstance(results[0], HttpResponse):
+        return results[0]
+    if is_done:
+        table.message_user(request, results[0])
+    return HttpResponseRedirect(table.page_of(row.pk))

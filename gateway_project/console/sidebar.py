@@ -28,6 +28,10 @@ def copy_script(request: HttpRequest) -> str:
     return static("gateway/copy.js")
 
 
+def search_script(request: HttpRequest) -> str:
+    return static("gateway/search.js")
+
+
 def _item(title: str, icon: str, name: str) -> JsonObject:
     return {"title": title, "icon": icon, "link": reverse_lazy(f"admin:{name}")}
 
@@ -37,15 +41,19 @@ def _section(title: str, *items: JsonObject) -> JsonObject:
 
 
 NAVIGATION = [
-    {"items": [_item("Overview", "dashboard", "index")]},
+    {"items": [_item("Overview", "dashboard", "index"), _item("Search", "search", "find")]},
     _section(
         "Access",
         _item("Users", "person", "accounts_user_changelist"),
         _item("Groups", "group", "accounts_group_changelist"),
         _item("Roles", "badge", "accounts_role_changelist"),
         _item("Logins", "devices", "accounts_session_changelist"),
+        _item("Identity providers", "login", "accounts_identityprovider_changelist"),
+        _item("Identities", "fingerprint", "accounts_identity_changelist"),
         _item("API keys", "key", "keys_apikey_changelist"),
+        _item("Trusted issuers", "verified_user", "accounts_trustedissuer_changelist"),
         _item("Rules", "rule", "rules_rule_changelist"),
+        _item("Access tests", "fact_check", "rules_accesstest_changelist"),
         _item("Guardrails", "shield", "rules_guardrail_changelist"),
         _item("Limits", "speed", "licensing_limit_changelist"),
     ),
@@ -65,6 +73,7 @@ NAVIGATION = [
         _item("Statistics", "bar_chart", "statistics"),
         _item("Playground", "science", "playground"),
         _item("Explain", "troubleshoot", "explain"),
+        _item("What if", "experiment", "what-if"),
     ),
     _section(
         "Operation",

@@ -1,6 +1,6 @@
 """The console's site: access control, and the registry of pages that belong to no table."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 
 from django.conf import settings
@@ -15,12 +15,17 @@ from gateway_project.api.access import require_licence
 from gateway_project.api.audit import acting_as
 from gateway_project.api.write_limit import count_write
 from gateway_project.console.audit import actor, caller
-from gateway_project.errors import LicenceInvalid, RateLimited
+from gateway_project.database.guarding import overriding
+from gateway_project.errors import AccessTestFailed, LicenceInvalid, RateLimited
 from gateway_project.hooks import Hook
 
 Page = Callable[..., HttpResponse]
 # Whether the login that the console's session belongs to is still alive.
 has_live_login: Hook[[HttpRequest], bool] = Hook("has_live_login")
+# The buttons of a login page for single sign-on, which lead to this path after the login.
+sign_on_choices: Hook[[str], Sequence[object]] = Hook("sign_on_choices")
+# Before a logout: the page that leads to the logout of the identity provider where the session began, if it did.
+leave_provider: Hook[[HttpRequest], HttpResponse | None] = Hook("leave_provider")
 
 # URL names, by prefix, of the pages that need no licence: the first page, login and logout, and the pages that are
 # needed to install a valid licence.
@@ -32,6 +37,8 @@ LICENCE_FREE_PAGES = (
     "licence",
     "licensing_licence_",
     "rules_rule_",
+    "rules_accesstest_",
+    "access-tests",
     "rule-preview",
     "rule-lint",
     "rule-versions",
@@ -39,6 +46,8 @@ LICENCE_FREE_PAGES = (
 )
 # Apps whose fields may autocomplete without a licence.
 LICENCE_FREE_AUTOCOMPLETE = ("rules",)
+# The field of a form with the reason to make a change that breaks access tests.
+REASON = "override_reason"
 # Title, sentence and status of the pages that a browser gets instead of these errors.
 NOT_FOUND = ("Not found", "There is no page at this address.", 404)
 NOT_OFFERED = ("Not possible", "The console does not offer this.", 403)
@@ -50,6 +59,7 @@ class ConsoleSite(UnfoldAdminSite):
     site_header = site_title = "Gateway"
     index_title = "Overview"
     enable_nav_sidebar = True
+    login_template = "console/login.html"
 
     def __init__(self, name: str = "admin") -> None:
         super().__init__(name)
@@ -59,8 +69,18 @@ class ConsoleSite(UnfoldAdminSite):
     def has_permission(self, request: HttpRequest) -> bool:
         return super().has_permission(request) and has_live_login(request)
 
+    def login(self, request: HttpRequest, extra_context: dict[str, object] | None = None) -> HttpResponse:
+        next_path = request.GET.get("next", "")
+        choices = sign_on_choices(next_path if next_path.startswith("/") else reverse("admin:index"))
+        return super().login(request, {**(extra_context or {}), "sign_on_choices": choices})
+
+    def logout(self, request: HttpRequest, extra_context: dict[str, object] | None = None) -> HttpResponse:
+        further_logout = leave_provider(request) if request.method == "POST" else None
+        response = super().logout(request, extra_context)
+        return response if further_logout is None else further_logout
+
     def admin_view(self, view: Page, cacheable: bool = False) -> Page:
-        return self._leading_users(super().admin_view(self._checked(view), cacheable))
+        return self._leading_users(super().admin_view(self._checked(self._asking_for_reason(view)), cacheable))
 
     def _leading_users(self, view: Page) -> Page:
         """The view; a logged-in user without staff rights is led to their own pages."""
@@ -111,6 +131,26 @@ class ConsoleSite(UnfoldAdminSite):
         """A page of the console with this sentence instead of the requested page."""
         context = self.context(request, title, problem=problem)
         return TemplateResponse(request, "console/refused.html", context, status=code, headers=headers)
+
+    def _asking_for_reason(self, view: Page) -> Page:
+        """The view; if it breaks access tests, a page asks for a reason, with which the form can be sent again."""
+
+        @wraps(view)
+        def answer(request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
+            try:
+                with overriding(request.POST.get(REASON, ""), field=REASON):
+                    return view(request, *args, **kwargs)
+            except AccessTestFailed as error:
+                return self._ask_for_reason(request, error)
+
+        return answer
+
+    def _ask_for_reason(self, request: HttpRequest, error: AccessTestFailed) -> HttpResponse:
+        """A page with the tests that a change breaks, and a form that makes the same change for a reason."""
+        unsent = (REASON, "csrfmiddlewaretoken")
+        fields = [(name, value) for name, values in request.POST.lists() if name not in unsent for value in values]
+        context = self.context(request, "Access tests", tests=error.tests, fields=fields)
+        return TemplateResponse(request, "console/override.html", context, status=error.code)
 
     def get_urls(self) -> list[URLPattern | URLResolver]:
         # Rows have no pages outside of the console.

@@ -21,7 +21,7 @@ from telemetry.metrics.counters import Gauges
 from telemetry.models import JournalPosition
 
 # A setting whose name contains one of these is shown as "set" or "not set"; a new secret needs such a name.
-SECRET = ("SECRET", "TOKEN_KEY", "ENCRYPTION_KEYS", "METRICS_TOKEN", "PASSWORD")
+SECRET = ("SECRET", "TOKEN_KEY", "ENCRYPTION_KEYS", "METRICS_TOKEN", "SCIM_TOKEN", "PASSWORD")
 ADDRESSES = ("REDIS_URL",)
 # Titles of gauges whose names would read the same without their units.
 TITLES = {"journal_backlog_seconds": "Oldest in the journal backlog"}

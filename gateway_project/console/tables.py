@@ -1,7 +1,7 @@
 """The base of all tables of the console; their forms pass the fields to services, as the API does."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from decimal import Decimal
 from typing import Any, ClassVar, Generic, TypeVar, Unpack
@@ -23,14 +23,16 @@ from unfold.dataclasses import UnfoldAction
 from gateway_project.api.audit import ChangeDetails
 from gateway_project.api.viewsets import ApiViewSet
 from gateway_project.console.audit import record
-from gateway_project.console.site import view_name
+from gateway_project.console.site import REASON, view_name
+from gateway_project.console.tabs import Tab
 from gateway_project.database.saving import races_as_conflicts
-from gateway_project.errors import Conflict, GatewayError
+from gateway_project.errors import AccessTestFailed, BrokenTest, Conflict, GatewayError
 from gateway_project.json_types import JsonObject
 
 Row = TypeVar("Row", bound=models.Model)
 Context = dict[str, object] | None
 
+BREAKS_TESTS = "The change breaks access tests. Nothing was saved. To save it anyway, give a reason."
 CHANGED_MEANWHILE = "This was changed by someone else after you opened the page. Nothing was saved. Open it again."
 
 
@@ -46,6 +48,7 @@ class ServiceForm(forms.ModelForm):
 
     admin: "ServiceAdmin[Any]"
     request: HttpRequest
+    broken_tests: Sequence[BrokenTest] = ()  # that the change would break, unless a reason is given
     form_names: ClassVar[dict[str, str]] = {}  # the form's field names by those that services use, if they differ
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -66,6 +69,16 @@ class ServiceForm(forms.ModelForm):
         """The digest of the row when the form was first shown, also after the form was refused."""
         return self.data.get("_seen", "") if self.is_bound else self._current_digest()
 
+    @property
+    def asks_for_reason(self) -> bool:
+        """Whether the page has a field for the reason to break access tests."""
+        return bool(self.broken_tests) or bool(self.override_reason)
+
+    @property
+    def override_reason(self) -> str:
+        """The reason as it was sent."""
+        return self.data.get(REASON, "") if self.is_bound else ""
+
     def _current_digest(self) -> str:
         """A digest of the row's current values in this form's fields; empty for a new row."""
         if self.instance.pk is None:
@@ -82,6 +95,9 @@ class ServiceForm(forms.ModelForm):
         try:
             with transaction.atomic():
                 self.instance = self.admin.store(self.request, self)
+        except AccessTestFailed as error:
+            self.broken_tests = error.tests
+            self.add_error(None, BREAKS_TESTS)
         except GatewayError as error:
             self.add_service_error(error)
 
@@ -123,6 +139,8 @@ class ConsoleAdmin(ModelAdmin, Generic[Row]):
         try:
             with races_as_conflicts(), transaction.atomic() if atomic else nullcontext():
                 do(*args)
+        except AccessTestFailed:
+            raise  # the site asks for a reason
         except GatewayError as error:
             self.message_user(request, error.sentence, messages.ERROR)
             return False
@@ -131,6 +149,17 @@ class ConsoleAdmin(ModelAdmin, Generic[Row]):
     def is_archived(self, row: Row) -> bool:
         """Whether the row is history: it is shown and can no longer be changed."""
         return False
+
+    def tabs(self, row: Row) -> list[Tab]:
+        """The lists and pages that show what belongs to the row."""
+        return []
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Context = None
+    ) -> HttpResponse:
+        row = self.get_object(request, object_id)
+        tabs = {} if row is None else {"row_tabs": self.tabs(row)}
+        return super().change_view(request, object_id, form_url, {**(extra_context or {}), **tabs})
 
     def get_actions_detail(self, request: HttpRequest, object_id: str) -> list[UnfoldAction]:
         row = self.get_object(request, object_id)
@@ -174,6 +203,7 @@ class ServiceAdmin(ConsoleAdmin[Row]):
 
     viewset: ClassVar[type[ApiViewSet[Any]]]  # gives the resource's name and the serialized row for the log
     form = ServiceForm
+    change_form_outer_before_template = "console/row_tabs.html"
     change_form_before_template = "console/seen.html"
     delete_confirmation_template = delete_selected_confirmation_template = "console/delete.html"
     compressed_fields = True
@@ -280,6 +310,8 @@ class ServiceAdmin(ConsoleAdmin[Row]):
         try:
             with races_as_conflicts():
                 return super().delete_view(request, object_id, context)
+        except AccessTestFailed:
+            raise  # the site asks for a reason
         except GatewayError as error:
             self.message_user(request, error.sentence, messages.ERROR)
             return HttpResponseRedirect(self.page_of(object_id))

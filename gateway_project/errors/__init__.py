@@ -7,12 +7,14 @@
     │   ├── NotFound                  404
     │   ├── MethodNotAllowed          405
     │   ├── Conflict                  409
+    │   ├── AccessTestFailed          409  a change would break access tests
     │   ├── PayloadTooLarge           413
     │   ├── UnsupportedMediaType      415
     │   ├── GuardrailBlocked          400  a guardrail blocks the request or its answer
     │   └── CacheMiss                 504  only a stored response was wanted
     ├── AccessError                   the caller may not do this
     │   ├── AuthenticationFailed      401
+    │   ├── CredentialRevoked         401  while the request ran
     │   ├── PermissionDenied          403
     │   ├── RuleDenied                403
     │   └── LicenceInvalid            403
@@ -38,10 +40,13 @@ from gateway_project.errors.base import MAX_MESSAGE_LENGTH, MAX_PROBLEMS, Gatewa
 from gateway_project.errors.client_errors import (
     LIMIT_ERROR_NAMES,
     AccessError,
+    AccessTestFailed,
     ActiveUseLimitReached,
     AuthenticationFailed,
+    BrokenTest,
     CacheMiss,
     Conflict,
+    CredentialRevoked,
     GuardrailBlocked,
     LicenceInvalid,
     LimitError,
@@ -75,11 +80,14 @@ __all__ = [
     "MAX_MESSAGE_LENGTH",
     "MAX_PROBLEMS",
     "AccessError",
+    "AccessTestFailed",
     "ActiveUseLimitReached",
     "AuthenticationFailed",
+    "BrokenTest",
     "CacheMiss",
     "ClientClosed",
     "Conflict",
+    "CredentialRevoked",
     "GatewayError",
     "GuardrailBlocked",
     "InternalError",

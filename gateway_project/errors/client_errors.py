@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import ClassVar, Self, Unpack
+from typing import ClassVar, NamedTuple, Self, Unpack
 
 from gateway_project.errors.base import ErrorOptions, GatewayError, sentence_of
 from gateway_project.problem import Problem
@@ -68,6 +68,40 @@ class Conflict(RequestError):
     default_message = "This conflicts with existing data."
 
 
+class BrokenTest(NamedTuple):
+    """An access test that held before a change and would fail after it; `reason` is a sentence."""
+
+    id: int
+    name: str
+    reason: str
+
+    @property
+    def problem(self) -> Problem:
+        """The same with the id and the name as `meta`."""
+        sentence = f"The access test {self.name} would fail. {self.reason}".strip()
+        return Problem(sentence, meta=(("accessTestId", self.id), ("name", self.name)))
+
+
+class AccessTestFailed(RequestError):
+    """Access tests that held before this change would fail after it; nothing was written."""
+
+    code = 409
+    default_message = "The change breaks access tests."
+    tests: tuple[BrokenTest, ...] = ()
+
+    @classmethod
+    def of(cls, tests: Sequence[BrokenTest]) -> Self:
+        """The error that names these tests."""
+        error = cls(sentence_of([test.problem for test in tests]))
+        error.tests = tuple(tests)
+        return error
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """One for each test, with its id and name as `meta`."""
+        return tuple(test.problem for test in self.tests) or super().problems
+
+
 class PayloadTooLarge(RequestError):
     """The body is over the limit."""
 
@@ -113,6 +147,14 @@ class AuthenticationFailed(AccessError):
     NO_CREDENTIAL: ClassVar[str] = "No credential was sent: send Authorization: Bearer with an API key or access token."
     default_message = "The credential is missing or not valid."
     # A 401 without a challenge is malformed: RFC 9110, 15.5.2.
+    default_headers = {"WWW-Authenticate": "Bearer"}
+
+
+class CredentialRevoked(AccessError):
+    """The request was ended while it ran: whoever revoked or changed its credential wanted that."""
+
+    code = 401
+    default_message = "The request was ended: its credential has been revoked or changed."
     default_headers = {"WWW-Authenticate": "Bearer"}
 
 

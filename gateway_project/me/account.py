@@ -29,6 +29,7 @@ def account(request: HttpRequest) -> HttpResponse:
         "form": form,
         "sessions": Session.objects.of(own.user).live(now).order_by("-last_used_at"),
         "own_session": own.session,
+        "has_password": own.user.has_usable_password(),
         "has_changed": "changed" in request.GET and request.method == "GET",
     }
     return show(request, "account", "Account", context)

@@ -9,6 +9,7 @@ from django.views.decorators.http import require_POST
 from unfold.widgets import UnfoldAdminPasswordWidget
 
 from accounts.console import SignIn
+from gateway_project.console.site import leave_provider, sign_on_choices
 from gateway_project.me.site import HEADERS, context_of, switched
 
 
@@ -31,7 +32,9 @@ class UserLogin(LoginView):
     next_page = "me:overview"
 
     def get_context_data(self, **options: object) -> dict[str, object]:
-        return super().get_context_data(**options) | context_of("Log in")
+        context = super().get_context_data(**options) | context_of("Log in")
+        next_path = self.get_redirect_url() or reverse("me:overview")
+        return context | {"sign_on_choices": sign_on_choices(next_path)}
 
     def dispatch(self, request: HttpRequest, *args: object, **options: object) -> HttpResponseBase:
         response = super().dispatch(request, *args, **options)
@@ -46,6 +49,7 @@ login_page = switched(UserLogin.as_view())
 @switched
 @require_POST
 def log_out(request: HttpRequest) -> HttpResponse:
-    """End this session, and lead to the login."""
+    """End this session, and lead to the login, or to the logout of the identity provider where it began."""
+    further_logout = leave_provider(request)
     logout(request)
-    return HttpResponseRedirect(reverse("me:login"))
+    return HttpResponseRedirect(reverse("me:login")) if further_logout is None else further_logout

@@ -99,3 +99,17 @@ def _run(task: Callable[[], None]) -> None:
         task()
     except BaseException:  # no exception of a task may end the thread
         log.exception("A task failed.")
+
+
+# By thread; a threading.local would keep a dictionary for each of a thousand threads.
+_waits: dict[int, tuple[float, float]] = {}
+
+
+def note_wait(submitted: float, begun: float) -> None:
+    """Note since when and until when what this thread serves now has waited for it, by time.perf_counter()."""
+    _waits[threading.get_ident()] = submitted, begun
+
+
+def take_wait() -> tuple[float, float] | None:
+    """The span of note_wait(), once; None if no server's thread serves the request."""
+    return _waits.pop(threading.get_ident(), None)

@@ -39,7 +39,7 @@ from gateway_project.server.connections.parking import (
 from gateway_project.server.proxies import TrustedProxies
 from gateway_project.server.request_ids import new_request_id
 from gateway_project.server.sockets import bound_waits
-from gateway_project.server.threads import LifoThreadPool
+from gateway_project.server.threads import LifoThreadPool, note_wait
 
 log = logging.getLogger("gateway.connections")
 malformed_log = logging.getLogger("gateway.malformed")
@@ -135,6 +135,7 @@ class GatewayThreadWorker(ThreadWorker):
             bound_waits(conn.sock, receive=self.client_timeout, send=self.client_timeout)
             conn.bounded = True
         self.reading_heads[id(conn)] = (conn, math.inf)
+        conn.submitted = time.perf_counter()
         self.busy += 1  # here and in finish_request: both run in the thread that accepts
         pool = self.reserve if self.busy > self.cfg.threads else self.tpool
         pool.submit(partial(self._serve, conn))
@@ -199,6 +200,7 @@ class GatewayThreadWorker(ThreadWorker):
         return LifoThreadPool(self.cfg.threads, "request")
 
     def _serve(self, conn: TConn) -> None:
+        note_wait(conn.submitted, time.perf_counter())
         try:
             outcome = CompletedRequest(self.handle(conn))
         except BaseException as error:

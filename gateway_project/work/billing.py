@@ -15,8 +15,8 @@ from providers.pricing.prices import ESTIMATED, KNOWN, NOT_KNOWN, NOTHING, Cost,
 from providers.transport.calls import End
 
 # The ends of a call after which its provider has read the request and may have worked on it.
-LEFT = {End.CLIENT_CLOSED, End.TOTAL}  # ended by the client
-WORKED_ON = {End.CLIENT_CLOSED, End.FIRST_BYTE, End.IDLE, End.ATTEMPT, End.TOTAL, End.STOPPING}
+LEFT = {End.CLIENT_CLOSED, End.TOTAL, End.REVOKED}  # ended by the client, who may revoke a key of their own, too
+WORKED_ON = {*LEFT, End.FIRST_BYTE, End.IDLE, End.ATTEMPT, End.STOPPING}
 
 
 def bill_of(exchange: Exchange, snapshot: Snapshot) -> Bill:

@@ -15,7 +15,7 @@ from gateway_project.work.limits.book import NO_LIMITS, LimitBook, Limits
 from gateway_project.work.limits.checks import RESERVE
 from gateway_project.work.streaming.stream import ClientConnection, Stream
 from providers.formats import ClientResponse, WorkRequest
-from providers.transport.calls import Call
+from providers.transport.calls import AttemptTimes, Call
 
 if TYPE_CHECKING:
     from gateway_project.work.bill import Bill
@@ -44,7 +44,8 @@ class Identity:
     """Whose request it is."""
 
     caller: "Caller | None" = None
-    key: "KeySnapshot | None" = None  # None for an access token
+    key: "KeySnapshot | None" = None  # None for a token
+    trusted_issuer: str = ""  # the name of the one whose token it is; a login's token has none
 
 
 @dataclass(slots=True)
@@ -150,6 +151,7 @@ class Attempt:
     ended: float = 0.0  # 0: with the request
     error: GatewayError | None = None  # None: it answered, or ended with the request's own error
     cost: "Cost | None" = None  # of an attempt that did not serve; that of the one that did is the bill's
+    times: AttemptTimes = field(default_factory=AttemptTimes)
 
 
 @dataclass(slots=True)

@@ -12,6 +12,7 @@ from gateway_project.work.cache.flights import Flights
 from gateway_project.work.guardrails.remote.asking import RemoteGuardrails
 from gateway_project.work.log.refusals import Refusals
 from gateway_project.work.ownership.owners import Owners
+from gateway_project.work.revocation.acknowledging import Acknowledger
 from gateway_project.work.routing.full_providers import FullProviders
 from gateway_project.work.routing.mirrors import Mirrors
 from gateway_project.work.routing.retry_budget import RetryBudget
@@ -76,6 +77,9 @@ class Gateway:
     signals: Signals = field(init=False, default_factory=Signals)
     housekeeper: PeriodicTasks = field(init=False)  # set by the factory: its tasks need the gateway
     health_checker: BackgroundThread = field(init=False)  # likewise
+    issuer_keys: BackgroundThread = field(init=False)  # likewise
+    acknowledger: Acknowledger = field(init=False)  # likewise
+    what_if_starter: BackgroundThread = field(init=False)  # set by the factory, too
 
     def start(self) -> None:
         """Load the snapshot and start the threads; the database may be down."""
@@ -91,18 +95,25 @@ class Gateway:
         self.database_tasks.start()
         self.log_housekeeper.start()
         self.health_checker.start()
+        self.issuer_keys.start()
+        self.what_if_starter.start()
         if self.release_feed is not None:
             self.release_feed.start()
 
     def read_in_time(self, call: Call, seconds: float, read: Read) -> bytes:
-        """What is read of a client in so many seconds. Raises ValidationError, which says how fast a body must be."""
+        """What is read of a client in so many seconds.
+
+        Raises ValidationError, which says how fast a body must be, and Interrupted if its credential is revoked.
+        """
         try:
             piece = self.watcher.arriving(call, seconds, read)
         except ValidationError:
-            if call.end is not End.BODY:
+            if call.end not in (End.BODY, End.REVOKED):
                 raise
         if call.end is End.BODY:
             raise too_slow(self.min_body_rate) from None
+        if call.end is End.REVOKED:
+            call.check()
         return piece
 
     def end_calls(self) -> None:
@@ -119,6 +130,8 @@ class Gateway:
         self.follower.stop()
         self.log_housekeeper.stop()
         self.health_checker.stop()
+        self.issuer_keys.stop()
+        self.what_if_starter.stop()
         if self.release_feed is not None:
             self.release_feed.stop()
         self.database_tasks.stop()

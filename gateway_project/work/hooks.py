@@ -6,20 +6,26 @@ The pipeline is imported by the first call and not when Django starts: most comm
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
+from gateway_project.revocation.receipts import await_in_force
 from licensing.statistics import count_active_uses
 from licensing.status import read_limit_statuses
 from providers.health.status import read_provider_health
+from rules.access_tests.judging import judge_of
 from rules.aliases.routing import find_idle_aliases, read_alias_routing
 from rules.guardrails.detection import check_parameters
 from telemetry.services import forget_cached_answers, ship_everything
 
 if TYPE_CHECKING:
+    from gateway_project.change_feed.cuts import Credential
     from gateway_project.json_types import JsonObject
+    from gateway_project.revocation.receipts import InForce
     from licensing.models import Limit
     from licensing.statistics import Uses
     from licensing.status import LimitStatus
     from providers.health.status import Health
     from providers.models import Provider
+    from rules.access_tests.judging import Judge
+    from rules.access_tests.models import AccessTest
     from rules.aliases.routing import RoutedTarget
 
 
@@ -30,9 +36,11 @@ def provide_hooks() -> None:
     read_provider_health.provide(_provider_health)
     read_alias_routing.provide(_alias_routing)
     find_idle_aliases.provide(_idle_aliases)
+    judge_of.provide(_judge_of)
     check_parameters.provide(_check_parameters)
     forget_cached_answers.provide(_forget_answers)
     ship_everything.provide(_ship_everything)
+    await_in_force.provide(_await_in_force)
 
 
 def _active_uses() -> "Uses":
@@ -65,6 +73,12 @@ def _idle_aliases() -> list[int]:
     return idle_aliases()
 
 
+def _judge_of(tests: "Sequence[AccessTest]") -> "Judge":
+    from gateway_project.work.access_tests.judging import StoredJudge
+
+    return StoredJudge(tests)
+
+
 def _check_parameters(kind: str, parameters: "JsonObject") -> None:
     from gateway_project.work.guardrails.remote.compilation import compile_guardrail
 
@@ -81,3 +95,9 @@ def _ship_everything() -> bool:
     from gateway_project.work import runtime
 
     return runtime.ship_everything()
+
+
+def _await_in_force(change: int, credentials: "Collection[Credential]", seconds: float) -> "InForce":
+    from gateway_project.work import runtime
+
+    return runtime.await_in_force(change, credentials, seconds)

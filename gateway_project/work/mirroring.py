@@ -33,6 +33,7 @@ def _exchange(mirrored: MirroredRequest, target: Target, gateway: Gateway) -> Ex
     """The request once more, as one that has been admitted: only the limits of its provider count it."""
     connection = ClientConnection({}, None, mirrored.address)
     call = Call(client=None, total_seconds=gateway.total_seconds)
+    call.owner = mirrored.identity
     return Exchange(
         connection,
         mirrored.request_id,

@@ -7,7 +7,10 @@ from functools import partial
 from django.conf import settings
 
 from accounts.sessions import delete_all_expired
+from accounts.sso.protocol.metadata import refresh_known_providers
 from gateway_project.background import PeriodicTask, PeriodicTasks
+from gateway_project.change_feed.cuts import Credential
+from gateway_project.revocation.receipts import InForce
 from gateway_project.server.bodies import OWNERS_SHARE, MemoryBudget
 from gateway_project.work.cache.flights import Flights
 from gateway_project.work.gateway import Gateway
@@ -16,6 +19,8 @@ from gateway_project.work.log.entry import write_refusal_counts
 from gateway_project.work.log.refusals import Refusals
 from gateway_project.work.mirroring import serve_mirrored
 from gateway_project.work.ownership.owners import Owners
+from gateway_project.work.revocation.acknowledging import Acknowledger
+from gateway_project.work.revocation.waiting import wait_until_in_force
 from gateway_project.work.routing.alias_preview import preview_alias
 from gateway_project.work.routing.full_providers import FullProviders
 from gateway_project.work.routing.mirrors import Mirrors
@@ -30,9 +35,11 @@ from gateway_project.work.streaming.relay import Relay
 from gateway_project.work.streaming.watch import Watcher
 from gateway_project.work.tasks.health_checks import HealthChecker
 from gateway_project.work.tasks.housekeeping import TICK_SECONDS, housekeeping
+from gateway_project.work.tasks.issuer_keys import IssuerKeys
 from gateway_project.work.tasks.licence_expiry import warn_of_expiry
 from gateway_project.work.tasks.licence_uses import peak_recorder, uses_of
 from gateway_project.work.tasks.releases import UNKNOWN, ReleaseFeed
+from gateway_project.work.tasks.what_if import WhatIfStarter
 from licensing.models import Limit
 from licensing.services import note_time
 from licensing.statistics import Uses
@@ -49,6 +56,7 @@ from telemetry.metrics.counters import own_metrics
 from telemetry.retention.housekeeping import Housekeeper
 
 PEAKS_EVERY_SECONDS, EXPIRY_EVERY_SECONDS, TIME_EVERY_SECONDS, SESSIONS_EVERY_SECONDS = 5.0, 10.0, 60.0, 300.0
+SIGNING_KEYS_EVERY_SECONDS = 60.0
 
 
 _gateway: Gateway | None = None
@@ -93,6 +101,13 @@ def ship_everything() -> bool:
     if _gateway is None:
         return wait_for_reports(_state().shipping_requests)
     return _gateway.prompt_shipping.ship_everything()
+
+
+def await_in_force(change: int, credentials: Collection[Credential], seconds: float) -> InForce:
+    """Where a change is in force, after at most so many seconds. A hook of revocation."""
+    if _gateway is None:
+        return wait_until_in_force(_state(), None, change, credentials, seconds)
+    return wait_until_in_force(_gateway.state, _gateway.acknowledger, change, credentials, seconds)
 
 
 def active_uses() -> Uses:
@@ -169,8 +184,12 @@ def make_gateway() -> Gateway:
 
 
 def _add_threads(parts: Gateway) -> None:
-    """Those whose work needs the whole gateway."""
+    """Those whose work needs the whole gateway, or other parts of it."""
+    parts.follower.cut = parts.watcher.cut
+    parts.acknowledger = Acknowledger(parts.state.acknowledgements, parts.follower, parts.watcher.cuts)
     parts.health_checker = HealthChecker(parts)
+    parts.issuer_keys = IssuerKeys(parts)
+    parts.what_if_starter = WhatIfStarter()
     parts.housekeeper = PeriodicTasks("housekeeper", housekeeping(parts), every=TICK_SECONDS)
     parts.mirrors = Mirrors(partial(serve_mirrored, gateway=parts))
 
@@ -188,6 +207,7 @@ def _database_tasks(state: SharedState) -> tuple[PeriodicTask, ...]:
         PeriodicTask(warn_of_expiry, every=EXPIRY_EVERY_SECONDS),
         PeriodicTask(note_time, every=TIME_EVERY_SECONDS),
         PeriodicTask(delete_all_expired, every=SESSIONS_EVERY_SECONDS),
+        PeriodicTask(refresh_known_providers, every=SIGNING_KEYS_EVERY_SECONDS),
     )
 
 

@@ -9,6 +9,7 @@ from gateway_project.api.openapi.endpoints import Operation, refusal
 from gateway_project.errors import GatewayError, NotFound
 from gateway_project.server.client_response import Delivery
 from gateway_project.server.request_ids import decode, request_id
+from gateway_project.server.threads import take_wait
 from gateway_project.work.doors import MODELS, door_of, endpoint_at, model_list
 from gateway_project.work.doors.base import Door, Endpoint
 from gateway_project.work.exchange import Exchange
@@ -59,6 +60,8 @@ def _work(environ: WSGIEnvironment, endpoint: Endpoint) -> Delivery:
         return _refused(refusal(["POST"]), environ, endpoint.door)
     parts = gateway()
     exchange = _exchange(environ, endpoint, parts)
+    if wait := take_wait():
+        exchange.timings.append(("waiting", *wait))
     if ASKING in (query := environ.get("QUERY_STRING", "")):
         return deliver_explanation(exchange, parts, query) or serve(exchange, parts)
     return serve(exchange, parts)
@@ -68,7 +71,9 @@ def _exchange(environ: WSGIEnvironment, endpoint: Endpoint, gateway: Gateway) ->
     client = environ.get("gunicorn.socket")
     connection = ClientConnection(environ, client, environ.get("REMOTE_ADDR", ""))
     call = Call(client=client, total_seconds=gateway.total_seconds)
-    return Exchange(connection, request_id(environ), endpoint, call=call)
+    exchange = Exchange(connection, request_id(environ), endpoint, call=call)
+    call.owner = exchange.identity
+    return exchange
 
 
 def _refused(error: GatewayError, environ: WSGIEnvironment, door: Door) -> Delivery:

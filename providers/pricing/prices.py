@@ -141,6 +141,11 @@ class PriceBook:
         self._offers, self.currency = list(offers), currency
         self._era = Era(inf, -inf, {})
 
+    @property
+    def tiers(self) -> set[int]:
+        """The bounds of input above which other prices hold."""
+        return {offer.price.above_input_tokens for offer in self._offers} - {0}
+
     def price(self, provider_id: int, host: str, model: str, at: float, upstream: str = "") -> Price | None:
         """What a model costs at a provider at this moment; None where nobody said.
 

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from enum import Enum
 
 USAGE_SECONDS = 2.0  # that a provider has to report the usage of an answer whose client has gone
@@ -22,7 +23,20 @@ class End(Enum):
     TOTAL = "did not complete its answer in time"
     BODY = "the request did not arrive in time"
     STOPPING = "the gateway is stopping"
+    REVOKED = "the credential of the request was revoked"
     OUTPACED = "did not begin to answer before another provider did"
+
+
+@dataclass(slots=True)
+class AttemptTimes:
+    """When the steps of one sending ended, by time.perf_counter(); 0: not reached, or not needed."""
+
+    connect_begun: float = 0.0  # 0: on a kept connection
+    connected: float = 0.0
+    tls_ended: float = 0.0
+    first_byte: float = 0.0  # status and headers are here
+    first_token: float = 0.0  # of a stream: its first text is here
+    last_token: float = 0.0  # the last piece of the answer is here
 
 
 class Interrupted(Exception):
@@ -50,9 +64,11 @@ class Call:
         "end",
         "idle_seconds",
         "is_abandoned",
+        "owner",
         "phase",
         "started",
         "timeout_seconds",
+        "times",
         "total_deadline",
         "waiting_since",
         "wake",
@@ -69,7 +85,9 @@ class Call:
         self.timeout_seconds = self.idle_seconds = total_seconds
         self.end: End | None = None
         self.is_abandoned = False  # whether its client has gone and only the usage is waited for
+        self.owner: object = None  # whose request it serves, for those who end calls by that
         self._has_all_but_usage: Callable[[], bool] | None = None
+        self.times: AttemptTimes | None = None  # of the present attempt
         self.alarm: tuple[float, Callable[[], None]] | None = None  # when the watcher calls what, once
         self.wake: Callable[[], None] | None = None  # wakes a thread that waits for something else than a socket
 
@@ -84,6 +102,11 @@ class Call:
     def received(self) -> None:
         """The provider sent something: restart the idle time-out."""
         self.waiting_since, self.phase, self.timeout_seconds = time.monotonic(), End.IDLE, self.idle_seconds
+
+    def note_last_token(self) -> None:
+        """Note that what the provider has sent last was the end of its answer."""
+        if self.times is not None:
+            self.times.last_token = time.perf_counter() - (time.monotonic() - self.waiting_since)
 
     def overdue(self, now: float) -> End | None:
         """The deadline that has passed at this moment, None if there is none."""
@@ -172,13 +195,15 @@ class Call:
             own = Call(client=self.client, total_seconds=math.inf)
             own.started, own.total_deadline = self.started, self.total_deadline
             self.client, self.total_deadline = None, math.inf
+            own.owner, self.owner = self.owner, None
             return own
 
     def _end_with(self, end: End) -> None:
         self.end = self.end or (End.CLIENT_CLOSED if self.is_abandoned else end)
         if self._socket is not None:
-            # A client whose body is late still gets its answer.
-            how = socket.SHUT_RD if self.end is End.BODY else socket.SHUT_RDWR
+            # A client whose body is late, or whose credential is revoked meanwhile, still gets its answer.
+            is_client = self.end is End.BODY or (self.end is End.REVOKED and self._socket is self.client)
+            how = socket.SHUT_RD if is_client else socket.SHUT_RDWR
             with suppress(OSError):
                 # The base class's method: an SSLSocket's would tear down the TLS state that the reader uses.
                 socket.socket.shutdown(self._socket, how)

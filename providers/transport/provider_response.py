@@ -158,7 +158,7 @@ class ProviderResponse:
 
 def as_gateway_error(call: Call, error: Exception) -> GatewayError | Interrupted:
     """The error for a failed read or write: why the watcher ended the call if it did, else the provider's failure."""
-    if call.end in (End.CLIENT_CLOSED, End.STOPPING, End.OUTPACED):
+    if call.end in (End.CLIENT_CLOSED, End.STOPPING, End.REVOKED, End.OUTPACED):
         return Interrupted(call.end)
     if call.end is not None:
         return ProviderTimeout(f"The provider {call.end.value}.")

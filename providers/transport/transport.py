@@ -25,7 +25,7 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 from gateway_project.errors import ProviderError, ProviderTimeout, UpstreamError
 from gateway_project.server.sockets import bound_waits
 from providers.transport import addresses
-from providers.transport.calls import Call, End
+from providers.transport.calls import AttemptTimes, Call, End
 from providers.transport.http_response import HTTPResponse, InvalidResponse, NoResponse
 from providers.transport.provider_response import (
     IDLE_CONNECTION_SECONDS,
@@ -118,11 +118,17 @@ class _Checked(HTTPConnection):
     """A connection of urllib3 that connects to checked addresses only."""
 
     networks = "any"
+    times: AttemptTimes | None = None
 
     def _new_conn(self) -> socket.socket:
         if not isinstance(self.timeout, int | float):
             raise TypeError("Every call to a provider needs a time-out in seconds.")
-        sock = connect_checked(self.host, self.port, timeout=self.timeout, networks=self.networks)
+        times = self.times or AttemptTimes()
+        times.connect_begun = time.perf_counter()
+        try:
+            sock = connect_checked(self.host, self.port, timeout=self.timeout, networks=self.networks)
+        finally:
+            times.connected = time.perf_counter()
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return sock
 
@@ -131,7 +137,11 @@ class _Secure(_Checked, HTTPSConnection):
     def connect(self) -> None:
         # urllib3 loads nothing into the shared context for one connection, and does not turn its checks off.
         self.ssl_context, self.ca_certs, self.cert_reqs = tls_context(), None, "CERT_REQUIRED"
-        super().connect()
+        try:
+            super().connect()
+        finally:
+            if self.times is not None and self.sock is not None:  # connected
+                self.times.tls_ended = time.perf_counter()
 
 
 def _checked_pools(networks: str) -> dict[str, type]:
@@ -154,16 +164,16 @@ class CheckedAdapter(HTTPAdapter):
         super().init_poolmanager(*args, **kwargs)
         self.poolmanager.pool_classes_by_scheme = _checked_pools(self.networks)
 
-    def connect(self, url: str, timeout: float) -> HTTPConnection:
+    def connect(self, url: str, timeout: float, times: AttemptTimes | None = None) -> HTTPConnection:
         """A new connected connection to the URL's origin, with the TLS settings of requests."""
         request = requests.Request("POST", url).prepare()
         pool = self.get_connection_with_tls_context(request, verify=True)
         if not isinstance(pool, urllib3.HTTPConnectionPool):
             raise TypeError("The pools of the adapter are those of _checked_pools().")
         connection = pool._new_conn()
-        if not isinstance(connection, HTTPConnection):
+        if not isinstance(connection, _Checked):
             raise TypeError("The connections of the pools are those of _checked_pools().")
-        connection.timeout = timeout
+        connection.timeout, connection.times = timeout, times
         connection.connect()
         return connection
 
@@ -237,7 +247,7 @@ class Transport:
         if timeout <= 0:
             raise _unreached(ProviderTimeout(f"The provider {End.TOTAL.value}."))
         try:
-            connection = self._adapter.connect(text, timeout)
+            connection = self._adapter.connect(text, timeout, call.times)
         except RefusedAddress as error:
             # Which address it is, its cause says, which only administrators read.
             raise _unreached(ProviderError("The provider is not called: its address is not allowed.")) from error
@@ -264,6 +274,8 @@ class Transport:
                 if connection.is_secure:
                     bound_waits(connection.sock, receive=self._heartbeat_seconds)
                 response.read_head()
+                if call.times is not None:
+                    call.times.first_byte = time.perf_counter()
             except (ConnectionError, ssl.SSLError, NoResponse) as error:
                 is_cut = isinstance(error, OSError)  # its end was not even written
                 if is_kept and call.end is None and (is_cut or connection.is_unacknowledged(len(data))):

@@ -14,6 +14,7 @@ from unfold.widgets import (
 )
 
 from gateway_project.console.tables import ServiceAdmin, ServiceForm
+from gateway_project.console.tabs import Tab, log_tab, usage_tab
 from gateway_project.errors import ValidationError
 from gateway_project.json_types import JsonObject
 from rules.aliases import services
@@ -98,6 +99,9 @@ class AliasAdmin(ServiceAdmin):
         row = self.get_object(request, object_id)
         context: JsonObject = {"routing": read_alias_routing(row.pk)} if row is not None else {}
         return super().change_view(request, object_id, form_url, {**(extra_context or {}), **context})
+
+    def tabs(self, row: Alias) -> list[Tab]:
+        return [usage_tab(alias=row.name), log_tab(alias=row.name), Tab("Try", "playground", {"model": row.name})]
 
     @display(description="Enabled", boolean=True, ordering="enabled")
     def is_enabled(self, row: Alias) -> bool:

@@ -4,10 +4,11 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict, Unpack
 
-from django.db import connection, transaction
+from django.db import connection
 from django.db.models import ProtectedError
 
 from accounts.models import Group, User
+from gateway_project.database.guarding import Access, guarded_change
 from gateway_project.database.names import composed
 from gateway_project.database.saving import lock_row, save_or_refuse
 from gateway_project.errors import Conflict, ValidationError
@@ -34,7 +35,7 @@ class AliasChanges(TypedDict, total=False):
     hedge: bool
 
 
-@transaction.atomic
+@guarded_change(Access.ALIASES)
 def create_alias(**values: Unpack[AliasChanges]) -> Alias:
     """Create an alias; it needs a name, and serves nothing without targets.
 
@@ -48,7 +49,7 @@ def create_alias(**values: Unpack[AliasChanges]) -> Alias:
     return alias
 
 
-@transaction.atomic
+@guarded_change(Access.ALIASES)
 def update_alias(alias: Alias, **changes: Unpack[AliasChanges]) -> None:
     """Store changes with the names of create_alias(); `targets` replace the present ones.
 
@@ -62,7 +63,7 @@ def update_alias(alias: Alias, **changes: Unpack[AliasChanges]) -> None:
         follow_alias_name(former_name, alias.name)
 
 
-@transaction.atomic
+@guarded_change(Access.ALIASES)
 def delete_alias(alias: Alias) -> None:
     """Delete an alias with its targets. Raises NotFound, and Conflict while other aliases refer to it."""
     _lock_aliases()

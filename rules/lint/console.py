@@ -11,7 +11,7 @@ from gateway_project.api.audit import ChangeDetails
 from gateway_project.console.audit import record
 from gateway_project.console.site import console_site
 from gateway_project.database.saving import races_as_conflicts
-from gateway_project.errors import GatewayError
+from gateway_project.errors import AccessTestFailed, GatewayError
 from rules.lint.findings import find_problems
 from rules.lint.fixes import Action, Fix, apply_fix
 
@@ -38,6 +38,8 @@ def fix_problem(request: HttpRequest) -> HttpResponse:
             after, resource = fixed.viewset.serialize_row(fixed.row), fixed.viewset.resource_name
             details = ChangeDetails(before=fixed.before, after=after, attributes=fixed.attributes)
             record(request, fixed.operation, resource, fixed.row.pk, **details)
+    except AccessTestFailed:
+        raise  # the site asks for a reason
     except GatewayError as error:
         messages.error(request, error.sentence)
         return HttpResponseRedirect(reverse("admin:rule-lint"))

@@ -13,7 +13,7 @@ from accounts.models import Group, User
 from gateway_project.console.audit import record
 from gateway_project.console.site import console_site
 from gateway_project.database.saving import races_as_conflicts
-from gateway_project.errors import GatewayError
+from gateway_project.errors import AccessTestFailed, GatewayError
 from providers.models import Provider
 from rules.models import Effect, Rule, RuleVersion
 from rules.services import restore_rule
@@ -100,6 +100,8 @@ def _restore(request: HttpRequest, version: RuleVersion, back: str) -> HttpRespo
             rule = restore_rule(rule_id=version.rule_id, version=version.number)
             after = RuleViewSet.serialize_row(rule)
             record(request, "restore", RuleViewSet.resource_name, rule.pk, before=before, after=after)
+    except AccessTestFailed:
+        raise  # the site asks for a reason
     except GatewayError as error:
         messages.error(request, error.sentence)
         return HttpResponseRedirect(back)

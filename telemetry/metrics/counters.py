@@ -8,7 +8,7 @@ import logging
 import os
 import threading
 from collections import deque
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from operator import itemgetter
 from typing import Any, TypedDict
 
@@ -16,6 +16,7 @@ import orjson
 
 from gateway_project.errors import LIMIT_ERROR_NAMES
 from gateway_project.json_types import JsonObject
+from telemetry.attempts import LoggedAttempt, Timing
 from telemetry.metrics import slots
 from telemetry.metrics.attempts import AttemptBook, Began, Failed, Succeeded
 from telemetry.metrics.slots import Slots
@@ -39,7 +40,8 @@ _entry_values = itemgetter(
         "entry_source",
         "cache_status",
     ),
-    *("guardrails", "duration_ms", "first_byte_ms", "cost", "currency", *(f"{kind}_tokens" for kind in TOKENS)),
+    *("guardrails", "duration_ms", "first_byte_ms", "cost", "currency", "stages", "provider_calls"),
+    *(f"{kind}_tokens" for kind in TOKENS),
 )
 
 # The present values of a process: by metric name, pairs of label values and a number.
@@ -160,12 +162,13 @@ def own_metrics() -> Metrics:
 
 def _add(sums: Sums, values: EntryValues, model_names: Collection[str]) -> None:
     provider, operation, model, served_model, status, outcome, exception, source, cache, *others = values
-    guardrails, took, first, cost, currency, *tokens = others
+    guardrails, took, first, cost, currency, stages, calls, *tokens = others
     model = _model_label(served_model or model, model_names)
     sums.count("requests", (operation, provider, model, outcome, f"{(status or 0) // 100}xx"))
     sums.observe("request_duration_seconds", (operation, provider, model), (took or 0) / 1000)
     if first is not None:
         sums.observe("first_byte_seconds", (provider, model), first / 1000)
+    _observe_stages(sums, stages, calls)
     if cache:
         sums.count("cache_lookups", (cache.lower(),))
     for guardrail in guardrails or ():
@@ -180,6 +183,16 @@ def _add(sums: Sums, values: EntryValues, model_names: Collection[str]) -> None:
             sums.count("tokens", (provider, model, kind, source), amount)
     if cost:
         sums.count("cost", (provider, currency), float(cost))
+
+
+def _observe_stages(sums: Sums, stages: Iterable[Timing], calls: Iterable[list[Any]] | None) -> None:
+    """Observe each stage, and the steps of each attempt with its provider."""
+    for name, _, milliseconds in stages:
+        sums.observe("stage_duration_seconds", (name, ""), milliseconds / 1000)
+    for call in calls or ():
+        attempt = LoggedAttempt(*call)
+        for name, _, milliseconds in attempt.stages:
+            sums.observe("stage_duration_seconds", (name, attempt.provider_name), milliseconds / 1000)
 
 
 def _count_attempt(sums: Sums, event: AttemptEvent) -> None:

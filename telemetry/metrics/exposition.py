@@ -38,6 +38,12 @@ SUMS = (
         "Time from the arrival of a request to the first byte of its stream.",
         ("provider", "model"),
     ),
+    Family(
+        HistogramMetricFamily,
+        "stage_duration_seconds",
+        "Time of each stage of a request, and of each step of its attempts at providers.",
+        ("stage", "provider"),
+    ),
     Family(CounterMetricFamily, "tokens", "Tokens, by kind.", ("provider", "model", "kind", "source")),
     Family(
         CounterMetricFamily, "cost", "Cost charged by providers, as far as prices are known.", ("provider", "currency")

@@ -41,9 +41,9 @@ LIMITED = f"exception IN ({_LIMIT_ERRORS_SQL})"
 _COUNT_CONDITIONS = {
     "requests": "TRUE",
     "completed": COMPLETED,
-    "denied": "outcome IN ('denied', 'blocked')",
+    "denied": "outcome IN ('denied', 'blocked', 'revoked')",
     "client_closed": "outcome = 'client_closed'",
-    "errors": "outcome NOT IN ('completed', 'denied', 'blocked', 'client_closed')",
+    "errors": "outcome NOT IN ('completed', 'denied', 'blocked', 'revoked', 'client_closed')",
     "cache_hits": FROM_CACHE,
     "estimated_requests": "usage_estimated",
     "unknown_cost_requests": "cost_status = 'unknown'",

@@ -41,6 +41,7 @@ SECRETS = {
     "new password": "canary pass phrase 8wC2vF4gK6",
     "wrong password": "canary guess 1pL3mS5tD7",
     "metrics token": "canary-metrics-6yU8iO0aQ2eW4rT",
+    "SCIM token": "canary-scim-4wE6rT8yU0iO2pA5sD7fG9hJ1kL3z",
     "signing secret": "canary-secret-key-2zX4cV6bN8mL0kJ1hG3fD5sA7qW9eR",
     "redis password": "canary-redis-0oI9uY7tR5eW3qA1",
     "database password": "canary-postgres-8iK6jH4gF2dS",
@@ -83,6 +84,7 @@ def stage(tmp_path, django_db_blocker, settings) -> Iterator[tuple[World, redis.
         environ = {
             "GATEWAY_LICENCE_PUBLIC_KEY": vendor.public_key,
             "GATEWAY_METRICS_TOKEN": SECRETS["metrics token"],
+            "GATEWAY_SCIM_TOKEN": SECRETS["SCIM token"],
             "GATEWAY_LOG_PAYLOAD": "none",
             "GATEWAY_LOG_LEVEL": "DEBUG",
             "DATABASE_URL": with_database_password(store.database_url),
@@ -117,6 +119,7 @@ def test_no_secret_is_found_anywhere(stage, figure):
     secrets |= use_keys(world, record)
     secrets["licence"] = use_licence(world, vendor, record)
     use_metrics(world, record)
+    use_scim(world, record)
     look_at_console(world, artefacts, secrets)
     world.until(lambda: world.entries(message__icontains="refused") > 0 or world.entries() > 10)
     collect(world, server, artefacts)
@@ -257,6 +260,14 @@ def use_metrics(world: World, record: Callable) -> None:
     for credential in (token, f"{token}x", token[:-1]):
         record(requests.get(url, headers={"Authorization": f"Bearer {credential}"}, timeout=30))
     record(requests.get(f"{url}?token={token}", headers={"Host": "elsewhere"}, timeout=30))
+
+
+def use_scim(world: World, record: Callable) -> None:
+    token, url = SECRETS["SCIM token"], f"{world.gateway.url}/scim/v2/Users"
+    for credential in (token, f"{token}x", token[:-1]):
+        headers = {"Authorization": f"Bearer {credential}"}
+        record(requests.get(url, headers=headers, timeout=30))
+        record(requests.post(url, headers=headers, json={"schemas": [], "userName": "Ann"}, timeout=30))
 
 
 def look_at_console(world: World, artefacts: Artefacts, secrets: dict[str, str]) -> None:

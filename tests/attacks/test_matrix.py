@@ -17,14 +17,15 @@ from gateway_project.api.access import (
     ADMIN,
     ANYBODY,
     DELEGATED,
+    DIRECTORY,
     HOLDER,
     LOGIN,
     MANAGER,
     MONITORING,
-    OR,
     OWNER,
     USER,
     WORK,
+    is_granted,
 )
 from gateway_project.api.routes import Route, routes
 from keys.models import ApiKey
@@ -41,14 +42,20 @@ MISSING = "999999"
 ELSEWHERE = {"X-Forwarded-For": "203.0.113.9"}
 # Reviewed: all that anybody on the network may ask.
 OPEN = {"get /version/", "get /healthz", "get /readyz", "get /schema", "get /docs", "post /auth/login"}
+SIGN_ON = "/auth/sso/{slug}"
+OPEN |= {f"get {SIGN_ON}", f"get {SIGN_ON}/callback", f"post {SIGN_ON}/backchannel-logout"}
 LET_THROUGH = {200, 400, 404}
+SCIM_TOKEN = "a-token-of-the-directory-0123456789abcdef"
+STRANGER_TO_SCIM = {401, 429}  # 429: wrong tokens are counted
 
 
 @pytest.fixture(scope="module")
 def behind_proxy(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGateway]:
     """A gateway that believes this machine which client it speaks for: so the tests can come from elsewhere."""
     directory = tmp_path_factory.mktemp("matrix")
-    with RunningGateway(store, directory, GATEWAY_TRUSTED_PROXIES="127.0.0.1") as running:
+    with RunningGateway(
+        store, directory, GATEWAY_TRUSTED_PROXIES="127.0.0.1", GATEWAY_SCIM_TOKEN=SCIM_TOKEN
+    ) as running:
         yield running
 
 
@@ -189,11 +196,13 @@ def test_a_live_credential_opens_what_it_is_granted(world, kind, figure):
             return LET_THROUGH if is_login else {401}
         if route.who == MONITORING:
             return {401}
+        if route.who == DIRECTORY:
+            return STRANGER_TO_SCIM
         who = DELEGATED.get(route.who, route.who)
         if kind == "admin of a group" and route.who in DELEGATED:
             return {*LET_THROUGH, 403}  # 403 for what is not the group's
         # Whose the missing thing is cannot be known: an owner's operation is refused, or finds nothing.
-        if granted.isdisjoint(str(who).split(OR)):
+        if not is_granted(str(who), granted):
             return {403}
         return {*LET_THROUGH, *({403} if route.who in (OWNER, MANAGER) else ())}
 
@@ -208,9 +217,23 @@ def test_a_dead_credential_opens_nothing(world, kind):
     def expected(route: Route) -> set[int]:
         if route.who == HOLDER:
             return {400, 401}
+        if route.who == DIRECTORY:
+            return STRANGER_TO_SCIM
         return LET_THROUGH if f"{route.method} {route.path}" in OPEN else {401}
 
     assert mismatches(world, DEAD[kind](world), expected) == []
+
+
+@promise("Every route refuses whoever it is not granted to", target="default deny, each route by each caller")
+def test_the_token_of_the_directory_opens_scim_alone(world):
+    def expected(route: Route) -> set[int]:
+        if route.who == DIRECTORY:
+            return {200, 400, 404, 501}
+        if route.who == HOLDER:
+            return {400, 401}
+        return LET_THROUGH if f"{route.method} {route.path}" in OPEN else {401}
+
+    assert mismatches(world, SCIM_TOKEN, expected) == []
 
 
 @promise("V-M1, V-L15: every route of the URLconf is in the reviewed table", target="0 routes without an entry")

@@ -100,7 +100,9 @@ def write(row: models.Model, field: models.Field, payload: str) -> bool:
     if field.name in ("stages", "candidates"):
         value = [[payload, 0.0, 1.0]] if field.name == "stages" else [[payload, payload, payload]]
     if field.name == "provider_calls":
-        value = [[1, payload, 0, payload, 500, payload, payload, 0.1, 0.2, "0.1", payload, payload]]
+        value = [
+            [1, payload, 0, payload, 500, payload, payload, 0.1, 0.2, "0.1", payload, payload, [[payload, 0.1, 0.1]]]
+        ]
     if field.name == "guardrails":
         value = [{"name": payload, "direction": payload, "result": payload, "counts": {payload: 1}}]
     if field.name == "payload":

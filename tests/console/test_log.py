@@ -50,6 +50,45 @@ def test_an_entry_tells_of_the_rule_and_of_each_provider_that_was_considered(con
     assert page.get_by_role("link", name=HOSTILE).first.get_attribute("href") == "/admin/rules/rule/1/change/"
 
 
+@pytest.fixture
+def slow_entry(orm) -> LogEntry:
+    """An entry with two attempts, after five similar ones of which each took a tenth."""
+
+    def call(name, begin, length, steps):
+        return [1, name, 0, "m", 200, "", "", begin, length, None, "", "", steps]
+
+    def create(scale, **values):
+        stages = [["waiting", -2.0, 1.5], ["auth", 0.0, 1.0], ["provider", 1.0, 90.0 * scale], ["logging", 91.0, 0.5]]
+        steps = [["connect", 41.0, 10.0 * scale], ["first_byte", 51.0, 40.0 * scale]]
+        calls = [call("east", 1.0, 40.0, [["connect", 1.0, 40.0]]), call("west", 41.0, 50.0 * scale, steps)]
+        kind = {"entry_type": EntryType.WORK_REQUEST, "provider_id": 1, "model": "compared", "outcome": "completed"}
+        return LogEntry.objects.create(**kind, stages=stages, provider_calls=calls, duration_ms=91.0, **values)
+
+    similar = [create(0.1) for _ in range(5)]
+    other = create(0.1, stream=True)
+    entry = create(1, correlation_id="browser-slow")
+    yield entry
+    for row in (*similar, other, entry):
+        row.delete()
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_the_waterfall_compares_each_step_with_similar_requests(console, look, slow_entry):
+    window = console(look)
+    window.open(f"telemetry/logentry/{slow_entry.pk}/change/")
+    assert window.check() == []
+    page = window.page
+    assert "p50 and p95 of 5 similar requests" in page.inner_text("[data-sample]")
+    titles = page.locator("[data-waterfall] h3").all_inner_texts()
+    assert titles == ["Request", "Attempt 1: east", "Attempt 2: west"]
+    (provider,) = (row for row in page.locator("[data-waterfall] li").all_inner_texts() if row.startswith("provider"))
+    assert "p50 9.00 ms, p95 9.00 ms" in provider
+    assert "above p95" in provider
+    lefts = [float(bar.get_attribute("x")) for bar in page.locator("[data-waterfall] rect").all()]
+    assert lefts[0] == 0  # the request waited before its time began
+    assert lefts[-2] == pytest.approx(100 * 43 / 93.5, abs=0.1)  # connect of the second attempt
+
+
 def test_a_stored_answer_tells_what_its_hits_saved(administrator, orm):
     row = CacheEntry.objects.create(request_hash="saved", model="m", cost="0.5", currency="USD", hits=3)
     for page in ("", f"{row.pk}/change/"):

@@ -63,7 +63,7 @@ def test_every_dimension_has_a_table_and_a_file(administrator, names):
         page = administrator.get(f"statistics/?by={by}")
         assert page.status_code == 200
         assert "<img" not in page.text.split("<main", 1)[-1]
-        assert f">{name}</th>" in unescape(page.text), by
+        assert f">{name}<" in unescape(page.text.split("<tbody>")[1]), by
         file = administrator.get(f"statistics/?by={by}&export=csv")
         assert file.headers["Content-Type"] == "text/csv; charset=utf-8"
         assert "attachment" in file.headers["Content-Disposition"]
@@ -102,7 +102,7 @@ def test_costs_in_several_currencies_stand_beside_each_other_and_are_named(conso
     places = "canvas => [0, 1].map(set => Chart.getChart(canvas).getDatasetMeta(set).data[0].x)"
     eur, usd = window.page.evaluate(places, window.page.query_selector("#main canvas"))
     assert eur < usd
-    result = window.page.inner_text("#main .console-links")
+    result = window.page.locator("#main .console-links").last.inner_text()
     assert result.split() == ["EUR", "USD"]
 
 
@@ -124,3 +124,41 @@ def test_the_form_asks_and_the_button_downloads(console, names):
     page.click("#main button >> text=Show")
     stand_still(page)
     assert "Must be before" in page.inner_text("#main [role=alert]")
+
+
+def test_a_chart_of_two_dimensions_is_stacked_and_its_filters_can_be_removed(console, names, world):
+    window = console()
+    window.open(f"statistics/?by=day&then=model&chart=input_tokens&user={world.user.pk}")
+    assert window.check() == []
+    page = window.page
+    assert page.evaluate("canvas => Chart.getChart(canvas).data.datasets[0].stack", page.query_selector("#main canvas"))
+    assert page.locator("#main tbody th", has_text=names["model"]).is_visible()
+    assert f"User: {world.user.username}" in page.inner_text("#main [aria-label=Filters]")
+    page.click("#main [aria-label=Filters] a")
+    stand_still(page)
+    assert "user=" not in page.url
+    assert "then=model" in page.url
+
+
+def test_totals_stand_beside_those_of_the_period_before(console, names):
+    window = console()
+    window.open("statistics/")
+    window.page.click("#main nav >> text=7 days")
+    stand_still(window.page)
+    assert window.page.get_attribute("#main nav [aria-current=page]", "href").startswith("?start=")
+    assert "nothing in the period before" in window.page.inner_text("#main .console-figures")
+
+
+def test_a_name_leads_to_what_it_names_and_a_heading_sorts(console, names):
+    window = console()
+    window.open("statistics/?by=user")
+    window.page.click("#main thead >> text=Tokens in")
+    stand_still(window.page)
+    assert "sort=-input_tokens" in window.page.url
+    window.page.click(f"#main tbody >> text={names['user']}")
+    stand_still(window.page)
+    assert names["user"] in window.page.inner_text("h1")
+    window.page.click("#main [aria-label='What belongs to it'] >> text=Log")
+    stand_still(window.page)
+    assert f"user={names['user']}" in window.page.url
+    assert window.check() == []

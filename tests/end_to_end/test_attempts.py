@@ -72,6 +72,48 @@ def test_a_stream_is_one_attempt_until_its_end(world, provider):
     assert failures["ProviderError", world.model, world.row(provider).name] == 1
 
 
+def steps_of(call):
+    return {name: (begin, length) for name, begin, length in call["stages"]}
+
+
+def test_each_attempt_tells_its_own_steps(world, pair):
+    pair[0].answers(status=500, delay=0.2)
+    entry = world.entry(world.ask())
+    failed, served = calls_of(entry)
+    assert list(steps_of(failed)) == ["connect", "first_byte"]
+    assert list(steps_of(served)) == ["connect", "first_byte", "last_token"]
+    assert steps_of(failed)["first_byte"][1] >= 190
+    assert steps_of(served)["connect"][0] >= failed["begin_ms"] + failed["duration_ms"]
+    for call in (failed, served):
+        assert steps_of(call)["connect"][0] == pytest.approx(call["begin_ms"], abs=0.01)
+        assert sum(length for _, length in steps_of(call).values()) <= call["duration_ms"]
+
+
+def test_a_kept_connection_is_not_connected_again(world, provider):
+    first, second = (calls_of(world.entry(world.ask(text)))[0] for text in ("first", "second"))
+    assert "connect" in steps_of(first)
+    assert list(steps_of(second)) == ["first_byte", "last_token"]
+
+
+def test_a_stream_tells_its_first_and_last_token(world, provider):
+    provider.answers(text="one two three", pace=0.1)
+    entry = world.entry(world.stream())
+    (call,) = calls_of(entry)
+    assert list(steps_of(call)) == ["connect", "first_byte", "first_token", "last_token"]
+    assert steps_of(call)["last_token"][1] >= 90
+    assert sum(length for _, length in steps_of(call).values()) <= call["duration_ms"]
+    assert [stage[0] for stage in entry.stages][-1] == "logging"
+
+
+def test_the_metrics_have_each_stage_and_each_step_of_a_provider(world, provider):
+    assert world.stream().content
+    name = world.row(provider).name
+    counts = samples(world, "stage_duration_seconds_count")
+    assert counts[name, "first_token"] == counts[name, "connect"] == 1
+    assert counts["", "logging"] >= 1
+    assert counts["", "waiting"] >= 1
+
+
 def test_answers_from_the_cache_and_refused_requests_have_none(world, provider):
     assert world.ask().status_code == 200
     stored = world.entry(world.ask())

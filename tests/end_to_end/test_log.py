@@ -21,7 +21,8 @@ from tests.support.world import limited_key
 
 SECRET = "sk-secret/of+the=provider"
 MESSAGES = [{"role": "user", "content": "What is your key?"}]
-STAGES = ["auth", "request", "rules", "select", "limits", "cache", "provider", "response", "store"]
+SHOWN = ["waiting", "auth", "request", "rules", "select", "limits", "cache", "provider", "response", "store"]
+STAGES = [*SHOWN, "logging"]
 
 
 def in_one_minute(seconds=6.0):
@@ -146,17 +147,20 @@ class TestFields:
         begins = [begin for _, begin, _ in stages]
         assert begins == sorted(begins)
         assert all(length >= 0 for length in lengths.values())
+        assert begins[0] + lengths.pop("waiting") <= 0
+        entry = world.entry(response)
+        assert sum(lengths.values()) == pytest.approx(entry.duration_ms, abs=patience(0.1) * 1000)
 
     def test_the_response_tells_the_same_stages(self, world, provider):
         provider.answers(delay=0.2)
         timing = dict(part.split(";dur=") for part in world.ask().headers["Server-Timing"].split(", "))
-        assert list(timing) == STAGES
+        assert list(timing) == SHOWN
         assert 190 < float(timing["provider"]) < 500
         assert "provider" not in world.ask().headers["Server-Timing"]
 
     def test_a_refused_request_has_the_stages_that_it_came_to(self, world, provider):
         response = world.ask(body={"model": ""})
-        assert [stage[0] for stage in world.entry(response).stages] == ["auth", "request"]
+        assert [stage[0] for stage in world.entry(response).stages] == ["waiting", "auth", "request", "logging"]
         assert "request;dur=" in response.headers["Server-Timing"]
 
     def test_what_the_provider_calls_the_end_is_kept_beside_our_word(self, world, provider):

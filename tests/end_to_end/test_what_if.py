@@ -161,7 +161,7 @@ def test_who_is_not_active_now_is_not_judged(world, provider, what_if):
     [
         ([], "must be a JSON object"),
         ({"rule": []}, "rule: is unknown"),
-        ({"prices": []}, "prices: cannot be drafted yet"),
+        ({"prices": {}}, "prices: must be an array"),
         ({"aliases": [{"name": "a", "targets": [{"alias": "none-of-this"}]}]}, "no alias named none-of-this"),
         ({"aliases": [{"name": "a", "targets": [5]}]}, r"aliases\[0\].targets"),
         ({"aliases": [{"id": 99_999_999, "name": "a"}]}, "no row with id 99999999"),

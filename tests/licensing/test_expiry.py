@@ -31,7 +31,7 @@ def test_the_log_and_the_notices_warn_from_thirty_days_before(db, vendor):
     ((severity, message),) = entries()
     assert severity == "warning"
     assert f"at the end of {in_days(29)}" in message
-    ((level, text),) = notices()
+    ((level, text, *_),) = notices()
     assert level == "warning"
     assert "expires in 2" in text
 

@@ -7,7 +7,8 @@ import pytest
 from django.utils import timezone
 
 from providers.columns import LONGEST_CREDENTIAL, LONGEST_TIMEOUT, MAX_INTEGER
-from providers.models import MOST_MODELS, Model, ModelPrice, Provider, ProviderCredential
+from providers.console.presets import PRESETS
+from providers.models import MOST_MODELS, Model, ModelPrice, Provider, ProviderCredential, ProviderFormat
 from providers.services import add_credential, add_model, create_provider, end_price, set_price
 from tests.console.forms import fields_of
 from tests.support.provider import ScriptedProvider
@@ -197,3 +198,35 @@ def test_a_model_with_another_name_here_is_not_added_again(console):
         console.post(f"{PROVIDERS}{row.pk}/fetch-models/", {"post": "yes"})
         assert sorted(row.models.values_list("name", flat=True)) == ["fast", "new"]
         assert scripted.seen[0].headers["authorization"] == "Bearer sk-of-another-account"
+
+
+def first_values(page: str) -> dict[str, str]:
+    return {name: values[0] for name, values in fields_of(page).items()}
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_preset_fills_in_the_form(console, name):
+    preset = PRESETS[name]
+    page = console.get(f"{PROVIDERS}add/?preset={name}").text
+    fields = first_values(page)
+    assert (fields["url"], fields["auth_method"], fields["name"]) == (preset.url, preset.auth_method, name)
+    assert ProviderFormat.objects.get(pk=fields["format"]).name == preset.format
+    assert preset.keys_page in page
+
+
+def test_an_address_fills_in_nothing_but_presets_and_known_models(console, provider):
+    model = add_model(provider=provider, name="m")
+    assert first_values(console.get(f"{PROVIDERS}add/?preset=evil&url=http://evil&name=evil").text)["name"] == ""
+    price = first_values(console.get(f"{PRICES}add/?of={model.pk}&currency=XYZ").text)
+    assert (price["model"], price["provider"]) == ("m", str(provider.pk))
+    assert price["currency"] != "XYZ"
+    for number in ("0", "x", "9" * 30, "²"):
+        assert first_values(console.get(f"{PRICES}add/?of={number}").text)["model"] == ""
+
+
+def test_a_provider_that_is_saved_without_models_leads_to_fetching_them(console):
+    answer = sent(console, f"{PROVIDERS}add/?preset=vllm", name="new")
+    row = Provider.objects.get(name="new")
+    assert answer.url == f"{PROVIDERS}{row.pk}/fetch-models/"
+    assert "It has no models yet" in console.get(answer.url).text
+    assert sent(console, f"{PROVIDERS}add/?preset=vllm", name="other", new_models="m").url == PROVIDERS

@@ -97,9 +97,14 @@ class World:
     @property
     def key(self) -> str:
         """The text of the key that requests are sent with unless told."""
+        return self.issued.text
+
+    @property
+    def issued(self) -> IssuedKey:
+        """The same key with its row."""
         if self._key is None:
             self._key = self.new_key()
-        return self._key.text
+        return self._key
 
     def new_user(self, **options: Any) -> User:
         with override_settings(PASSWORD_HASHERS=[f"{__name__}.QuickHasher"]):

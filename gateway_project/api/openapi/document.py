@@ -7,7 +7,7 @@ from inspect import getdoc
 from django.conf import settings
 
 from gateway_project import PRODUCT_VERSION, errors
-from gateway_project.api.access import ANYBODY
+from gateway_project.api.access import ANYBODY, DIRECTORY
 from gateway_project.api.documents import JSON
 from gateway_project.api.names import camel
 from gateway_project.api.openapi import resources
@@ -24,6 +24,7 @@ One address for all language models. `POST /work` takes requests for models; eve
 - A body of the management API is `{"data": {"attributes": {…}}}`, sent as `application/vnd.api+json` or
   `application/json`; what an operation does not know is refused with 400, in bodies and in queries.
 - Answers are resource objects; with `Accept: application/json` the same documents hold flat elements with integer ids.
+- `/scim/v2/` is SCIM 2.0 for directories, with a token of its own; it describes itself at `/scim/v2/Schemas`.
 - Every error is `{code, exception, message, errors}`, where `errors` is that of JSON:API, and every response carries
   `X-Svc-Request-ID`.
 """
@@ -86,8 +87,8 @@ def document() -> JsonObject:
 
 
 def described() -> list[Route]:
-    """The routes with declared operations: all but Django's own sites."""
-    return [route for route in routes() if route.method]
+    """The routes with declared operations: all but Django's own sites, and SCIM, which describes itself (/Schemas)."""
+    return [route for route in routes() if route.method and route.who != DIRECTORY]
 
 
 def wire_path(route: Route) -> str:

@@ -24,6 +24,7 @@ from gateway_project.api.openapi.schemas import EMPTY, Schemas
 from gateway_project.api.paging import ApiPagination
 from gateway_project.api.response_specs import ResponseSpec
 from gateway_project.api.routes import Route, routes
+from gateway_project.database import guarding
 from gateway_project.json_types import JsonObject
 
 SUMMARIES = {
@@ -44,6 +45,17 @@ CREDENTIALS = {
 META, LINKS = {"$ref": "#/components/schemas/Meta"}, {"$ref": "#/components/schemas/Links"}
 # Members of a document that JSON:API allows and the gateway ignores.
 IGNORED: JsonObject = {"links": {}, "meta": {}}
+# The resources whose changes run the access tests, and the header that makes a change which breaks one.
+WATCHED = frozenset(
+    {"aliases", "credentials", "groups", "keys", "members", "models", "providers", "roles", "rules", "users"}
+)
+OVERRIDE: JsonObject = {
+    "name": guarding.HEADER,
+    "in": "header",
+    "required": False,
+    "description": "The reason to make a change that breaks access tests, in UTF-8; the audit keeps it.",
+    "schema": {"type": "string", "maxLength": guarding.MAX_REASON_LENGTH},
+}
 IGNORED_ID = {"type": ["integer", "string"], "description": "Has no meaning here."}
 ID_OF_ROW = {**Id.schema, "description": "The id, as an alternative to the path."}
 
@@ -57,7 +69,7 @@ def describe(route: Route, schemas: Schemas, failures: Errors) -> JsonObject:
         "summary": summary,
         "description": f"{description}\n\nWho may: {who(route)}.".strip(),
         "security": security(route),
-        "parameters": [*path_parameters(route), *query_parameters(route)],
+        "parameters": [*path_parameters(route), *query_parameters(route), *header_parameters(route)],
         "responses": responses(route, schemas, failures),
     }
     if body := request_body(route, schemas):
@@ -131,6 +143,11 @@ def query_parameters(route: Route) -> list[JsonObject]:
         parameters.append({**_by_query("id", IntegerFilter("id", "The id.")), "required": has_no_body})
     is_paged = route.operation == "list" and route.view.serializer_class is not None
     return [*parameters, *paging(route.view.pagination_class)] if is_paged else parameters
+
+
+def header_parameters(route: Route) -> list[JsonObject]:
+    """The header of changes that run the access tests."""
+    return [OVERRIDE] if route.method != "get" and route.resource in WATCHED else []
 
 
 def _by_query(name: str, kind: Filter) -> JsonObject:
@@ -239,7 +256,7 @@ def single(row: JsonObject) -> JsonObject:
 def success_headers(route: Route, spec: ResponseSpec) -> JsonObject:
     """The operation's own headers, and those that name a created row."""
     headers = {name: header(description, required=False) for name, description in spec.headers.items()}
-    if spec.status != 201:
+    if spec.status not in (201, 202):
         return headers
     headers |= {"Location": header("The URL of the new row."), "Content-Location": header("The same URL.")}
     if route.view.id_header:
@@ -270,4 +287,5 @@ def errors_of(route: Route, spec: ResponseSpec) -> set[type[errors.GatewayError]
         kinds |= {errors.NotFound}
     if route.method != "get":
         kinds |= {errors.Conflict, errors.PayloadTooLarge, errors.UnsupportedMediaType}
+        kinds |= {errors.AccessTestFailed} if route.resource in WATCHED else set()
     return kinds

@@ -57,6 +57,13 @@ ERROR_OBJECT = {
             "maxProperties": 1,
             "additionalProperties": False,
         },
+        "meta": {
+            "type": "object",
+            "description": "Of AccessTestFailed: the access test that would fail.",
+            "properties": {"accessTestId": {"type": "integer"}, "name": {"type": "string"}},
+            "required": ["accessTestId", "name"],
+            "additionalProperties": False,
+        },
     },
     "required": ["status", "code", "title", "detail"],
     "additionalProperties": False,

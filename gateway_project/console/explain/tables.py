@@ -45,7 +45,7 @@ def _facts(document: JsonObject, *, has_ended: bool) -> Iterator[tuple[str, Sequ
     """Names with what belongs to them."""
     caller, cache, estimate = document["caller"], document["cache"], document["estimate"]
     yield "User", [Cell(caller["userName"] or "unknown", _page("accounts_user", caller["userId"]))]
-    credential = "none: a login" if caller["userId"] else "unknown"
+    credential = "none: a login or a token" if caller["userId"] else "unknown"
     yield "API key", [Cell(caller["keyName"] or credential, _page("keys_apikey", caller["keyId"]))]
     groups = [Cell(group["name"], _page("accounts_group", group["id"])) for group in caller["groups"]]
     yield "Groups", groups or [Cell("none")]

@@ -87,14 +87,15 @@ function keepPreview(element) {
 
 addEventListener("DOMContentLoaded", () => document.querySelectorAll("[data-preview]").forEach(keepPreview));
 
-// An element with data-refresh="milliseconds" reloads its content while the page is visible.
+// An element with data-refresh="milliseconds" reloads its content while the page is visible, until data-ended is in it.
 addEventListener("DOMContentLoaded", () => {
   for (const element of document.querySelectorAll("[data-refresh]")) {
-    setInterval(async () => {
+    const timer = setInterval(async () => {
       if (document.hidden) return;
       const answer = await fetch(location.href, { headers: { "Accept-Part": "rows" } });
       if (answer.redirected) location.reload(); // the login has ended
       else if (answer.ok) element.innerHTML = await answer.text();
+      if (element.querySelector("[data-ended]")) clearInterval(timer);
     }, Number(element.dataset.refresh));
   }
 });

@@ -47,9 +47,14 @@ def _verdict(facts: Facts) -> Iterator[str]:
 
 def _caller(facts: Facts) -> Iterator[str]:
     caller, key = facts.subject
-    yield f"User {caller.name} sends it with {f'key {key.name}' if key is not None else 'a login'}."
+    yield f"User {caller.name} sends it with {_credential(facts)}."
     if key is not None and (networks := networks_of(key)) and not facts.walk.exchange.connection.address:
         yield f"The key may be used from {networks} only; the address of the client is unknown, and was not judged."
+
+
+def _credential(facts: Facts) -> str:
+    key, issuer = facts.subject.key, facts.walk.exchange.identity.trusted_issuer
+    return f"key {key.name}" if key is not None else f"a token of {issuer}" if issuer else "a login"
 
 
 def _model(facts: Facts) -> Iterator[str]:

@@ -4,6 +4,7 @@ from functools import partial
 from typing import NamedTuple
 
 from accounts.models import User
+from gateway_project.api.access import WORK
 from gateway_project.api.access import Caller as Viewer
 from gateway_project.errors import PermissionDenied, ValidationError
 from gateway_project.work.exchange import Exchange
@@ -19,7 +20,7 @@ SEES_ALL = ("logs.view_all", "rules.view")
 
 
 class Subject(NamedTuple):
-    """Whose request is explained: a user's, with a key or, without one, with a login."""
+    """Whose request is explained: a user's, with a key or, without one, with a login or a token."""
 
     caller: Caller
     key: KeySnapshot | None = None
@@ -30,10 +31,12 @@ def sees_all(viewer: Viewer) -> bool:
     return all(map(viewer.has, SEES_ALL))
 
 
-def viewer_of(subject: Subject) -> Viewer:
-    """Who asks, with what the credential grants."""
+def viewer_of(subject: Subject, *, is_external: bool) -> Viewer:
+    """Who asks, with what the credential grants; the token of a trusted issuer (`is_external`) grants work alone."""
     user = User.objects.prefetch_related("roles").get(pk=subject.caller.id)
     features, key = frozenset(user.feature_names()), subject.key
+    if is_external:
+        return Viewer(user=user, features=features & {WORK})
     if key is None:
         return Viewer(user=user, features=features, is_admin=user.is_admin)
     return Viewer(user=user, features=features & key.permissions, key_id=key.id, key_name=key.name)

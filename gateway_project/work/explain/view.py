@@ -42,7 +42,7 @@ def deliver_explanation(exchange: Exchange, gateway: Gateway, query: str) -> Del
 
 def _explain(exchange: Exchange, gateway: Gateway, options: Options) -> dict[str, object]:
     own = _identified(exchange, gateway)
-    viewer = viewer_of(own)
+    viewer = viewer_of(own, is_external=bool(exchange.identity.trusted_issuer))
     count_write(viewer, "POST")
     actor = audit.Actor(viewer, exchange.request_id, exchange.connection.address)
     subject = subject_of(options, own, viewer, gateway)

@@ -10,18 +10,20 @@ from gateway_project.work.gateway import Gateway
 from gateway_project.work.log.secret_masking import mask_secrets_in_message
 from gateway_project.work.snapshot.records import Snapshot, Target
 from providers.pricing.prices import NOT_KNOWN, Cost, cost
-from providers.transport.calls import End
+from providers.transport.calls import AttemptTimes, End
 from providers.transport.provider_response import NotReceived
-from telemetry.attempts import ANSWERED, INTERRUPTED, REJECTED, LoggedAttempt
+from telemetry.attempts import ANSWERED, INTERRUPTED, REJECTED, LoggedAttempt, Timing
 from telemetry.metrics.attempts import Began, Failed, Subject, Succeeded
 from telemetry.metrics.sums import OTHER
 
 MAX_LOGGED, MESSAGE_LENGTH = 20, 300
+STEPS = ("connect", "tls", "first_byte", "first_token", "last_token")
 
 
 def begin_attempt(exchange: Exchange, gateway: Gateway, target: Target) -> None:
     """Note that the request is being sent."""
-    exchange.attempts.sendings.append(Attempt(target, perf_counter()))
+    exchange.attempts.sendings.append(attempt := Attempt(target, perf_counter()))
+    exchange.call.times = attempt.times
     gateway.metrics.note_attempt(Began(subject_of(target)))
 
 
@@ -94,7 +96,20 @@ def _logged(attempt: Attempt, exchange: Exchange, bill: Bill, snapshot: Snapshot
         None if price is None or price.amount is None else f"{price.amount:f}",
         "" if price is None else price.currency,
         "" if price is None else price.status,
+        _steps(attempt.times, attempt.begun, exchange.started),
     )
+
+
+def _steps(times: AttemptTimes, begun: float, zero: float) -> list[Timing]:
+    """The steps that the attempt came to, one after the other."""
+    steps, connected = [], times.connected if times.connect_begun else 0.0
+    ends = (connected, times.tls_ended, times.first_byte, times.first_token, times.last_token)
+    for name, end in zip(STEPS, ends, strict=True):
+        if end:
+            # The first text may be noticed after the last piece has come.
+            steps.append((name, _milliseconds(begun - zero), _milliseconds(max(end - begun, 0.0))))
+            begun = max(end, begun)
+    return steps
 
 
 def _cost(attempt: Attempt, exchange: Exchange, bill: Bill, snapshot: Snapshot) -> Cost | None:

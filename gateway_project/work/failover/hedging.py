@@ -181,6 +181,7 @@ def _copy(exchange: Exchange, target: Target) -> Exchange:
     """The same request for another target, with a call that ends at the same time and for the same client."""
     call = Call(client=exchange.call.client, total_seconds=0)
     call.started, call.total_deadline = exchange.call.started, exchange.call.total_deadline
+    call.owner = exchange.call.owner
     attempts = Attempts(position=exchange.attempts.position, target=target)
     return replace(exchange, call=call, attempts=attempts, timings=[], is_rival=True)
 

@@ -5,6 +5,7 @@ from time import time
 
 from gateway_project.errors import (
     ClientClosed,
+    CredentialRevoked,
     GatewayError,
     ProviderError,
     ProviderTimeout,
@@ -81,6 +82,8 @@ def interruption_error(interrupted: Interrupted) -> GatewayError:
     """The client's error for a call that was ended from outside."""
     if interrupted.end is End.CLIENT_CLOSED:
         return ClientClosed()
+    if interrupted.end is End.REVOKED:
+        return CredentialRevoked()
     if interrupted.end is End.STOPPING:
         return ServiceUnavailable("The gateway is stopping; send the request again.")
     return ProviderTimeout(f"The provider {interrupted.end.value}.")

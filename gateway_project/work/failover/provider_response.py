@@ -42,6 +42,7 @@ def read_response(exchange: Exchange, gateway: Gateway) -> None:
         exchange.attempts.stream = _begin(exchange.call, response, reader, shown, waits_for_text=waits_for_text)
         return
     body = response.read()
+    exchange.call.note_last_token()
     _refuse_credential(target, body)
     exchange.attempts.answer = answer = target_format.answer_from_response(request, response.headers, body)
     if answer.body is not body:  # a translation may reveal what JSON's escapes have hidden

@@ -1,19 +1,15 @@
 """Stage 9: exactly one WorkRequest entry for each request is written to the journal, whatever happened."""
 
-import hashlib
 import logging
 import time
 from contextlib import suppress
 from functools import lru_cache
-from typing import Any
-
-import orjson
-from django.conf import settings
 
 from gateway_project.errors import (
     MAX_MESSAGE_LENGTH,
     AccessError,
     AuthenticationFailed,
+    CredentialRevoked,
     GatewayError,
     GuardrailBlocked,
     LimitError,
@@ -29,16 +25,15 @@ from gateway_project.work.exchange import Exchange
 from gateway_project.work.failover.attempts import failure_count, logged_attempts
 from gateway_project.work.failover.outcomes import candidate_outcomes
 from gateway_project.work.gateway import Gateway
-from gateway_project.work.guardrails.reports import logged_answer, logged_guardrails
-from gateway_project.work.log.content import kept_content
+from gateway_project.work.guardrails.reports import logged_guardrails
+from gateway_project.work.log.payload import listed_answer, logged_payload
 from gateway_project.work.log.refusals import summary_entry
 from gateway_project.work.log.secret_masking import (
-    LOOK_AHEAD_BYTES,
-    mask_secrets,
     mask_secrets_in_message,
 )
-from gateway_project.work.snapshot.records import ProviderSnapshot, Snapshot
+from gateway_project.work.snapshot.records import Snapshot
 from providers.pricing.prices import Cost
+from telemetry.attempts import Timing
 from telemetry.journal.files import JournalFull
 from telemetry.journal.records import empty_cache_entry, empty_log_entry, to_record
 
@@ -60,6 +55,7 @@ NOT_LOGGED = {"status": 503, "outcome": "failed"}  # how the metrics count a req
 
 def write_log(exchange: Exchange, gateway: Gateway) -> None:
     """Write the entry. Raises JournalFull only for a request that was never sent to a provider."""
+    begun = time.perf_counter()
     if exchange.attempts.sending is not None:
         exchange.attempts.sending.end()
     if exchange.options.body_bytes:
@@ -71,16 +67,17 @@ def write_log(exchange: Exchange, gateway: Gateway) -> None:
         gateway.metrics.request_ended(entry)
         return
     if exchange.is_mirror:
-        _write_mirrored(entry, exchange, gateway)
+        _write_mirrored(entry, exchange, gateway, begun)
         return
     bill = bill_of(exchange, gateway.snapshot)
     _describe_bill(entry, bill)
     _describe_attempts(entry, exchange, bill, gateway.snapshot)
     try:
-        _write(entry, exchange, gateway)
+        _write(entry, exchange, gateway, begun)
     except JournalFull:
         gateway.metrics.request_ended(entry | NOT_LOGGED)
         raise
+    entry["stages"][-1] = _timing("logging", begun, time.perf_counter(), exchange.started)  # the metrics know all of it
     gateway.metrics.request_ended(entry)
     if (error := exchange.error) is not None and _needs_message_entry(error):
         with suppress(JournalFull):  # the request itself is logged
@@ -91,13 +88,13 @@ def write_log(exchange: Exchange, gateway: Gateway) -> None:
         gateway.mirrors.offer(exchange, alias, alias.mirror)
 
 
-def _write_mirrored(entry: JsonObject, exchange: Exchange, gateway: Gateway) -> None:
+def _write_mirrored(entry: JsonObject, exchange: Exchange, gateway: Gateway, begun: float) -> None:
     """Write the entry of a mirrored request: neither metrics of requests nor the use of keys count it."""
     bill = bill_of(exchange, gateway.snapshot)
     _describe_bill(entry, bill)
     _describe_attempts(entry, exchange, bill, gateway.snapshot)
     with suppress(JournalFull):
-        _write(entry, exchange, gateway)
+        _write(entry, exchange, gateway, begun)
 
 
 def write_refusal(exchange: Exchange, gateway: Gateway) -> None:
@@ -127,8 +124,11 @@ def _may_have_entry(exchange: Exchange, gateway: Gateway) -> bool:
     return gateway.refusals.may_log(exchange.connection.address)
 
 
-def _write(entry: JsonObject, exchange: Exchange, gateway: Gateway) -> None:
-    whole = to_record(entry | {"payload": _payload(exchange)})
+def _write(entry: JsonObject, exchange: Exchange, gateway: Gateway, begun: float) -> None:
+    payload = logged_payload(exchange)
+    # What is written cannot say how long that takes: its end is that of the preparation.
+    entry["stages"].append(_timing("logging", begun, time.perf_counter(), exchange.started))
+    whole = to_record(entry | {"payload": payload})
     number, exchange.journal_number = exchange.journal_number, None
     if number is None:
         gateway.journal.append_complete(whole)
@@ -166,15 +166,11 @@ def cache_record(
     assert target is not None
     entry = empty_cache_entry()
     now = time.time()
-    max_bytes = settings.GATEWAY_LOG_PAYLOAD_MAX_BYTES
-    # Others who get the answer have guardrails of their own: the cache keeps it as it is, and so no list shows it.
-    is_guarded = exchange.guarding is not None and exchange.guarding.changes_answers
-    keep_text = kept_content(exchange) == "full" and not is_guarded
     is_stream = stored.chunk_sizes is not None
-    body = _kept(stored.body, max_bytes, target.provider, is_stream=is_stream) if keep_text else b""
+    text, body = listed_answer(exchange, stored.body, target.provider, is_stream=is_stream)
     entry.update(
         request_hash=exchange.cache.key,
-        response=_text(body, len(stored.body), max_bytes) if keep_text else "",
+        response=text,
         content_type=stored.content_type,
         chunks=is_stream,
         provider_id=stored.provider_id,
@@ -189,7 +185,7 @@ def cache_record(
         cost=None if cost is None or cost.amount is None else f"{cost.amount:f}",
         currency=None if cost is None else cost.currency,
     )
-    return entry, body if keep_text else None
+    return entry, body
 
 
 def timestamp(seconds: float) -> str:
@@ -249,7 +245,7 @@ def _describe_result(entry: JsonObject, exchange: Exchange) -> None:
     duration_ms = exchange.limits.duration_ms
     entry["duration_ms"] = round(exchange.elapsed_ms() if duration_ms is None else duration_ms, 3)
     entry["first_byte_ms"] = exchange.delivery.first_byte_ms
-    entry["stages"] = stage_timings(exchange)
+    entry["stages"] = [_timing(*timing, exchange.started) for timing in exchange.timings]
     entry["candidates"] = candidate_outcomes(exchange)
     if exchange.guarding is not None:
         entry["guardrails"] = logged_guardrails(exchange.guarding)
@@ -262,13 +258,10 @@ def _asked_before(exchange: Exchange) -> list[int] | None:
     return list(dict.fromkeys(others))[:MAX_ASKED_BEFORE] or None
 
 
-def stage_timings(exchange: Exchange) -> list[tuple[str, float, float]]:
-    """The stages in order: name, begin since the request came, and duration; both in milliseconds."""
-    zero = exchange.started
+def _timing(name: str, begun: float, end: float, zero: float) -> Timing:
+    """A stage's name, begin since the request came, and duration; both in milliseconds."""
     # Whole microseconds: round() costs twice as much.
-    return [
-        (name, (begun - zero) * 1e6 // 1 / 1e3, (end - begun) * 1e6 // 1 / 1e3) for name, begun, end in exchange.timings
-    ]
+    return name, (begun - zero) * 1e6 // 1 / 1e3, (end - begun) * 1e6 // 1 / 1e3
 
 
 def outcome_of(error: GatewayError | None) -> str:
@@ -277,6 +270,8 @@ def outcome_of(error: GatewayError | None) -> str:
         return "completed"
     if isinstance(error, GuardrailBlocked):
         return "blocked"
+    if isinstance(error, CredentialRevoked):
+        return "revoked"
     return "denied" if isinstance(error, AccessError | LimitError) else "failed"
 
 
@@ -358,60 +353,3 @@ def _cut(text: str) -> str:
     """Its first SHORT_TEXT_BYTES, which take at most twice as many bytes as JSON."""
     begin = text.encode()[:SHORT_TEXT_BYTES].decode(errors="ignore")
     return begin if begin.isprintable() else "".join(one if one.isprintable() else "?" for one in begin)
-
-
-def _payload(exchange: Exchange) -> str:
-    """Request and response as JSON, as far as they are kept."""
-    kind = kept_content(exchange)
-    if kind == "none" or exchange.request is None or isinstance(exchange.error, LimitError):
-        return ""  # a client that is over a limit must not fill the disk instead
-    request, answer = (
-        exchange.request.raw,
-        exchange.answer.body if exchange.answer else b"".join(exchange.delivery.chunks),
-    )
-    is_live = exchange.attempts.stream is not None or exchange.cache.subscription is not None
-    size = exchange.delivery.size if is_live else len(answer)
-    if exchange.guarding is not None and (guarded := logged_answer(exchange.guarding)) is not None:
-        answer, size = guarded
-    if kind == "redacted":
-        is_whole = exchange.guarding is not None and len(answer) == size
-        digest = hashlib.sha256(answer) if is_whole else exchange.delivery.digest or hashlib.sha256(answer)
-        payload = {
-            "request": _fingerprint(len(request), hashlib.sha256(request)),
-            "response": _fingerprint(size, digest),
-        }
-        return orjson.dumps(payload).decode()
-    max_bytes, provider = settings.GATEWAY_LOG_PAYLOAD_MAX_BYTES // 2, exchange.target and exchange.target.provider
-    request_json = _json(_kept(request, max_bytes, provider), len(request), max_bytes)
-    # A stream of JSON lines looks like an object but is not one.
-    show = _json if not exchange.is_streamed else _string
-    body = exchange.cache.logged_body if exchange.guarding is None else None
-    body = _kept(answer, max_bytes, provider, is_stream=exchange.is_streamed) if body is None else body[:max_bytes]
-    return f'{{"request": {request_json}, "response": {show(body, size, max_bytes)}}}'
-
-
-def _fingerprint(size: int, digest: Any) -> JsonObject:
-    return {"bytes": size, "sha256": digest.hexdigest()}
-
-
-def _kept(body: bytes, max_bytes: int, provider: ProviderSnapshot | None, *, is_stream: bool = False) -> bytes:
-    """The part of a body that is kept, without credentials; they are masked before it is cut."""
-    if provider is not None:
-        body = provider.redact_body(body, max_bytes + LOOK_AHEAD_BYTES)
-    return mask_secrets(body, max_bytes, is_stream=is_stream)[:max_bytes]
-
-
-def _json(body: bytes, size: int, max_bytes: int) -> str:
-    """What is kept of a body of this size as a JSON value: unchanged if it is a JSON object, otherwise as a string."""
-    if size <= max_bytes and body[:1] == b"{" and body.rstrip()[-1:] == b"}" and body.isascii():
-        return body.decode()
-    return _string(body, size, max_bytes)
-
-
-def _string(body: bytes, size: int, max_bytes: int) -> str:
-    return orjson.dumps(_text(body, size, max_bytes)).decode()
-
-
-def _text(body: bytes, size: int, max_bytes: int) -> str:
-    text = body.decode("utf-8", "replace")
-    return text if size <= max_bytes else f"{text}… ({size} bytes)"

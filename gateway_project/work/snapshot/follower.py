@@ -3,12 +3,13 @@
 import logging
 import threading
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from django.db import Error as DatabaseError
 from django.db import connection
 
 from gateway_project.background import BackgroundThread, RepeatedErrors
+from gateway_project.change_feed.cuts import Credential, cuts_in
 from gateway_project.change_feed.feed import ChangeFeed, Position
 from gateway_project.errors import ServiceUnavailable
 from gateway_project.work.snapshot import loading
@@ -25,11 +26,16 @@ PROMPT_SECONDS = 0.5
 
 
 class Follower(BackgroundThread):
-    """Polls for changes and applies them; requests may wait for the next poll."""
+    """Polls for changes and applies them; requests may wait for the next poll.
+
+    `cut` ends the running requests of credentials, once the snapshot has the change that ordered it.
+    """
 
     def __init__(self, snapshot: Snapshot, *, interval: float) -> None:
         super().__init__("snapshot", log, every=interval)
         self.snapshot = snapshot
+        self.changes_applied = 0  # the number of polls that returned some
+        self.cut: Callable[[Collection[Credential]], None] | None = None
         self.last_success = 0.0
         self._feed = ChangeFeed(connection)
         self._position: Position | None = None
@@ -59,6 +65,12 @@ class Follower(BackgroundThread):
         return (
             self.snapshot.loaded and not self._database_errors and time.monotonic() - self.last_success < FRESH_SECONDS
         )
+
+    @property
+    def mark(self) -> int | str | None:
+        """That of the position up to which the snapshot has every change; None before it is loaded."""
+        position = self._position
+        return None if position is None else position.mark
 
     def find_key(self, public_id: str) -> KeySnapshot | None:
         """The key from memory, else from the database (in the follower's thread); None if it does not exist.
@@ -145,8 +157,11 @@ class Follower(BackgroundThread):
         # Keys last: a request that finds a new key must also find its owner and the rules.
         for kind, ids in sorted(changes.items(), key=lambda change: change[0] == "key"):
             loading.load(self.snapshot, kind, ids)
+        if self.cut is not None and (credentials := cuts_in(changes)):
+            self.cut(credentials)
         # Only now: what could not be applied is fetched again.
         self._position = position
+        self.changes_applied += bool(changes)
 
     def _changes(self, since: Position) -> tuple[dict[str, set[int]], Position]:
         """What changed. A connection that stays silent may be dead although the database is up: a new one is tried.

@@ -3,7 +3,7 @@
 import logging
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -19,10 +19,12 @@ from accounts.builtin import ADMIN_ROLE
 from accounts.group_tree import with_ancestors
 from accounts.models import Feature, Group, Role, Session, User
 from gateway_project.errors import ValidationError
+from gateway_project.name_patterns import Pattern
 from gateway_project.work.guardrails.loading import load_guardrails
 from gateway_project.work.limits.book import LimitBook, LimitRow
 from gateway_project.work.limits.kinds import CONCURRENT, CREDENTIAL, REQUESTS, TOKENS, Subject
 from gateway_project.work.routing.aliases import AliasBook, AliasRow, Condition, MirrorRow, TargetRow
+from gateway_project.work.snapshot.issuers import load_issuers
 from gateway_project.work.snapshot.provider_records import provider_record
 from gateway_project.work.snapshot.records import Caller, KeySnapshot, Snapshot
 from keys.models import ApiKey
@@ -63,21 +65,17 @@ def load(snapshot: Snapshot, kind: str, ids: Collection[int]) -> None:
     elif kind == "provider":
         load_providers(snapshot)
         load_limits(snapshot)  # credentials have limits of their own
-    elif kind == "price":
-        load_prices(snapshot)
-    elif kind == "alias":
-        load_aliases(snapshot)
     elif kind == "guardrail":
         snapshot.guardrails = load_guardrails(snapshot.guardrails)
-    elif kind == "limit":
-        load_limits(snapshot)
     elif kind == "licence":
         snapshot.terms = licence.current()
+    elif kind in WHOLE:
+        WHOLE[kind](snapshot)
 
 
 def load_all(snapshot: Snapshot) -> None:
     """Read everything."""
-    for kind in ("licence", "provider", "price", "rule", "alias", "guardrail", "user", "key"):
+    for kind in ("licence", "provider", "price", "rule", "alias", "guardrail", "user", "issuer", "key"):
         load(snapshot, kind, {0})
     snapshot.loaded = True
 
@@ -89,12 +87,12 @@ def load_keys(snapshot: Snapshot, ids: Collection[int] | None) -> None:
         max_keys = settings.GATEWAY_SNAPSHOT_KEYS
         last_used_first = F("last_used").desc(nulls_last=True), "-id"
         # The first in the dictionary are the first to be evicted.
-        keys = dict(reversed(list(_keys(rows.order_by(*last_used_first)[:max_keys]))))
+        keys = dict(reversed(list(key_records(rows.order_by(*last_used_first)[:max_keys]))))
         snapshot.keys_complete = len(keys) < max_keys
         snapshot.public_ids = _by_key(keys)
         snapshot.keys = keys
         return
-    keys = dict(_keys(rows.filter(id__in=ids)))
+    keys = dict(key_records(rows.filter(id__in=ids)))
     for key_id in ids:
         snapshot.drop_key(key_id, keep=keys)
     for public_id, key in keys.items():
@@ -104,7 +102,7 @@ def load_keys(snapshot: Snapshot, ids: Collection[int] | None) -> None:
 
 def load_wanted_keys(snapshot: Snapshot, public_ids: Collection[str]) -> None:
     """Load keys that requests used and memory did not have."""
-    for public_id, key in _keys(ApiKey.objects.live().with_public_id(*public_ids)):
+    for public_id, key in key_records(ApiKey.objects.live().with_public_id(*public_ids)):
         snapshot.put_key(public_id, key)
     _evict_oldest(snapshot)
 
@@ -125,6 +123,8 @@ def load_callers(snapshot: Snapshot, ids: Collection[int] | None) -> None:
         callers[user_id] = Caller(
             user_id, name, active and not deleted, _interned(granted), with_ancestors(groups.get(user_id, ()), parents)
         )
+    if snapshot.issuers is not None:
+        snapshot.issuers.user_ids.update({caller.name: caller.id for caller in callers.values()})
     if ids is None:
         snapshot.callers = callers
         return
@@ -180,6 +180,10 @@ def load_limits(snapshot: Snapshot) -> None:
     snapshot.limits = LimitBook(rows, settings.GATEWAY_LIMITS, snapshot.limits.started_at, settings.GATEWAY_GUARDS)
 
 
+# Kinds of which always all is loaded.
+WHOLE = {"price": load_prices, "alias": load_aliases, "issuer": load_issuers, "limit": load_limits}
+
+
 def limit_rows(limits: QuerySet[Limit]) -> Iterator[LimitRow]:
     """The rows for a LimitBook."""
     names = {"key": "key__name", "user": "user__username", "group": "group__name", "provider": "provider__name"}
@@ -229,7 +233,8 @@ def _ids_or_all(ids: Collection[int]) -> Collection[int] | None:
     return None if 0 in ids or len(ids) > LOAD_ALL_ABOVE else ids
 
 
-def _keys(rows: QuerySet[ApiKey]) -> Iterator[tuple[str, KeySnapshot]]:
+def key_records(rows: QuerySet[ApiKey]) -> Iterator[tuple[str, KeySnapshot]]:
+    """The keys that can be used, by public id; a rotated one first under its former id."""
     columns = (
         "public_id", "id", "name", "digest", "owner_id", "provider_id", "expiry", "locked_time", "permissions",
         "former_public_id", "former_digest", "former_until",
@@ -303,11 +308,13 @@ def rule_record(
     everyone: bool | None,
     provider_id: int | None,
     effect: str,
+    *,
+    compiled: Callable[[str], Pattern] = compile_pattern,
 ) -> RuleSnapshot | None:
     """A stored rule, compiled; None if it allows and its pattern does not compile."""
     denies = effect == Effect.DENY
     try:
-        pattern = compile_pattern(regex) if regex else None
+        pattern = compiled(regex) if regex else None
     except ValidationError as error:
         log.error("Rule %s %s: %s", name, "denies every model" if denies else "is not applied", error.message)
         if not denies:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 from urllib.parse import quote
 
+from accounts.trusted_issuers.book import IssuerBook
 from gateway_project.work.guardrails.book import GuardrailBook
 from gateway_project.work.limits.book import LimitBook
 from gateway_project.work.routing import aliases
@@ -206,6 +207,7 @@ class Snapshot(Catalogue[ProviderSnapshot]):
         self.public_ids: dict[int, tuple[str, ...]] = {}  # by key id; a rotated key has two for a while
         self.keys_complete = True
         self.callers: dict[int, Caller] = {}
+        self.issuers: IssuerBook | None = None  # None: there are none, and tokens are those of logins
         self.rules = RuleBook()
         self.rule_rows: dict[int, RuleSnapshot] = {}
         self.prices = PriceBook()

@@ -3,6 +3,7 @@
 import time
 
 from accounts import tokens
+from accounts.trusted_issuers.book import IssuerBook
 from gateway_project.errors import AuthenticationFailed, LicenceInvalid, PermissionDenied, ServiceUnavailable
 from gateway_project.server import overload
 from gateway_project.work.exchange import Exchange
@@ -26,7 +27,7 @@ def authenticate(exchange: Exchange, gateway: Gateway) -> None:
         exchange.identity.caller = usable_caller(key.owner_id, gateway)
         require_network(key, exchange.connection.address)
     else:
-        exchange.identity.caller = _token_user(credential, gateway)
+        exchange.identity.caller = _token_user(credential, exchange, gateway)
     authorize(exchange, gateway)
 
 
@@ -34,9 +35,14 @@ def authorize(exchange: Exchange, gateway: Gateway) -> None:
     """Raise PermissionDenied unless caller and key may send work, and LicenceInvalid."""
     caller, key = exchange.identity.caller, exchange.identity.key
     assert caller is not None
-    if FEATURE not in caller.features or (key is not None and FEATURE not in key.permissions):
+    if not may_work(caller, key):
         raise PermissionDenied("The credential does not have the permission to send work.")
     require_licence(gateway)
+
+
+def may_work(caller: Caller, key: KeySnapshot | None) -> bool:
+    """Whether caller and key have the permission to send work."""
+    return FEATURE in caller.features and (key is None or FEATURE in key.permissions)
 
 
 def require_usable(key: KeySnapshot | None) -> KeySnapshot:
@@ -81,7 +87,24 @@ def _key(text: str, gateway: Gateway) -> KeySnapshot:
     return require_usable(key)
 
 
-def _token_user(text: str, gateway: Gateway) -> Caller:
+def _token_user(text: str, exchange: Exchange, gateway: Gateway) -> Caller:
+    """The user of a trusted issuer's token, or of an access token."""
+    issuers = gateway.snapshot.issuers
+    if issuers is not None and (token := issuers.verify(text, time.time())) is not None:
+        exchange.identity.trusted_issuer = token.issuer
+        return _named_caller(token.username, issuers, gateway)
+    return _login_user(text, gateway)
+
+
+def _named_caller(username: str, issuers: IssuerBook, gateway: Gateway) -> Caller:
+    """The user of this name. Raises AuthenticationFailed for one who is unknown, inactive or deleted."""
+    caller = gateway.snapshot.callers.get(issuers.user_ids.get(username, 0))
+    if caller is None or not caller.usable or caller.name != username:
+        raise AuthenticationFailed("The token is good, and names no active user of this gateway.")
+    return caller
+
+
+def _login_user(text: str, gateway: Gateway) -> Caller:
     """The user of an access token; the database is asked whether its session is live."""
     token = tokens.read_access(text)
     if token is None:

@@ -1,6 +1,7 @@
 """Stage 3: may this caller, with this key, ask this model of one of these providers?"""
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from gateway_project.errors import PermissionDenied, RuleDenied
 from gateway_project.work.exchange import Exchange
@@ -51,13 +52,44 @@ def allowed_targets(
     model: str, caller: Caller, key: KeySnapshot | None, snapshot: Snapshot, tags: Mapping[str, str] | None = None
 ) -> tuple[Target, ...]:
     """The targets that may and can serve this caller's requests for the model; without tags, some of them."""
+    return judge_question(Question(model, caller, key, tags), snapshot).targets
+
+
+class Question(NamedTuple):
+    """May this caller, with this key, ask for the model? Without tags, with any; a provider's id, if it is named."""
+
+    model: str
+    caller: Caller
+    key: KeySnapshot | None = None
+    tags: Mapping[str, str] | None = None
+    provider_id: int | None = None
+
+
+class QuestionAnswer(NamedTuple):
+    """The rule that allows it and the targets that may and can serve it.
+
+    `name` is what the rules judge, `permitted` are the offers that the key's own list names, None if it names none.
+    """
+
+    name: str
+    permitted: tuple[Target, ...] | None
+    rule: RuleSnapshot | None = None
+    targets: tuple[Target, ...] = ()
+
+
+def judge_question(question: Question, snapshot: Snapshot) -> QuestionAnswer:
+    """What apply_rules() decides, without a request."""
+    model, caller, key, tags, provider_id = question
     alias = snapshot.aliases.resolve(model)
     offers = _offers(model, key, snapshot) if alias is None else _targets(alias.tiers_for(caller, key, tags), key)
-    permitted = permitted_targets(model if alias is not None else name_of(model, offers), offers, key)
+    if provider_id is not None:
+        offers = tuple(target for target in offers if target.provider.id == provider_id)
+    name = model if alias is not None else name_of(model, offers)
+    permitted = permitted_targets(name, offers, key)
     if permitted is None:
-        return ()
+        return QuestionAnswer(name, None)
     rule, allowed = _judge(model, alias, permitted, caller, snapshot)
-    return servable(allowed) if rule is not None else ()
+    return QuestionAnswer(name, permitted, rule, servable(allowed) if rule is not None else ())
 
 
 def permitted_targets(name: str, targets: tuple[Target, ...], key: KeySnapshot | None) -> tuple[Target, ...] | None:

@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol, Self
 
 from gateway_project.work.limits.checks import NOTHING_HELD, Admission, LimitCheck, LostCount, Settlement
+from gateway_project.work.state.acknowledgements import AcknowledgementBoard, NoOthers
 from gateway_project.work.state.clock import Clock
 from gateway_project.work.state.counters import CALLS_PROVIDER, ENDS_AT_ONCE, WAITS, Counters
 from gateway_project.work.state.figures import Reading
@@ -34,6 +35,10 @@ class SharedState(Protocol):
     @property
     def signal_board(self) -> SignalBoard:
         """Where processes see what others have measured of targets."""
+
+    @property
+    def acknowledgements(self) -> AcknowledgementBoard:
+        """Where processes see which changes are in force in others."""
 
     @property
     def degraded(self) -> bool:
@@ -136,6 +141,7 @@ class LocalState:
     processes = 1
     shipping_requests = OneProcess()
     signal_board = NoBoard()
+    acknowledgements = NoOthers()
 
     def __init__(self, *, cache_bytes: int, share_of: int | None = None, clock: Clock | None = None) -> None:
         self.clock = clock or Clock()

@@ -37,6 +37,7 @@ from providers.formats import ClientResponse
 from providers.transport.calls import Call, End, Interrupted
 
 USAGE_BYTES = 64 * 1024
+OPENING_BYTES = 8 * 1024  # of a stream without a text: then any chunk counts as its first one
 ESTIMATE_BYTES = 64 * 1024  # of a stream, from which the tokens of all of it are estimated
 
 
@@ -201,6 +202,9 @@ def _chunks(stream: Stream, call: Call, on_chunk: Callable[[bytes], None]) -> It
 
 def _record_chunk(exchange: Exchange, max_kept: int, chunk: bytes) -> None:
     """Record a chunk that goes to the client; only the first `max_kept` bytes of all chunks are kept."""
+    times = exchange.call.times
+    if times is not None and not times.first_token and _has_text(exchange, chunk):
+        times.first_token = perf_counter()
     room = max_kept - exchange.delivery.size
     exchange.delivery.last_chunk = chunk
     exchange.delivery.size += len(chunk)
@@ -212,6 +216,13 @@ def _record_chunk(exchange: Exchange, max_kept: int, chunk: bytes) -> None:
         exchange.delivery.broadcast.publish(chunk[max(room, 0) :])
 
 
+def _has_text(exchange: Exchange, chunk: bytes) -> bool:
+    """Whether the model has generated a part of this chunk; asked until it has, or OPENING_BYTES went by."""
+    stream = exchange.attempts.stream
+    assert stream is not None
+    return exchange.delivery.size > OPENING_BYTES or bool(stream.reader.generated_text(chunk))
+
+
 def _max_kept_bytes() -> int:
     """How many bytes of a stream are kept for the cache, for the log, and to estimate its tokens."""
     log_bytes = settings.GATEWAY_LOG_PAYLOAD_MAX_BYTES if settings.GATEWAY_LOG_PAYLOAD == "full" else 0
@@ -219,18 +230,21 @@ def _max_kept_bytes() -> int:
 
 
 def _finish(exchange: Exchange, gateway: Gateway) -> None:
-    """Set the answer of a complete stream, and cache it. Raises ProviderError if it is not complete."""
+    """Set the answer of a complete stream, and cache it. Raises ProviderError or Interrupted if it is not complete."""
     stream = exchange.attempts.stream
     assert stream is not None
     reader = stream.reader
     if reader.error is not None:
         raise reader.error
     if not reader.done:
+        exchange.call.check()
         raise ProviderError("The provider's stream ended without its terminal mark.")
     exchange.end(outcome="completed")
     exchange.delivery.answer = answer = _read(exchange, stream)
     if exchange.delivery.size <= settings.GATEWAY_CACHE_MAX_ENTRY_BYTES:
+        begun = perf_counter()
         share_and_cache(exchange, gateway, answer, [len(chunk) for chunk in exchange.delivery.chunks])
+        exchange.record_timing("store", begun)
 
 
 def _end(exchange: Exchange, gateway: Gateway, begun: float, problem: BaseException | None) -> None:
@@ -250,6 +264,7 @@ def _close(exchange: Exchange, gateway: Gateway, begun: float, problem: BaseExce
         if exchange.outcome == "client_closed":
             _read_usage(exchange.call, stream)
     gateway.watcher.remove(exchange.call)
+    exchange.call.note_last_token()
     stream.provider_response.close()
     if exchange.answer is None:
         exchange.delivery.answer = _read(exchange, stream)

@@ -26,6 +26,8 @@ from providers.transport.calls import End, Interrupted
 log = logging.getLogger("gateway.work")
 
 EVENT_STREAM = "text/event-stream"
+# Of a stream that was ended by something other than its provider; otherwise it is truncated.
+OUTCOMES = {End.CLIENT_CLOSED: "client_closed", End.REVOKED: "revoked"}
 HEARTBEAT = b": heartbeat\n\n"
 
 
@@ -75,7 +77,7 @@ def end_of(problem: BaseException) -> tuple[GatewayError, str]:
     if isinstance(problem, GeneratorExit):
         return ClientClosed(), "client_closed"
     if isinstance(problem, Interrupted):
-        return interruption_error(problem), "client_closed" if problem.end is End.CLIENT_CLOSED else "truncated"
+        return interruption_error(problem), OUTCOMES.get(problem.end, "truncated")
     if isinstance(problem, GatewayError):
         return problem, "blocked" if isinstance(problem, GuardrailBlocked) else "truncated"
     log.error("A stream failed.", exc_info=problem)

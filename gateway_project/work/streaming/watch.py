@@ -4,10 +4,12 @@ import logging
 import math
 import select
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 
 from gateway_project.background import BackgroundThread
+from gateway_project.change_feed.cuts import Credential
+from gateway_project.work.revocation.cuts import Cuts
 from providers.transport.calls import Call, End
 
 log = logging.getLogger("gateway.watch")
@@ -23,6 +25,7 @@ class Watcher(BackgroundThread):
 
     def __init__(self) -> None:
         super().__init__("watcher", log, every=TICK_SECONDS)
+        self.cuts = Cuts()
         self._calls: dict[int, Call] = {}
 
     @contextmanager
@@ -50,9 +53,15 @@ class Watcher(BackgroundThread):
 
     def add(self, call: Call) -> None:
         self._calls[id(call)] = call
+        if self.cuts.latest:
+            self.cuts.apply(call)
 
     def remove(self, call: Call) -> None:
         self._calls.pop(id(call), None)
+
+    def cut(self, credentials: Collection[Credential]) -> None:
+        """End every call of these credentials that has begun."""
+        self.cuts.begin(credentials, list(self._calls.values()))
 
     def interrupt_all(self, end: End) -> None:
         """End every call in flight."""

@@ -33,6 +33,7 @@ def housekeeping(gateway: Gateway) -> tuple[PeriodicTask, ...]:
         PeriodicTask(state.renew_holds, every=0),
         PeriodicTask(state.probe, every=0),
         PeriodicTask(gateway.prompt_shipping.answer_requests, every=ANSWER_EVERY_SECONDS),
+        PeriodicTask(gateway.acknowledger.publish, every=0),
         PeriodicTask(signal_sharing(gateway), every=SHARE_EVERY_SECONDS),
         PeriodicTask(publish, every=PUBLISH_EVERY_SECONDS),
         PeriodicTask(gateway.transport.close_idle, every=TIDY_EVERY_SECONDS),

@@ -1,39 +1,62 @@
-"""A draft, as a document: rules and aliases as in their create, with the `id` of one that each replaces; deletions."""
+"""A draft, as a document: rows as in their create, with the `id` of one that each replaces; deletions."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from gateway_project.api.fields import MAX_ID, Attributes
 from gateway_project.api.names import camel, snake
 from gateway_project.errors import ValidationError
 from gateway_project.json_types import JsonObject
+from licensing.serializers import LimitAttributes
+from providers.serializers import PriceAttributes
 from rules.aliases.serializers import AliasAttributes
+from rules.guardrails.serializers import GuardrailAttributes
 from rules.patterns import compile_pattern
 from rules.serializers import RuleAttributes
 
 MAX_DRAFTED = 1000
-KINDS: Mapping[str, type[Attributes]] = {"rules": RuleAttributes, "aliases": AliasAttributes}
-# What drafts are specified to have, and a replay cannot judge yet.
-NOT_YET = ("limits", "prices")
+RULES, ALIASES, LIMITS, PRICES, GUARDRAILS = "rules", "aliases", "limits", "prices", "guardrails"
+KINDS: Mapping[str, type[Attributes]] = {
+    RULES: RuleAttributes,
+    ALIASES: AliasAttributes,
+    LIMITS: LimitAttributes,
+    PRICES: PriceAttributes,
+    GUARDRAILS: GuardrailAttributes,
+}
 
 
 @dataclass(frozen=True, slots=True)
 class RowDraft:
-    """The attributes of a rule or an alias; without an id it is new."""
+    """The attributes of a row; without an id it is new. `place` is where it stands in the draft."""
 
     id: int | None
     values: Mapping[str, Any]
+    place: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What would be changed."""
+    """What would be changed, by kind."""
 
-    rules: tuple[RowDraft, ...] = ()
-    aliases: tuple[RowDraft, ...] = ()
-    deleted_rules: frozenset[int] = frozenset()
-    deleted_aliases: frozenset[int] = frozenset()
+    rows: Mapping[str, tuple[RowDraft, ...]] = field(default_factory=dict)
+    deletions: Mapping[str, frozenset[int]] = field(default_factory=dict)
+
+    def of(self, kind: str) -> tuple[RowDraft, ...]:
+        """The drafted rows of a kind."""
+        return self.rows.get(kind, ())
+
+    def without(self, kind: str) -> frozenset[int]:
+        """The ids of the rows of a kind that would be deleted."""
+        return self.deletions.get(kind, frozenset())
+
+    def replaced(self, kind: str) -> frozenset[int]:
+        """The ids of the rows of a kind that would not be there, or be others."""
+        return self.without(kind) | {row.id for row in self.of(kind) if row.id is not None}
+
+    def changes(self, kind: str) -> bool:
+        """Whether anything of this kind would be another."""
+        return bool(self.of(kind) or self.without(kind))
 
 
 def read_draft(document: object) -> Draft:
@@ -41,8 +64,8 @@ def read_draft(document: object) -> Draft:
     if not isinstance(document, dict):
         raise ValidationError("The draft must be a JSON object.")
     members = _known(document, (*KINDS, "delete"), "")
-    deleted = _known(_object(members.get("delete", {}), "delete"), tuple(KINDS), "delete.")
-    return Draft(_rows(members, "rules"), _rows(members, "aliases"), _ids(deleted, "rules"), _ids(deleted, "aliases"))
+    deletions = _known(_object(members.get("delete", {}), "delete"), tuple(KINDS), "delete.")
+    return Draft({kind: _rows(members, kind) for kind in KINDS}, {kind: _ids(deletions, kind) for kind in KINDS})
 
 
 def _rows(members: JsonObject, kind: str) -> tuple[RowDraft, ...]:
@@ -50,9 +73,9 @@ def _rows(members: JsonObject, kind: str) -> tuple[RowDraft, ...]:
     return tuple(_row(row, f"{kind}[{number}]", KINDS[kind]) for number, row in enumerate(rows))
 
 
-def _ids(deleted: JsonObject, kind: str) -> frozenset[int]:
+def _ids(deletions: JsonObject, kind: str) -> frozenset[int]:
     place = f"delete.{kind}"
-    return frozenset(_id(row_id, place) for row_id in _array(deleted.get(kind, []), place))
+    return frozenset(_id(row_id, place) for row_id in _array(deletions.get(kind, []), place))
 
 
 def _row(row: object, place: str, kind: type[Attributes]) -> RowDraft:
@@ -60,18 +83,25 @@ def _row(row: object, place: str, kind: type[Attributes]) -> RowDraft:
     row_id = _id(values.pop("id"), f"{place}.id") if "id" in values else None
     # A name that is none of the wire's stays as it is, and is refused as unknown.
     attributes = kind(data={snake(name) or name: value for name, value in values.items()})
-    if not attributes.is_valid():
+    if not _is_valid(attributes, place):
         name, problems = next(iter(attributes.errors.items()))
-        raise ValidationError(_first(problems), field=f"{place}.{camel(name)}")
+        whole = name == "non_field_errors"
+        raise ValidationError(_first(problems), field=place if whole else f"{place}.{camel(name)}")
     if regex := attributes.validated_data.get("regex"):
         compile_pattern(regex, field=f"{place}.regex")
-    return RowDraft(row_id, attributes.validated_data)
+    return RowDraft(row_id, attributes.validated_data, place)
+
+
+def _is_valid(attributes: Attributes, place: str) -> bool:
+    """Whether they are; raises ValidationError for what a field has looked up in vain."""
+    try:
+        return attributes.is_valid()
+    except ValidationError as error:
+        raise ValidationError(error.message, field=f"{place}.{error.field}") from None
 
 
 def _known(values: JsonObject, names: tuple[str, ...], place: str) -> JsonObject:
     for name in values:
-        if name in NOT_YET:
-            raise ValidationError("cannot be drafted yet: only rules and aliases can.", field=f"{place}{name}")
         if name not in names:
             raise ValidationError(f"is unknown; known are {', '.join(names)}.", field=f"{place}{name}")
     return values
@@ -96,4 +126,7 @@ def _id(value: object, place: str) -> int:
 
 
 def _first(problems: object) -> str:
-    return str(problems[0] if isinstance(problems, list) and problems else problems)
+    """The first of what may be texts, lists or objects of them."""
+    while isinstance(problems, list | dict) and problems:
+        problems = next(iter(problems.values() if isinstance(problems, dict) else problems))
+    return str(problems)

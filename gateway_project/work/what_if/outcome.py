@@ -1,13 +1,15 @@
-"""What a replay counts: in all, by user and by model, with entries behind each number."""
+"""What a replay counts: in all, by user, group and model, with entries behind each number."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import Enum
+from typing import NamedTuple
 
 from gateway_project.json_types import JsonObject
 from gateway_project.work.what_if.traffic import Traffic
 
-MAX_EXAMPLES, MAX_ROWS = 20, 1000
+MAX_EXAMPLES, MAX_ROW_EXAMPLES, MAX_ROWS = 20, 5, 1000
 DECIMALS = 9  # SQLite adds up money as floating-point numbers
 
 
@@ -18,35 +20,88 @@ class Change(Enum):
     ALLOWED = "newlyAllowed"
     DENIED = "newlyDenied"
     REROUTED = "rerouted"
+    REPRICED = "repriced"  # nothing but its cost
 
 
-COUNTED = (Change.ALLOWED, Change.DENIED, Change.REROUTED)
+COUNTED = (Change.ALLOWED, Change.DENIED, Change.REROUTED, Change.REPRICED)
+
+
+class Cause(Enum):
+    """What refuses a request that is newly denied, other than a rule."""
+
+    LIMIT = "refusedByLimits"
+    GUARDRAIL = "blockedByGuardrails"
+
+
+class Money(NamedTuple):
+    """An amount in a currency; "" if nothing is known of it."""
+
+    amount: Decimal
+    currency: str
+
+
+class Judgement(NamedTuple):
+    """What would have become of requests that are alike; a cost of None cannot be known."""
+
+    change: Change = Change.NONE
+    cost: Money | None = None
+    cause: Cause | None = None
+
+    @property
+    def keeps_cache(self) -> bool:
+        """Whether an answer from the cache would have been one."""
+        return self.change not in (Change.DENIED, Change.REROUTED)
+
+
+class Party(NamedTuple):
+    """Whose requests they are, with the names of now."""
+
+    user_id: int
+    user_name: str
+    groups: tuple[int, ...]
 
 
 @dataclass(slots=True)
 class Counts:
-    """Requests by what would have changed for them, and their cost by currency."""
+    """Requests by what would have changed for them, their cost by currency, and entries behind the numbers."""
 
+    max_examples: int = MAX_ROW_EXAMPLES
     requests: int = 0
     changes: dict[Change, int] = field(default_factory=lambda: dict.fromkeys(COUNTED, 0))
+    causes: dict[Cause, int] = field(default_factory=lambda: dict.fromkeys(Cause, 0))
+    hits_before: int = 0
+    hits_after: int = 0
     before: dict[str, Decimal] = field(default_factory=dict)
     after: dict[str, Decimal] = field(default_factory=dict)
+    examples: dict[Change, list[int]] = field(default_factory=lambda: {change: [] for change in COUNTED})
 
-    def add(self, traffic: Traffic, change: Change, cost: Decimal | None) -> None:
+    def add(self, traffic: Traffic, judgement: Judgement) -> None:
+        change, cost, cause = judgement
         self.requests += traffic.requests
-        if change in self.changes:
+        if traffic.is_from_cache:
+            self.hits_before += traffic.requests
+            self.hits_after += traffic.requests if judgement.keeps_cache else 0
+        if change is not Change.NONE:
             self.changes[change] += traffic.requests
+            if len(self.examples[change]) < self.max_examples:
+                self.examples[change].append(traffic.example)
+        if cause is not None:
+            self.causes[cause] += traffic.requests
         if traffic.cost:
             self.before[traffic.currency] = self.before.get(traffic.currency, Decimal(0)) + traffic.cost
-        if cost:
-            self.after[traffic.currency] = self.after.get(traffic.currency, Decimal(0)) + cost
+        if cost is not None and cost.amount:
+            self.after[cost.currency] = self.after.get(cost.currency, Decimal(0)) + cost.amount
 
     def document(self) -> JsonObject:
         return {
             "requests": self.requests,
             **{change.value: number for change, number in self.changes.items()},
+            **{cause.value: number for cause, number in self.causes.items()},
             "costBefore": _amounts(self.before),
             "costAfter": _amounts(self.after),
+            "cacheShareBefore": _share(self.hits_before, self.requests),
+            "cacheShareAfter": _share(self.hits_after, self.requests),
+            "examples": {change.value: ids for change, ids in self.examples.items()},
         }
 
 
@@ -54,55 +109,82 @@ class Counts:
 class Outcome:
     """The result of a replay."""
 
-    total: Counts = field(default_factory=Counts)
+    total: Counts = field(default_factory=lambda: Counts(MAX_EXAMPLES))
     skipped: int = 0  # requests of nobody that is active now
     unknown_costs: int = 0
+    unknown_usage: int = 0  # newly allowed requests that limits counted with the usual use of their model
+    unknown_texts: int = 0  # requests whose text guardrails would have searched, and that was not kept
+    has_limits: bool = False
+    has_guardrails: bool = False
     users: dict[int, tuple[str, Counts]] = field(default_factory=dict)
+    groups: dict[int, Counts] = field(default_factory=dict)
     models: dict[str, Counts] = field(default_factory=dict)
-    examples: dict[Change, list[int]] = field(default_factory=lambda: {change: [] for change in COUNTED})
 
     def skip(self, traffic: Traffic) -> None:
         """Requests that cannot be judged."""
         self.skipped += traffic.requests
 
-    def count(self, traffic: Traffic, user_name: str, change: Change, cost: Decimal | None) -> None:
-        """Add requests that are alike; None is a cost that cannot be known."""
-        assert traffic.user_id is not None
-        self.total.add(traffic, change, cost)
-        if change is Change.NONE:
+    def count(self, traffic: Traffic, party: Party, judgement: Judgement) -> None:
+        """Add requests that are alike."""
+        self.total.add(traffic, judgement)
+        if judgement.change is Change.NONE:
             return
-        self.unknown_costs += traffic.requests if cost is None else 0
-        if len(self.examples[change]) < MAX_EXAMPLES:
-            self.examples[change].append(traffic.example)
-        if traffic.user_id in self.users or len(self.users) < MAX_ROWS:
-            self.users.setdefault(traffic.user_id, (user_name, Counts()))[1].add(traffic, change, cost)
+        self.unknown_costs += traffic.requests if judgement.cost is None else 0
+        if party.user_id in self.users or len(self.users) < MAX_ROWS:
+            self.users.setdefault(party.user_id, (party.user_name, Counts()))[1].add(traffic, judgement)
+        for group_id in party.groups:
+            if group_id in self.groups or len(self.groups) < MAX_ROWS:
+                self.groups.setdefault(group_id, Counts()).add(traffic, judgement)
         if traffic.model in self.models or len(self.models) < MAX_ROWS:
-            self.models.setdefault(traffic.model, Counts()).add(traffic, change, cost)
+            self.models.setdefault(traffic.model, Counts()).add(traffic, judgement)
 
-    def document(self) -> JsonObject:
-        """The result as data; users and models for whom something would have changed."""
+    def document(self, group_names: dict[int, str] | None = None) -> JsonObject:
+        """The result as data; users, groups and models for which something would have changed."""
+        names = group_names or {}
         return {
             **self.total.document(),
             "skipped": self.skipped,
             "unknownCosts": self.unknown_costs,
+            "unknownTexts": self.unknown_texts,
             "byUser": [
                 {"userId": user_id, "userName": name, **counts.document()}
                 for user_id, (name, counts) in sorted(self.users.items())
             ],
+            "byGroup": [
+                {"groupId": group_id, "groupName": names.get(group_id, ""), **counts.document()}
+                for group_id, counts in sorted(self.groups.items())
+            ],
             "byModel": [{"model": model, **counts.document()} for model, counts in sorted(self.models.items())],
-            "examples": {change.value: ids for change, ids in self.examples.items()},
             "unknown": list(self.unknown()),
         }
 
-    def unknown(self) -> list[str]:
+    def unknown(self) -> Iterable[str]:
         """What the replay cannot know, in sentences."""
-        sentences = ["Limits, licence, cache and failures of providers are taken as they were."]
+        others = "Limits that the draft does not have" if self.has_limits else "Limits"
+        yield f"{others}, licence, cache and failures of providers are taken as they were."
+        yield "How long another model's answers would have been is unknown: its cost is that of the same tokens."
         if self.skipped:
-            sentences.append(f"{self.skipped:,} requests of users who are not active now were not judged.")
+            yield f"{self.skipped:,} requests of users who are not active now were not judged."
         if self.unknown_costs:
-            sentences.append(f"The cost of {self.unknown_costs:,} requests under the draft is unknown.")
-        return sentences
+            yield f"The cost of {self.unknown_costs:,} requests under the draft is unknown."
+        if self.has_limits:
+            yield "What requests reserve while they are in flight is not recorded: limits count what they then used."
+        if self.unknown_usage:
+            yield (
+                f"{self.unknown_usage:,} requests that were refused then have no usage: limits count the average of "
+                "their model for them."
+            )
+        if self.unknown_texts:
+            yield f"The text of {self.unknown_texts:,} requests was not kept: guardrails could not search them."
+        if self.has_guardrails:
+            yield "Texts were searched as far as they were kept; what guardrails took out of them then is not there."
+        if max(len(self.users), len(self.groups), len(self.models)) >= MAX_ROWS:
+            yield f"At most {MAX_ROWS:,} users, groups and models are listed."
 
 
 def _amounts(costs: dict[str, Decimal]) -> dict[str, str]:
     return {currency: f"{round(cost, DECIMALS).normalize():f}" for currency, cost in sorted(costs.items())}
+
+
+def _share(part: int, whole: int) -> float | None:
+    return round(part / whole, 4) if whole else None

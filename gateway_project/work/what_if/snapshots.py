@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
+from datetime import UTC, datetime
 from itertools import count
 from typing import Any
 
@@ -11,28 +12,36 @@ from gateway_project.errors import ValidationError
 from gateway_project.work.routing.aliases import AliasRow, Condition, TargetRow
 from gateway_project.work.snapshot.loading import rule_record
 from gateway_project.work.snapshot.records import Snapshot
-from gateway_project.work.what_if.drafts import Draft, RowDraft
+from gateway_project.work.what_if.drafts import ALIASES, PRICES, RULES, Draft, RowDraft
+from providers.models import ModelPrice
+from providers.pricing.prices import Offer, PriceBook
 from rules.aliases.drafts import TargetDraft
 from rules.aliases.models import Alias, Strategy, default_causes
 from rules.matching import RuleSnapshot
 from rules.models import Effect, Rule
 from rules.serializers import EVERYONE
 
-Row = type[Rule] | type[Alias]
+Row = type[Rule] | type[Alias] | type[ModelPrice]
 
 
 def drafted(snapshot: Snapshot, draft: Draft) -> Snapshot:
-    """The snapshot with the draft in force. Raises ValidationError for the id of no row and the name of no alias."""
+    """The snapshot with the draft's rules, aliases and prices in force.
+
+    Raises ValidationError for the id of no row and the name of no alias.
+    """
     after = copy(snapshot)
     after.put_rules(_rules(snapshot, draft))
     after.put_aliases(_aliases(snapshot, draft))
+    if draft.changes(PRICES):
+        after.prices = _prices(draft)
     return after
 
 
 def _rules(snapshot: Snapshot, draft: Draft) -> Iterable[RuleSnapshot]:
-    _require(Rule, draft.rules, draft.deleted_rules, "rules")
-    rules = {rule_id: rule for rule_id, rule in snapshot.rule_rows.items() if rule_id not in draft.deleted_rules}
-    for rule_id, values in _numbered(Rule, draft.rules):
+    _require(Rule, draft, RULES)
+    deleted_ids = draft.without(RULES)
+    rules = {rule_id: rule for rule_id, rule in snapshot.rule_rows.items() if rule_id not in deleted_ids}
+    for rule_id, values in _numbered(Rule, draft.of(RULES)):
         rules.pop(rule_id, None)
         if (record := _rule(rule_id, values)) is not None:
             rules[rule_id] = record
@@ -57,9 +66,10 @@ def _rule(rule_id: int, values: Mapping[str, Any]) -> RuleSnapshot | None:
 
 
 def _aliases(snapshot: Snapshot, draft: Draft) -> Iterable[AliasRow]:
-    _require(Alias, draft.aliases, draft.deleted_aliases, "aliases")
-    rows = {row.id: row for row in snapshot.alias_rows if row.id not in draft.deleted_aliases}
-    numbered = list(_numbered(Alias, draft.aliases))
+    _require(Alias, draft, ALIASES)
+    deleted_ids = draft.without(ALIASES)
+    rows = {row.id: row for row in snapshot.alias_rows if row.id not in deleted_ids}
+    numbered = list(_numbered(Alias, draft.of(ALIASES)))
     ids = {row.name: row.id for row in rows.values()} | {values["name"]: alias_id for alias_id, values in numbered}
     for alias_id, values in numbered:
         rows[alias_id] = AliasRow(
@@ -88,8 +98,21 @@ def _numbered(model: Row, drafts: Iterable[RowDraft]) -> Iterator[tuple[int, Map
         yield next(numbers) if one.id is None else one.id, one.values
 
 
-def _require(model: Row, drafts: Iterable[RowDraft], deleted: Iterable[int], place: str) -> None:
-    """Raise ValidationError unless there are rows with these ids; disabled ones are, too."""
-    wanted = {one.id for one in drafts if one.id is not None} | set(deleted)
-    if missing := wanted - set(model._default_manager.filter(pk__in=wanted).values_list("pk", flat=True)):
-        raise ValidationError(f"no row with id {min(missing)}.", field=place)
+def _prices(draft: Draft) -> PriceBook:
+    """The prices of now with those of the draft, which hold at any time."""
+    _require(ModelPrice, draft, PRICES)
+    stored = ModelPrice.objects.not_over().exclude(pk__in=draft.replaced(PRICES))
+    return PriceBook([*(row.offer for row in stored), *map(_offer, draft.of(PRICES))])
+
+
+def _offer(row: RowDraft) -> Offer:
+    values = {**row.values, "valid_from": datetime.fromtimestamp(0, UTC)}
+    values["host"], values["model"] = values.get("host", "").lower(), values["model"].lower()
+    return ModelPrice(**values).offer
+
+
+def _require(model: Row, draft: Draft, kind: str) -> None:
+    """Raise ValidationError unless there are rows with the ids of this kind; disabled ones are, too."""
+    ids = draft.replaced(kind)
+    if missing := ids - set(model._default_manager.filter(pk__in=ids).values_list("pk", flat=True)):
+        raise ValidationError(f"no row with id {min(missing)}.", field=kind)

@@ -1,15 +1,33 @@
-"""Recorded requests, counted by what a judgement depends on: a part of the period after the other."""
+"""Recorded requests: counted by what a judgement depends on, or one by one, a part of the period after the other."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from django.db.models import Count, F, Min, Sum
+from django.db.models import Case, Count, F, IntegerField, Max, Min, QuerySet, Sum, Value, When
+from django.db.models.functions import Coalesce
 
+from providers.formats import Usage
 from telemetry.models import CacheStatus, EntryType, LogEntry
 
-PART = timedelta(hours=6)
+PART, SHORTEST_PART, PARTS = timedelta(hours=6), timedelta(minutes=1), 20
+CHUNK = 2000  # entries that are read at once
+COLUMNS = ("user_id", "key_id", "model", "tags", "provider_id", "served_model", "cache_status", "currency")
+BUCKETS = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens")
+RECORDED = ("timestamp", "duration_ms", "exception", "outcome", "rule_id", "alias")
+
+
+class Recorded(NamedTuple):
+    """What is known of a single request only."""
+
+    at: float  # when it began, in seconds since 1970
+    seconds: float
+    exception: str
+    outcome: str
+    rule_id: int | None
+    alias: str
+    payload: str = ""
 
 
 class Traffic(NamedTuple):
@@ -24,46 +42,79 @@ class Traffic(NamedTuple):
     is_from_cache: bool
     currency: str
     requests: int
-    input_tokens: int
-    output_tokens: int
-    cost: Decimal
+    usage: Usage  # of all of them
+    longest_input: int
+    cost: Decimal | None  # None: unknown
     example: int  # the id of the first entry
+    recorded: Recorded | None = None  # if it is one request
+
+    @property
+    def served(self) -> tuple[int, str]:
+        """Provider and model that served, as Target.key has them."""
+        return self.provider_id or 0, self.served_model
 
 
 def parts_of(start: datetime, end: datetime) -> list[tuple[datetime, datetime]]:
-    """The period in parts that are counted one by one."""
-    parts = []
+    """The period in parts that are read one by one: enough to see how far it is, none longer than PART."""
+    parts, length = [], min(PART, max((end - start) / PARTS, SHORTEST_PART))
     while start < end:
-        parts.append((start, min(start + PART, end)))
-        start += PART
+        parts.append((start, min(start + length, end)))
+        start += length
     return parts
 
 
-def traffic_of(start: datetime, end: datetime) -> Iterator[Traffic]:
-    """The requests from start on and before end, counted by the database."""
-    entries = LogEntry.objects.filter(entry_type=EntryType.WORK_REQUEST).between(start=start, end=end).order_by()
-    columns = ("user_id", "key_id", "model", "tags", "provider_id", "served_model", "cache_status", "currency")
+def traffic_of(start: datetime, end: datetime, tiers: Collection[int] = ()) -> Iterator[Traffic]:
+    """The requests from start on and before end, counted by the database.
+
+    Those with more input than one of the `tiers`, and those with less, are not alike: they have other prices.
+    """
     sums = {
         "requests": Count("pk"),
-        "input": Sum("input_tokens", default=0),
-        "output": Sum("output_tokens", default=0),
-        "spent": Sum("cost", default=Decimal(0)),
+        **{f"sum_{name}": Sum(name, default=0) for name in BUCKETS},
+        "longest": Max("all_input"),
+        "spent": Sum("cost"),
         "example": Min(F("pk")),
     }
-    for row in entries.values_list(*columns).annotate(**sums).iterator():
-        yield _traffic(*row)
+    entries = _entries(start, end).order_by().annotate(all_input=_all_input()).annotate(tier=_tier(tiers))
+    rows = entries.values_list(*COLUMNS, "tier").annotate(**sums)
+    for row in rows.iterator():
+        yield _traffic(row[:8], row[9], Usage(*row[10:15]), row[15], row[16], row[17])
+
+
+def requests_of(start: datetime, end: datetime, *, with_payload: bool = False) -> Iterator[Traffic]:
+    """The same requests one by one, in the order in which they began."""
+    names = (*COLUMNS, *BUCKETS, "cost", "pk", *RECORDED, *(("payload",) if with_payload else ()))
+    rows = _entries(start, end).order_by("timestamp", "id").values_list(*names)
+    for row in rows.iterator(chunk_size=CHUNK):
+        usage = Usage(*row[8:13])
+        moment, milliseconds, exception, outcome, rule_id, alias, *payload = row[15:]
+        recorded = Recorded(
+            moment.timestamp(), (milliseconds or 0) / 1000, exception, outcome, rule_id, alias or "", *payload
+        )
+        yield _traffic(row[:8], 1, usage, usage.all_input, row[13], row[14])._replace(recorded=recorded)
+
+
+def _entries(start: datetime, end: datetime) -> "QuerySet[LogEntry]":
+    return LogEntry.objects.filter(entry_type=EntryType.WORK_REQUEST).between(start=start, end=end)
+
+
+def _all_input() -> Any:
+    return sum((Coalesce(F(name), 0) for name in BUCKETS[1:3]), start=Coalesce(F(BUCKETS[0]), 0))
+
+
+def _tier(tiers: Collection[int]) -> Any:
+    if not tiers:
+        return Value(0, IntegerField())
+    steps = [When(all_input__gt=tier, then=Value(tier)) for tier in sorted(tiers, reverse=True)]
+    return Case(*steps, default=Value(0), output_field=IntegerField())
 
 
 def _traffic(
-    user_id: int | None,
-    key_id: int | None,
-    model: str,
-    tags: Any,
-    provider_id: int | None,
-    served_model: str | None,
-    cache_status: str,
-    currency: str,
-    *sums: Any,
+    columns: tuple[Any, ...], requests: int, usage: Usage, longest: int, cost: Decimal | None, example: int
 ) -> Traffic:
-    is_from_cache = cache_status == CacheStatus.HIT
-    return Traffic(user_id, key_id, model, tags, provider_id, served_model or "", is_from_cache, currency, *sums)
+    user_id, key_id, model, tags, provider_id, served_model, cache_status, currency = columns
+    is_hit = cache_status == CacheStatus.HIT
+    return Traffic(
+        user_id, key_id, model, tags, provider_id, served_model or "", is_hit, currency, requests, usage, longest,
+        cost, example,
+    )  # fmt: skip

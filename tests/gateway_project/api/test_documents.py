@@ -9,12 +9,15 @@ import pytest
 
 from accounts.models import Feature, Role
 from accounts.services import create_group
+from accounts.sso.services import create_identity_provider
+from accounts.trusted_issuers.services import create_trusted_issuer
 from accounts.viewsets import RoleViewSet
 from gateway_project.api.audit import store_change
 from gateway_project.api.routes import routes
 from keys.services import issue_key
 from licensing.services import set_limit
 from providers.services import add_credential, add_model, set_price
+from rules.access_tests.services import create_access_test
 from rules.aliases.drafts import TargetDraft
 from rules.aliases.services import create_alias
 from rules.guardrails.services import create_guardrail
@@ -252,7 +255,12 @@ def test_a_change_of_nothing_changes_nothing(admin, ann, first_provider):
         "aliases": create_alias(
             name="alias", targets=[TargetDraft(first_provider.pk, "fast", match={"userId": ann.pk})]
         ),
+        "access-tests": create_access_test(name="access test", user_id=ann.pk, model="fast"),
         "guardrails": create_guardrail(name="guardrail", type="words", parameters={"words": ["cobalt"]}),
+        "trusted-issuers": create_trusted_issuer(name="portal", issuer="https://login.example.org", audience="llm"),
+        "identity-providers": create_identity_provider(
+            name="Corp", slug="corp", issuer="https://login.example.com", client_id="gateway", client_secret="secret-1"
+        ),
         "limits": set_limit(user=ann, measure="requests", window="day", amount=Decimal(1)),
     }
     updated = {route.path for route in routes() if route.operation == "update" and route.path.endswith("{id}/")}

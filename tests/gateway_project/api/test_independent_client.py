@@ -1,5 +1,6 @@
 """A client of JSON:API that knows nothing of the gateway reads every list, follows its pages, and reports errors."""
 
+from datetime import timedelta
 from decimal import Decimal
 
 import pytest
@@ -7,16 +8,19 @@ from jsonapi_client import Modifier, Session
 from jsonapi_client.exceptions import DocumentError
 
 from accounts.models import Feature, Group, Role
+from accounts.sso.services import create_identity_provider, link_identity
+from accounts.trusted_issuers.services import create_trusted_issuer
 from gateway_project.api.audit import Actor, record
 from gateway_project.api.routes import routes
 from keys.services import issue_key
 from licensing.services import set_limit
 from providers.models import Model, ProviderFormat
 from providers.services import add_credential, create_provider, set_price
+from rules.access_tests.services import create_access_test
 from rules.aliases.drafts import TargetDraft
 from rules.aliases.services import create_alias
 from rules.guardrails.services import create_guardrail
-from rules.models import Rule
+from rules.models import Rule, WhatIf
 from rules.services import create_rule, update_rule
 from telemetry.journal.batches import insert_log_entries
 from tests.support.management import new_user
@@ -49,7 +53,13 @@ def rows(ann, first_provider):
         create_rule(name=f"rule {number}", user_id=user.pk)
         update_rule(Rule.objects.order_by("pk")[0], description=f"version {number}")
         create_alias(name=f"alias {number}", targets=[TargetDraft(first_provider.pk, f"m{number}")])
+        create_trusted_issuer(name=f"issuer {number}", issuer=f"https://login{number}.example.org", audience="llm")
+        create_access_test(name=f"access test {number}", user_id=user.pk, model=f"m{number}")
         create_guardrail(name=f"guardrail {number}", type="words", parameters={"words": [f"w{number}"]})
+        WhatIf.objects.create(start=HOUR, end=HOUR + timedelta(hours=1))
+        issuer = f"https://login-{number}.example.com"
+        create_identity_provider(name=f"corp {number}", slug=f"corp-{number}", issuer=issuer, client_id="gateway")
+        link_identity(user_id=user.pk, issuer=issuer, subject="subject")
         set_limit(user=user, measure="requests", window="day", amount=Decimal(1))
         log(hours=number)
         record(Actor(), "update", "rules", number)

@@ -12,7 +12,8 @@ from django.utils import timezone
 
 from accounts.models import Feature, Group, Role, Session, User
 from gateway_project.change_feed import triggers
-from gateway_project.change_feed.feed import RETENTION_SECONDS, ChangeFeed
+from gateway_project.change_feed.cuts import Credential, cuts_in, order_cuts
+from gateway_project.change_feed.feed import RETENTION_SECONDS, ChangeFeed, has_reached
 from gateway_project.change_feed.triggers import KINDS
 from gateway_project.models import Change
 from keys.models import ApiKey
@@ -297,3 +298,37 @@ def test_a_trigger_of_an_older_release_is_taken_down(reader):
     with connection.cursor() as cursor:
         cursor.execute(triggers._FIND[connection.vendor], [name])
         assert cursor.fetchall() == []
+
+
+class TestOwnMark:
+    """A change knows where it stands, and a position whether it is beyond that."""
+
+    def test_a_position_from_before_has_not_reached_it_and_one_from_after_has(self, key):
+        feed = ChangeFeed(connection)
+        before = feed.position()
+        with transaction.atomic():
+            ApiKey.objects.filter(pk=key.pk).update(is_deleted=True)
+            change = feed.own_mark()
+        _, after = feed.since(before)
+        assert (has_reached(before.mark, change), has_reached(after.mark, change)) == (False, True)
+
+    def test_a_transaction_without_changes_has_one_too(self, key):
+        feed = ChangeFeed(connection)
+        before = feed.position()
+        change = feed.own_mark()
+        assert has_reached(feed.since(before)[1].mark, change)
+
+    @pytest.mark.parametrize(
+        ("mark", "is_reached"),
+        [(7, True), (8, True), (6, False), ("8:8:", True), ("7:8:", True), ("7:9:7", False), ("5:9:6,8", True),
+         ("5:7:", False), ("5:9:17,7", False), ("5:99:17,70", True)],
+    )  # fmt: skip
+    def test_snapshots_of_postgresql_say_which_transactions_they_saw(self, mark, is_reached):
+        assert has_reached(mark, 7) == is_reached
+
+    def test_orders_to_end_requests_are_told_with_the_change(self, key):
+        feed = ChangeFeed(connection)
+        before = feed.position()
+        order_cuts([Credential("key", key.pk), Credential("user", 3), Credential("user", 3)])
+        changes, _ = feed.since(before)
+        assert sorted(cuts_in(changes)) == [Credential("key", key.pk), Credential("user", 3)]

@@ -7,7 +7,7 @@ import pytest
 from django.utils import timezone
 
 from accounts.services import create_user
-from gateway_project.console.dashboard import unpriced
+from gateway_project.console.overview.dashboard import unpriced
 from providers.services import create_provider, set_price
 from telemetry.journal.batches import insert_log_entries
 from telemetry.models import LogEntry, UsageHour

@@ -38,7 +38,7 @@ def caller_of(entry: LogEntry) -> Caller:
 
 def attempts_of(entry: LogEntry) -> list[LoggedAttempt]:
     """The sendings of the request to providers, in order."""
-    return [LoggedAttempt._make(values) for values in entry.provider_calls or []]
+    return [LoggedAttempt(*values) for values in entry.provider_calls or []]
 
 
 def candidates_of(entry: LogEntry) -> list[RecordedCandidate]:

@@ -45,7 +45,7 @@ def _caller(entry: LogEntry) -> Iterator[str]:
     if entry.user_id is None:
         yield "Its credential was not accepted."
         return
-    yield f"User {entry.username} sent it with {f'key {entry.key_name}' if entry.key_id else 'a login'}."
+    yield f"User {entry.username} sent it {f'with key {entry.key_name}' if entry.key_id else 'without an API key'}."
     if entry.alias:
         named = "" if entry.alias == entry.model else f" by its pattern {entry.alias}"
         yield f"The model {entry.model} was an alias{named}."

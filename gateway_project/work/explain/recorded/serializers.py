@@ -26,7 +26,7 @@ class ExplainedGroup(Part):
 
 
 class ExplainedCaller(Part):
-    """Whose request it was; without a key it came with a login."""
+    """Whose request it was; without a key it came with a login or a trusted issuer's token."""
 
     user_id = serializers.IntegerField(allow_null=True)
     user_name = serializers.CharField(allow_blank=True)

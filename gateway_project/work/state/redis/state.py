@@ -26,6 +26,7 @@ from gateway_project.work.state.counters import Count
 from gateway_project.work.state.local_share import LocalShare
 from gateway_project.work.state.process_count import LAPSE_MS, ProcessCount
 from gateway_project.work.state.redis import scripts
+from gateway_project.work.state.redis.acknowledgements import RedisAcknowledgements
 from gateway_project.work.state.redis.admission_script import ACCEPT_LOST, ADMIT, PLAIN, REFUSE_LOST
 from gateway_project.work.state.redis.client import RedisClient, RedisUnavailable
 from gateway_project.work.state.redis.connection import RedisReplyError, Reply, Word
@@ -63,6 +64,7 @@ class RedisState:
         self._process = f"{getrandbits(64):016x}"
         self.shipping_requests = RedisShippingRequests(self._client, prefix=prefix, process=self._process)
         self.signal_board = RedisSignalBoard(self._client, prefix=prefix, process=self._process)
+        self.acknowledgements = RedisAcknowledgements(self._client, self._seals, prefix=prefix, process=self._process)
         self._owners = RedisOwners(self._client, self._seals, prefix=prefix)
         self._epoch = self._key("limits", "since")
         self._memory = Memory()

@@ -6,7 +6,7 @@ from decimal import Decimal
 import pytest
 from django.utils import timezone
 
-from gateway_project.console import dashboard as overview
+from gateway_project.console.overview import dashboard as overview
 from keys.models import ApiKey
 from keys.services import issue_key
 from telemetry.journal.shipping import Backlog

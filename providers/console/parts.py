@@ -10,10 +10,11 @@ from unfold.decorators import display
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminPasswordWidget
 
 from gateway_project.console.tables import ServiceAdmin, ServiceForm
+from gateway_project.console.tabs import Tab, log_tab, usage_tab
 from gateway_project.json_types import JsonObject
 from providers import services
 from providers.columns import Modality
-from providers.models import CREDENTIAL_OPTIONS, Model, ProviderCredential
+from providers.models import CREDENTIAL_OPTIONS, Model, ModelPrice, ProviderCredential
 from providers.viewsets import CredentialViewSet, ModelViewSet
 
 SECRET_HELP = "Stored encrypted and never shown again."
@@ -97,6 +98,18 @@ class ModelAdmin(PartAdmin):
     empty_message = "There are no models. Add them here, or fetch them on the provider's page."
     list_display = ["name", "provider", "upstream_name", "context"]
     search_fields = ["name", "upstream_name", "provider__name"]
+
+    def tabs(self, row: Model) -> list[Tab]:
+        priced_name = row.upstream_name or row.name
+        prices = ModelPrice.objects.filter(model=priced_name).count()
+        providers = Model.objects.filter(name=row.name).count()
+        return [
+            Tab("Prices", "providers_modelprice_changelist", {"q": priced_name}, prices),
+            Tab("Providers", "providers_model_changelist", {"q": row.name}, providers),
+            usage_tab(by="user", model=row.name),
+            log_tab(model_name=row.name),
+            Tab("Try", "playground", {"model": row.name}),
+        ]
 
     @display(description="Context length")
     def context(self, row: Model) -> str:

@@ -4,15 +4,18 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from decimal import Decimal
 from typing import TypeVar
+from urllib.parse import urlencode
 
 from django.core.cache import caches
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.urls import reverse
 from django.utils import timezone
 
 from gateway_project.console import charts
 from gateway_project.console.money import money
 from gateway_project.console.notices import Notice, notices
+from gateway_project.console.overview.checklist import first_steps
 from gateway_project.json_types import JsonObject
 from gateway_project.work.routing.provider_health import failing_providers
 from gateway_project.work.runtime import gateway
@@ -21,8 +24,10 @@ from licensing import services as licensing
 from licensing.models import Limit
 from licensing.status import limit_statuses
 from providers.health.status import Health
+from providers.models import Model
 from telemetry import services
 from telemetry.journal.shipping import Backlog
+from telemetry.models import Outcome
 from telemetry.usage.overview import PERIODS, Period, overview
 
 # How long figures are cached, by period: a month takes too long to add up for every page.
@@ -42,6 +47,7 @@ def fill(request: HttpRequest, context: JsonObject) -> JsonObject:
     return {
         **context,
         "attention": attention(),
+        "steps": first_steps(),
         "periods": PERIODS.values(),
         "period": period,
         "figures": figures,
@@ -72,14 +78,15 @@ def _about_providers(failing: Mapping[str, Health]) -> Iterator[Notice]:
     for name, health in failing.items():
         error = health.last_error
         last = f" Its last error: {error.exception} of {error.model}, {error.at:%H:%M} UTC." if error else ""
-        yield Notice("error", f"The provider {name} fails.{last}")
+        yield Notice("error", f"The provider {name} fails.{last}", "Open it", _searched("providers_provider", name))
 
 
 def _about_errors(figures: JsonObject) -> Iterator[Notice]:
     errors, requests = figures["totals"]["errors"], figures["totals"]["requests"]
     if errors > requests * MANY_ERRORS:
         since = f"{figures['since']:%H:%M} UTC"
-        yield Notice("warning", f"{errors:,} of {requests:,} requests since {since} failed. The log shows them.")
+        text = f"{errors:,} of {requests:,} requests since {since} failed. The log shows them."
+        yield Notice("warning", text, "Show them", f"{_list_of('telemetry_logentry')}?outcome__exact={Outcome.FAILED}")
 
 
 def _about_the_log(backlog: Backlog) -> Iterator[Notice]:
@@ -96,7 +103,8 @@ def _about_the_store(warning: str) -> Iterator[Notice]:
 def _about_keys(keys: QuerySet[ApiKey]) -> Iterator[Notice]:
     names = list(keys.order_by("expiry").values_list("name", flat=True)[: SHOWN + 1])
     if names:
-        yield Notice("warning", f"These keys expire within {KEY_DAYS} days: {_listed(names)}.")
+        text = f"These keys expire within {KEY_DAYS} days: {_listed(names)}."
+        yield Notice("warning", text, "Open the first", _searched("keys_apikey", names[0]))
 
 
 def _nearly_used_up() -> list[str]:
@@ -110,7 +118,8 @@ def _nearly_used_up() -> list[str]:
 
 def _about_limits(limits: list[str]) -> Iterator[Notice]:
     if limits:
-        yield Notice("warning", f"These limits are almost used up: {_listed(limits)}.")
+        text = f"These limits are almost used up: {_listed(limits)}."
+        yield Notice("warning", text, "Open the limits", _list_of("licensing_limit"))
 
 
 def unpriced() -> list[str]:
@@ -121,7 +130,22 @@ def unpriced() -> list[str]:
 
 def _about_prices(models: list[str]) -> Iterator[Notice]:
     if models:
-        yield Notice("warning", f"These models were used and have no price: {_listed(models)}.")
+        text = f"These models were used and have no price: {_listed(models)}."
+        yield Notice("warning", text, f"Set a price for {models[0]}", _price_form(models[0]))
+
+
+def _price_form(model: str) -> str:
+    """The form for a price of a model, which it names by the id: no other text of an address fills in a form."""
+    row = Model.objects.filter(name=model).first()
+    return f"{reverse('admin:providers_modelprice_add')}{f'?of={row.pk}' if row else ''}"
+
+
+def _list_of(table: str) -> str:
+    return reverse(f"admin:{table}_changelist")
+
+
+def _searched(table: str, name: str) -> str:
+    return f"{_list_of(table)}?{urlencode({'q': name})}"
 
 
 def _listed(names: list[str]) -> str:

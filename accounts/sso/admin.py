@@ -1,0 +1,152 @@
+"""Identity providers and identities in the console."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest
+from unfold.decorators import display
+from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
+
+from accounts.sso import services
+from accounts.sso.models import Identity, IdentityProvider
+from accounts.sso.viewsets import IdentityProviderViewSet, IdentityViewSet
+from gateway_project.console.tables import ServiceAdmin, ServiceForm
+from gateway_project.json_types import JsonObject
+
+CLAIMS = ("user_name_claim", "display_name_claim", "email_claim")
+ADDRESSES = ("redirect_uri", "backchannel_logout_uri", "post_logout_redirect_uri")
+
+
+class IdentityProviderForm(ServiceForm):
+    """A provider, with a secret that is only ever written."""
+
+    client_secret = forms.CharField(
+        widget=UnfoldAdminPasswordWidget(attrs={"autocomplete": "off"}),
+        required=False,
+        help_text="Leave empty to keep the current secret.",
+    )
+
+    class Meta:
+        model = IdentityProvider
+        fields = ["name", *(name for name in services.PLAIN)]
+        labels = {"match_user_names": "Match user names", "client_id": "Client id"}
+        help_texts = {
+            "name": "The login pages show: Continue with …",
+            "slug": "In the addresses of the flow: a-z, 0-9 and -.",
+            "issuer": "Exactly as the provider's discovery document has it.",
+            "create_users": "A first login creates a user. Without it, only linked users log in.",
+            "match_user_names": "A first login takes over the local user of the same name; never an admin.",
+            "rules": "One a line: groups contains llm-admins → role admin; email_domain equals example.com → group "
+            "Staff; always → role user. Each login gives what they say, and takes it away again.",
+        }
+        widgets = {
+            "name": UnfoldAdminTextInputWidget,
+            "rules": UnfoldAdminTextareaWidget(attrs={"rows": 6, "spellcheck": "false"}),
+        }
+
+    def initial_of(self, row: Model) -> JsonObject:
+        return {"client_secret": ""}
+
+
+@admin.register(IdentityProvider)
+class IdentityProviderAdmin(ServiceAdmin):
+    """Where users log in with OpenID Connect."""
+
+    viewset = IdentityProviderViewSet
+    form = IdentityProviderForm
+    empty_message = "There are no identity providers. Users log in with their passwords."
+    list_display = ["name", "slug", "issuer", "is_enabled"]
+    list_filter = ["enabled"]
+    search_fields = ["name", "issuer"]
+    ordering = ["name", "id"]
+    readonly_fields = list(ADDRESSES)
+
+    def get_fieldsets(self, request: HttpRequest, obj: IdentityProvider | None = None) -> list:
+        client = ["issuer", "client_id", "client_secret", "scopes"]
+        return [
+            (None, {"fields": ["name", "slug", "enabled"]}),
+            ("Client", {"fields": client}),
+            ("Users", {"fields": ["create_users", "match_user_names", "rules", *CLAIMS]}),
+            *([("To enter at the provider", {"fields": list(ADDRESSES)})] if obj else []),
+        ]
+
+    @display(description="Enabled", boolean=True, ordering="enabled")
+    def is_enabled(self, row: IdentityProvider) -> bool:
+        return row.enabled
+
+    @display(description="Redirect URI")
+    def redirect_uri(self, row: IdentityProvider) -> str:
+        return row.redirect_uri
+
+    @display(description="Back-channel logout URI")
+    def backchannel_logout_uri(self, row: IdentityProvider) -> str:
+        return row.backchannel_logout_uri
+
+    @display(description="Post-logout redirect URI")
+    def post_logout_redirect_uri(self, row: IdentityProvider) -> str:
+        return row.post_logout_redirect_uri
+
+    def create(self, request: HttpRequest, values: JsonObject) -> IdentityProvider:
+        return services.create_identity_provider(**_without_empty_secret(values))
+
+    def change(self, request: HttpRequest, row: IdentityProvider, values: JsonObject) -> None:
+        services.update_identity_provider(row, **_without_empty_secret(values))
+
+    def destroy(self, request: HttpRequest, row: IdentityProvider) -> None:
+        services.delete_identity_provider(row)
+
+    def deletion_effects(self, row: IdentityProvider) -> list[str]:
+        return [
+            "Nobody can log in with it any more. Sessions that began there go on.",
+            "Users and their identities stay.",
+        ]
+
+
+def _without_empty_secret(values: JsonObject) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if name != "client_secret" or value}
+
+
+class IdentityForm(ServiceForm):
+    form_names = {"user_id": "user"}
+
+    class Meta:
+        model = Identity
+        fields = ["user", "issuer", "subject"]
+        help_texts = {"subject": "The claim sub of the user's tokens, as the provider shows it."}
+
+
+@admin.register(Identity)
+class IdentityAdmin(ServiceAdmin):
+    """Which users the subjects of identity providers log in as."""
+
+    viewset = IdentityViewSet
+    form = IdentityForm
+    empty_message = "There are no identities. The first login of a user with an identity provider makes one."
+    list_display = ["user", "issuer", "subject", "last_login"]
+    search_fields = ["user__name_key", "issuer", "subject"]
+    ordering = ["id"]
+    autocomplete_fields = ["user"]
+    list_select_related = ["user"]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Identity | None = None) -> list[str]:
+        return ["created_at", "last_login"] if obj else []
+
+    def get_fields(self, request: HttpRequest, obj: Identity | None = None) -> list[str]:
+        return ["user", "issuer", "subject", *(["created_at", "last_login"] if obj else [])]
+
+    def has_change_permission(self, request: HttpRequest, obj: Identity | None = None) -> bool:
+        return super().has_change_permission(request, obj) and obj is None
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Identity]:
+        return super().get_queryset(request).select_related("user")
+
+    def create(self, request: HttpRequest, values: JsonObject) -> Identity:
+        return services.link_identity(user_id=values["user"].pk, issuer=values["issuer"], subject=values["subject"])
+
+    def destroy(self, request: HttpRequest, row: Identity) -> None:
+        services.unlink_identity(row)
+
+    def deletion_effects(self, row: Identity) -> list[str]:
+        return ["The subject does not log in as this user any more. The user and their sessions stay."]

@@ -1,0 +1,106 @@
+"""Trusted issuers in the console."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.http import HttpRequest
+from unfold.decorators import display
+from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminTextareaWidget
+
+from accounts.trusted_issuers import services
+from accounts.trusted_issuers.jwks import ALGORITHMS
+from accounts.trusted_issuers.models import TrustedIssuer, default_algorithms
+from accounts.trusted_issuers.viewsets import TrustedIssuerViewSet
+from gateway_project.console.tables import ServiceAdmin, ServiceForm
+from gateway_project.json_types import JsonObject
+
+FIELDS = (
+    *("name", "enabled", "issuer", "audience", "jwks_url", "jwks", "algorithms"),
+    *("user_claim", "user_prefix", "subjects", "leeway_seconds", "max_age_seconds"),
+)
+JSON_AREA = {"rows": 4, "spellcheck": "false"}
+
+
+class TrustedIssuerForm(ServiceForm):
+    """A trusted issuer; its keys and its subjects are JSON, as in the API."""
+
+    algorithms = forms.MultipleChoiceField(
+        choices=[(name, name) for name in ALGORITHMS],
+        initial=default_algorithms,
+        widget=UnfoldAdminCheckboxSelectMultipleWidget,
+    )
+    jwks = forms.JSONField(
+        label="Stored keys",
+        required=False,
+        widget=UnfoldAdminTextareaWidget(attrs=JSON_AREA),
+        help_text="The issuer's public keys as a JSON Web Key Set, if the gateway cannot fetch them.",
+    )
+    subjects = forms.JSONField(
+        required=False,
+        initial=dict,
+        empty_value={},
+        widget=UnfoldAdminTextareaWidget(attrs=JSON_AREA),
+        help_text='As JSON: {"system:serviceaccount:search:indexer": "indexer"}. If there are any, no other value of '
+        "the claim is accepted.",
+    )
+
+    class Meta:
+        model = TrustedIssuer
+        fields = list(FIELDS)
+        labels = {"jwks_url": "Address of the keys"}
+        help_texts = {
+            "issuer": "The exact iss of its tokens.",
+            "audience": "What must be in aud of its tokens. Let nobody else accept tokens for it.",
+            "jwks_url": "An https URL. Empty: as the issuer's /.well-known/openid-configuration says.",
+            "user_claim": "The claim that says who sends.",
+            "user_prefix": "Without subjects: the user is the one named by this, followed by the claim.",
+            "leeway_seconds": "How far its clock may differ from the gateway's.",
+            "max_age_seconds": "For how long after iat a token is accepted, whatever its exp says.",
+        }
+
+
+@admin.register(TrustedIssuer)
+class TrustedIssuerAdmin(ServiceAdmin):
+    """Clusters, clouds and portals whose tokens are accepted for work instead of API keys."""
+
+    viewset = TrustedIssuerViewSet
+    form = TrustedIssuerForm
+    empty_message = "There are no trusted issuers. Work needs an API key or a login."
+    list_display = ["name", "is_enabled", "issuer", "audience", "keys"]
+    list_filter = ["enabled"]
+    search_fields = ["name", "issuer", "audience"]
+    ordering = ["id"]
+
+    def get_fieldsets(self, request: HttpRequest, obj: TrustedIssuer | None = None) -> list[Any]:
+        state = [] if obj is None else [("State", {"fields": ["keys", "fetched_at", "fetch_problem"]})]
+        return [
+            (None, {"fields": ["name", "enabled", "issuer", "audience"]}),
+            ("Keys", {"fields": ["jwks_url", "jwks", "algorithms"]}),
+            ("Users", {"fields": ["user_claim", "user_prefix", "subjects"]}),
+            ("Times", {"fields": ["leeway_seconds", "max_age_seconds"]}),
+            *state,
+        ]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: TrustedIssuer | None = None) -> list[str]:
+        return ["keys", "fetched_at", "fetch_problem"]
+
+    @display(description="Enabled", boolean=True, ordering="enabled")
+    def is_enabled(self, row: TrustedIssuer) -> bool:
+        return row.enabled
+
+    @display(description="Keys")
+    def keys(self, row: TrustedIssuer) -> str:
+        return ", ".join(row.key_ids) or "none yet"
+
+    def create(self, request: HttpRequest, values: JsonObject) -> TrustedIssuer:
+        return services.create_trusted_issuer(**values)
+
+    def change(self, request: HttpRequest, row: TrustedIssuer, values: JsonObject) -> None:
+        services.update_trusted_issuer(row, **values)
+
+    def destroy(self, request: HttpRequest, row: TrustedIssuer) -> None:
+        services.delete_trusted_issuer(row)
+
+    def deletion_effects(self, row: TrustedIssuer) -> list[str]:
+        return ["Tokens of this issuer are refused immediately."]

@@ -1,0 +1,118 @@
+"""Attributes of trusted issuers: in answers, and in requests that create or change them."""
+
+from rest_framework import serializers
+
+from accounts.trusted_issuers.jwks import ALGORITHMS, MAX_KEYS
+from accounts.trusted_issuers.models import (
+    MAX_AGE_SECONDS,
+    MAX_AUDIENCE_LENGTH,
+    MAX_CLAIM_LENGTH,
+    MAX_ISSUER_LENGTH,
+    MAX_LEEWAY_SECONDS,
+    MAX_NAME_LENGTH,
+    MAX_PREFIX_LENGTH,
+    MIN_AGE_SECONDS,
+    TrustedIssuer,
+)
+from accounts.trusted_issuers.values import (
+    MAX_SUBJECT_LENGTH,
+    MAX_SUBJECTS,
+    MAX_URL_LENGTH,
+    MAX_USERNAME_LENGTH,
+    read_algorithms,
+    read_jwks,
+    read_subjects,
+)
+from gateway_project.api.fields import Attributes, Boolean, Integer, Read, Text
+
+ALGORITHM_LIST = {"type": "array", "minItems": 1, "items": {"type": "string", "enum": list(ALGORITHMS)}}
+SUBJECTS = {
+    "type": "object",
+    "maxProperties": MAX_SUBJECTS,
+    "propertyNames": {"minLength": 1, "maxLength": MAX_SUBJECT_LENGTH},
+    "additionalProperties": {"type": "string", "minLength": 1, "maxLength": MAX_USERNAME_LENGTH},
+}
+KEY_SET = {
+    "type": ["object", "null"],
+    "properties": {"keys": {"type": "array", "maxItems": MAX_KEYS, "items": {"type": "object"}}},
+    "required": ["keys"],
+}
+
+
+class TrustedIssuerSerializer(serializers.ModelSerializer):
+    """A trusted issuer."""
+
+    algorithms = serializers.ListField(child=serializers.CharField())
+    jwks = serializers.DictField(allow_null=True)
+    subjects = serializers.DictField()
+    key_ids = serializers.ListField(child=serializers.CharField(), read_only=True)
+    keys_fetched_at = serializers.DateTimeField(source="fetched_at", read_only=True, allow_null=True)
+    keys_problem = serializers.CharField(source="fetch_problem", read_only=True)
+
+    class Meta:
+        model = TrustedIssuer
+        fields = (
+            *("id", "name", "enabled", "issuer", "audience", "algorithms", "jwks_url", "jwks", "user_claim"),
+            *("user_prefix", "subjects", "leeway_seconds", "max_age_seconds"),
+            *("key_ids", "keys_fetched_at", "keys_problem"),
+        )
+
+
+class TrustedIssuerAttributes(Attributes):
+    """The attributes of a trusted issuer that can be set."""
+
+    example = {
+        "name": "cluster",
+        "issuer": "https://kubernetes.default.svc",
+        "audience": "llm-gateway",
+        "subjects": {"system:serviceaccount:search:indexer": "admin"},
+    }
+    name = Text(max_length=MAX_NAME_LENGTH)
+    enabled = Boolean(required=False)
+    issuer = Text(max_length=MAX_ISSUER_LENGTH, help_text="The exact `iss` of its tokens.")
+    audience = Text(max_length=MAX_AUDIENCE_LENGTH, help_text="What must be in `aud` of its tokens.")
+    algorithms = Read(
+        read_algorithms,
+        ALGORITHM_LIST,
+        required=False,
+        help_text="How its tokens may be signed; defaults to RS256 and ES256.",
+    )
+    jwks_url = Text(
+        required=False,
+        allow_blank=True,
+        max_length=MAX_URL_LENGTH,
+        help_text="Where its keys are, over https; by default as `{issuer}/.well-known/openid-configuration` says.",
+    )
+    jwks = Read(
+        read_jwks,
+        KEY_SET,
+        required=False,
+        help_text="Its public keys as a JSON Web Key Set, if none are to be fetched.",
+    )
+    user_claim = Text(
+        required=False, max_length=MAX_CLAIM_LENGTH, help_text="The claim that says who sends; defaults to `sub`."
+    )
+    user_prefix = Text(
+        required=False,
+        allow_blank=True,
+        max_length=MAX_PREFIX_LENGTH,
+        help_text="Without `subjects`: the user is the one named by this, followed by the claim.",
+    )
+    subjects = Read(
+        read_subjects,
+        SUBJECTS,
+        required=False,
+        help_text="User names by values of the claim; if there are any, no other value is accepted.",
+    )
+    leeway_seconds = Integer(
+        required=False,
+        min_value=0,
+        max_value=MAX_LEEWAY_SECONDS,
+        help_text="How far its clock may differ from the gateway's; defaults to 30.",
+    )
+    max_age_seconds = Integer(
+        required=False,
+        min_value=MIN_AGE_SECONDS,
+        max_value=MAX_AGE_SECONDS,
+        help_text="For how long after `iat` a token is accepted, whatever its `exp` says; defaults to 86,400.",
+    )

@@ -1,0 +1,1 @@
+"""The search of the console, on every page with Ctrl K."""

@@ -1,0 +1,52 @@
+"""The form of a draft and its period."""
+
+import json
+from datetime import UTC, datetime, time, timedelta
+
+from django import forms
+from django.utils import timezone
+from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
+
+from gateway_project.json_types import JsonObject
+
+DAYS, MAX_DRAFT = 7, 1_000_000
+EMPTY = '{\n  "rules": [],\n  "aliases": [],\n  "limits": [],\n  "prices": [],\n  "delete": {}\n}'
+
+
+def last_days() -> tuple[datetime, datetime]:
+    """The last DAYS days."""
+    now = timezone.now()
+    return now - timedelta(days=DAYS), now
+
+
+class WhatIfForm(forms.Form):
+    """Full days (UTC), and a draft as JSON."""
+
+    first = forms.DateField(label="From (UTC)", widget=UnfoldAdminTextInputWidget(attrs={"type": "date"}))
+    last = forms.DateField(label="To (UTC)", widget=UnfoldAdminTextInputWidget(attrs={"type": "date"}))
+    draft = forms.CharField(
+        max_length=MAX_DRAFT,
+        widget=UnfoldAdminTextareaWidget(attrs={"rows": 12, "spellcheck": "false"}),
+        help_text="As the API takes it: rules, aliases, limits, prices and guardrails as in their create, with the id "
+        "of one that each replaces; delete with ids.",
+    )
+
+    @classmethod
+    def blank(cls, draft: str = EMPTY) -> "WhatIfForm":
+        """The form of the last DAYS days."""
+        start, end = last_days()
+        return cls(initial={"first": start.date(), "last": end.date(), "draft": draft})
+
+    def clean_draft(self) -> JsonObject:
+        try:
+            draft = json.loads(self.cleaned_data["draft"])
+        except (ValueError, RecursionError) as error:
+            raise forms.ValidationError(f"The draft is not valid JSON: {error}") from None
+        if not isinstance(draft, dict):
+            raise forms.ValidationError("The draft must be a JSON object.")
+        return draft
+
+    def period(self) -> tuple[datetime, datetime]:
+        """From the beginning of the first day to the end of the last one."""
+        first, last = self.cleaned_data["first"], self.cleaned_data["last"]
+        return datetime.combine(first, time.min, UTC), datetime.combine(last + timedelta(days=1), time.min, UTC)

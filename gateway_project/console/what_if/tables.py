@@ -1,0 +1,114 @@
+"""A result as what its page shows: figures, and tables with links to the entries behind each number."""
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+from django.urls import reverse
+
+from gateway_project.json_types import JsonObject
+from gateway_project.work.what_if.outcome import COUNTED
+from rules.models import WhatIf
+
+LABELS = {
+    "newlyAllowed": "Newly allowed",
+    "newlyDenied": "Newly denied",
+    "rerouted": "Other provider",
+    "repriced": "Other cost",
+}
+MAX_SHOWN = 200  # rows of a table
+
+
+class Example(NamedTuple):
+    """An entry behind a number."""
+
+    number: int
+    page: str
+
+
+class Row(NamedTuple):
+    """A user, group or model, with the page of its entries; numbers by LABELS, each with its entries."""
+
+    name: str
+    log: str
+    numbers: list[tuple[int, list[Example]]]
+    before: str
+    after: str
+
+
+class Table(NamedTuple):
+    """Rows of one kind."""
+
+    title: str
+    rows: list[Row]
+    more: int
+
+
+def shown(what_if: WhatIf) -> JsonObject:
+    """The template context of a result; {} while there is none."""
+    result = what_if.result
+    if not result:
+        return {}
+    return {
+        "figures": list(_figures(result)),
+        "labels": list(LABELS.values()),
+        "tables": list(_tables(result, what_if)),
+        "examples": [(label, _examples(result, name)) for name, label in LABELS.items() if result["examples"][name]],
+        "unknown": result["unknown"],
+        "log": _log(what_if),
+    }
+
+
+def _figures(result: JsonObject) -> Iterator[tuple[str, str]]:
+    yield "Requests", f"{result['requests']:,}"
+    for name, label in LABELS.items():
+        yield label, f"{result[name]:,}"
+    yield "Refused by limits", f"{result['refusedByLimits']:,}"
+    yield "Blocked by guardrails", f"{result['blockedByGuardrails']:,}"
+    yield "Cost", f"{_money(result['costBefore'])} → {_money(result['costAfter'])}"
+    yield "From the cache", f"{_share(result['cacheShareBefore'])} → {_share(result['cacheShareAfter'])}"
+
+
+def _tables(result: JsonObject, what_if: WhatIf) -> Iterator[Table]:
+    kinds = (
+        ("By user", "byUser", "userName", "user"),
+        ("By group", "byGroup", "groupName", ""),
+        ("By model", "byModel", "model", "model_name"),
+    )
+    for title, member, name, parameter in kinds:
+        rows = [_row(row, str(row[name]), parameter, what_if) for row in result[member][:MAX_SHOWN]]
+        yield Table(title, rows, max(0, len(result[member]) - MAX_SHOWN))
+
+
+def _row(row: JsonObject, name: str, parameter: str, what_if: WhatIf) -> Row:
+    numbers = [(row[change.value], _examples(row, change.value)) for change in COUNTED]
+    log = _log(what_if, **{parameter: name}) if parameter else ""
+    return Row(name, log, numbers, _money(row["costBefore"]), _money(row["costAfter"]))
+
+
+def _examples(counts: JsonObject, name: str) -> list[Example]:
+    return [
+        Example(number, reverse("admin:telemetry_logentry_change", args=[number]))
+        for number in counts["examples"][name]
+    ]
+
+
+def _log(what_if: WhatIf, **filters: str) -> str:
+    """The list of the period's entries."""
+    moments = {"from": what_if.start.astimezone(UTC), "to": what_if.end.astimezone(UTC)}
+    period = {name: text for side, moment in moments.items() for name, text in _moment(side, moment)}
+    return f"{reverse('admin:telemetry_logentry_changelist')}?{urlencode(period | filters)}"
+
+
+def _moment(side: str, moment: datetime) -> Iterator[tuple[str, str]]:
+    yield f"timestamp_{side}_0", f"{moment:%Y-%m-%d}"
+    yield f"timestamp_{side}_1", f"{moment:%H:%M:%S}"
+
+
+def _money(costs: Mapping[str, Any]) -> str:
+    return ", ".join(f"{amount} {currency}".rstrip() for currency, amount in costs.items()) or "0"
+
+
+def _share(share: float | None) -> str:
+    return "–" if share is None else f"{share:.1%}"

@@ -1,0 +1,85 @@
+"""What the entry of a request keeps of its content: request and answer as JSON, cut, without credentials."""
+
+import hashlib
+from typing import Any
+
+import orjson
+from django.conf import settings
+
+from gateway_project.errors import LimitError
+from gateway_project.json_types import JsonObject
+from gateway_project.work.exchange import Exchange
+from gateway_project.work.guardrails.reports import logged_answer
+from gateway_project.work.log.content import kept_content
+from gateway_project.work.log.secret_masking import LOOK_AHEAD_BYTES, mask_secrets
+from gateway_project.work.snapshot.records import ProviderSnapshot
+
+
+def logged_payload(exchange: Exchange) -> str:
+    """Request and response as JSON, as far as they are kept."""
+    kind = kept_content(exchange)
+    if kind == "none" or exchange.request is None or isinstance(exchange.error, LimitError):
+        return ""  # a client that is over a limit must not fill the disk instead
+    request, answer = (
+        exchange.request.raw,
+        exchange.answer.body if exchange.answer else b"".join(exchange.delivery.chunks),
+    )
+    is_live = exchange.attempts.stream is not None or exchange.cache.subscription is not None
+    size = exchange.delivery.size if is_live else len(answer)
+    if exchange.guarding is not None and (guarded := logged_answer(exchange.guarding)) is not None:
+        answer, size = guarded
+    if kind == "redacted":
+        is_whole = exchange.guarding is not None and len(answer) == size
+        digest = hashlib.sha256(answer) if is_whole else exchange.delivery.digest or hashlib.sha256(answer)
+        payload = {
+            "request": _fingerprint(len(request), hashlib.sha256(request)),
+            "response": _fingerprint(size, digest),
+        }
+        return orjson.dumps(payload).decode()
+    max_bytes, provider = settings.GATEWAY_LOG_PAYLOAD_MAX_BYTES // 2, exchange.target and exchange.target.provider
+    request_json = _json(_kept(request, max_bytes, provider), len(request), max_bytes)
+    # A stream of JSON lines looks like an object but is not one.
+    show = _json if not exchange.is_streamed else _string
+    body = exchange.cache.logged_body if exchange.guarding is None else None
+    body = _kept(answer, max_bytes, provider, is_stream=exchange.is_streamed) if body is None else body[:max_bytes]
+    return f'{{"request": {request_json}, "response": {show(body, size, max_bytes)}}}'
+
+
+def listed_answer(
+    exchange: Exchange, body: bytes, provider: ProviderSnapshot, *, is_stream: bool
+) -> tuple[str, bytes | None]:
+    """A cached answer as lists show it, and what is kept of its body: "" and None where nothing may be kept."""
+    # Others who get the answer have guardrails of their own: the cache keeps it as it is, and so no list shows it.
+    is_guarded = exchange.guarding is not None and exchange.guarding.changes_answers
+    if is_guarded or kept_content(exchange) != "full":
+        return "", None
+    max_bytes = settings.GATEWAY_LOG_PAYLOAD_MAX_BYTES
+    part = _kept(body, max_bytes, provider, is_stream=is_stream)
+    return _text(part, len(body), max_bytes), part
+
+
+def _fingerprint(size: int, digest: Any) -> JsonObject:
+    return {"bytes": size, "sha256": digest.hexdigest()}
+
+
+def _kept(body: bytes, max_bytes: int, provider: ProviderSnapshot | None, *, is_stream: bool = False) -> bytes:
+    """The part of a body that is kept, without credentials; they are masked before it is cut."""
+    if provider is not None:
+        body = provider.redact_body(body, max_bytes + LOOK_AHEAD_BYTES)
+    return mask_secrets(body, max_bytes, is_stream=is_stream)[:max_bytes]
+
+
+def _json(body: bytes, size: int, max_bytes: int) -> str:
+    """What is kept of a body of this size as a JSON value: unchanged if it is a JSON object, otherwise as a string."""
+    if size <= max_bytes and body[:1] == b"{" and body.rstrip()[-1:] == b"}" and body.isascii():
+        return body.decode()
+    return _string(body, size, max_bytes)
+
+
+def _string(body: bytes, size: int, max_bytes: int) -> str:
+    return orjson.dumps(_text(body, size, max_bytes)).decode()
+
+
+def _text(body: bytes, size: int, max_bytes: int) -> str:
+    text = body.decode("utf-8", "replace")
+    return text if size <= max_bytes else f"{text}… ({size} bytes)"

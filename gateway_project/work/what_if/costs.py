@@ -1,0 +1,76 @@
+"""What recorded requests would have cost with a draft in force."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from decimal import Decimal
+
+from gateway_project.work.snapshot.records import Snapshot, Target
+from gateway_project.work.what_if.outcome import Change, Judgement, Money
+from gateway_project.work.what_if.traffic import Traffic
+from providers.catalogue import Target as AnyTarget
+from providers.pricing.prices import Price, cost_of
+
+NOTHING = Money(Decimal(0), "")
+
+
+class Costs:
+    """The prices of now, and those of the draft."""
+
+    def __init__(self, before: Snapshot, after: Snapshot) -> None:
+        self._before, self._after = before, after
+        self.changes_prices = before.prices is not after.prices
+        self._now = time.time()  # one moment for all: prices do not change in the middle
+
+    def judged(self, traffic: Traffic, change: Change, targets: Sequence[Target]) -> Judgement:
+        """The change with the cost; one that changes the cost alone is REPRICED."""
+        if change is Change.DENIED:
+            return Judgement(change, NOTHING)
+        if change is Change.REROUTED:
+            return Judgement(change, self._at(self._first(traffic.model, targets), traffic))
+        recorded = None if traffic.cost is None else Money(traffic.cost, traffic.currency)
+        if change is Change.ALLOWED:
+            return Judgement(change, recorded if traffic.provider_id else None)
+        if self.changes_prices and (target := self._repriced(traffic)) is not None:
+            return Judgement(Change.REPRICED, self._at(target, traffic))
+        return Judgement(change, recorded)
+
+    def for_limits(self, traffic: Traffic, targets: Sequence[Target], *, is_draft: bool) -> Decimal | None:
+        """What limits count for the request at the first of these targets, now or with the draft; None: no price."""
+        if not targets or traffic.is_from_cache:
+            return Decimal(0)
+        is_recorded = targets[0].key == traffic.served and traffic.cost is not None
+        if is_recorded and not (is_draft and self.changes_prices and self._repriced(traffic)):
+            return traffic.cost
+        price = (self._after if is_draft else self._before).price(targets[0], self._now)
+        return None if price is None else _cost(traffic, price)
+
+    def _at(self, target: Target, traffic: Traffic) -> Money | None:
+        """The cost of the same tokens at a target, at the price of the draft; None without one."""
+        price = self._after.price(target, self._now)
+        if price is None:
+            return None
+        return Money(_cost(traffic, price), price.currency)
+
+    def _repriced(self, traffic: Traffic) -> Target | None:
+        """The target that served the requests, if its price is another; None if not, or if nothing was bought."""
+        if traffic.is_from_cache or not traffic.usage.all_input + (traffic.usage.output or 0):
+            return None
+        provider = self._after.providers.get(traffic.provider_id or 0)
+        if provider is None:
+            return None
+        target = AnyTarget(provider, traffic.served_model)
+        before, after = (snapshot.price(target, self._now) for snapshot in (self._before, self._after))
+        return target if before != after else None
+
+    def _first(self, model: str, targets: Sequence[Target]) -> Target:
+        """A target that may be asked first: of an alias one of its first tier, else one of the lowest priority."""
+        if self._after.aliases.resolve(model) is not None:
+            return targets[0]
+        return min(targets, key=lambda target: target.provider.priority)
+
+
+def _cost(traffic: Traffic, price: Price) -> Decimal:
+    """The exact cost of requests that all have the same one of the price's tiers."""
+    tier = replace(price.for_input(traffic.longest_input), longer=None)
+    return cost_of(traffic.usage, tier) + tier.request * (traffic.requests - 1)

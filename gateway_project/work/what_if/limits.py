@@ -1,0 +1,221 @@
+"""Limits that a draft touches, counted again over recorded requests by the pipeline's own counters.
+
+Only these limits are counted: the others are taken as they were.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from decimal import Decimal
+from heapq import heappop, heappush
+from itertools import chain, count
+from typing import NamedTuple
+
+from django.conf import settings
+
+from gateway_project.errors import ValidationError
+from gateway_project.errors.client_errors import LIMIT_ERROR_NAMES
+from gateway_project.work.limits.book import LimitBook, LimitRow
+from gateway_project.work.limits.checks import (
+    MAX_AMOUNT,
+    RESERVE,
+    Admission,
+    Hold,
+    LimitCheck,
+    Settlement,
+    window_begin,
+)
+from gateway_project.work.limits.kinds import COUNT_UNPRICED, NANO, REFUSE, TOKENS, Subject, unpriced_units
+from gateway_project.work.limits.status import in_units, usage_from_log
+from gateway_project.work.snapshot.loading import limit_rows
+from gateway_project.work.snapshot.records import Caller, KeySnapshot, Target
+from gateway_project.work.state.clock import Clock
+from gateway_project.work.state.counters import Counters
+from gateway_project.work.state.figures import Figures
+from gateway_project.work.state.shared import LocalState
+from gateway_project.work.what_if.drafts import LIMITS, Draft, RowDraft
+from gateway_project.work.what_if.traffic import Traffic
+from licensing.models import SUBJECTS, Limit, Measure, Window
+
+Place = tuple[Subject, str, str]  # subject, measure and window: there is one limit of each at most
+
+
+class Admitted(NamedTuple):
+    """A request that is in flight on one side: when it ends, and what it then has used."""
+
+    ends: float
+    number: int
+    settlement: Settlement
+
+
+class ReplayClock(Clock):
+    """Shows the time of the request that is being judged."""
+
+    def __init__(self, at: float) -> None:
+        super().__init__()
+        self.at = at
+
+    def now(self) -> float:
+        return self.at
+
+
+class LimitedRequest(NamedTuple):
+    """A request as limits see it; a cost of None: there is no price."""
+
+    key: KeySnapshot | None
+    caller: Caller
+    targets: Sequence[Target]  # in the order of asking
+    cost: Decimal | None
+    at: float
+    seconds: float
+
+
+class LimitSide:
+    """The counts of some limits from a moment on; before it they hold what the log says."""
+
+    def __init__(self, rows: Iterable[LimitRow], start: datetime) -> None:
+        limits = [row._replace(set_at=None) for row in rows if row.amount > 0]
+        self.is_empty = not limits
+        self.clock = ReplayClock(start.timestamp())
+        self.book = LimitBook(limits, started_at=0.0)
+        counters = Counters(clock=self.clock)
+        for check in map(self.book.check, limits):
+            _count_before(counters, check, self.clock)
+        self._state = LocalState.around(counters)
+        self._in_flight: list[Admitted] = []
+        self._numbers = count()
+
+    def admit(self, traffic: Traffic, request: LimitedRequest) -> int | None:
+        """The number of the target whose limits have room, and take from them; None if a limit refuses the request."""
+        own, candidates = self.book.for_caller(request.key, request.caller), self._candidates(request.targets)
+        if not own.checks and not candidates:
+            return 0
+        self._settle_until(request.at)
+        if request.cost is None and any(check.limit.unpriced == REFUSE for check in own.refusing_unpriced):
+            return None
+        token = "" if traffic.is_from_cache else str(next(self._numbers))
+        admission = _admit(self._state, token, [own.checks, *candidates], traffic, request.cost)
+        if admission.is_rejected:
+            return None
+        if admission.holds:
+            amounts = [_used(hold, traffic, request.cost) for hold in admission.holds]
+            settlement = Settlement(token, admission.holds, amounts)
+            heappush(self._in_flight, Admitted(request.at + request.seconds, next(self._numbers), settlement))
+        return admission.choice
+
+    def has_room(self, traffic: Traffic, request: LimitedRequest) -> bool:
+        """Whether it would be admitted; takes nothing."""
+        own, candidates = self.book.for_caller(request.key, request.caller), self._candidates(request.targets)
+        self._settle_until(request.at)
+        checks = [own.checks, *candidates]
+        copy = self._state.excerpt(list(chain.from_iterable(checks)))
+        return not _admit(copy, "one", checks, traffic, request.cost).is_rejected
+
+    def tidy(self) -> None:
+        """Forget windows that are over."""
+        self._state.tidy()
+
+    def _candidates(self, targets: Sequence[Target]) -> list[Sequence[LimitCheck]]:
+        if not self.book.has_provider_limits:
+            return []
+        return [self.book.for_provider(target.provider).checks for target in targets]
+
+    def _settle_until(self, at: float) -> None:
+        """End the requests that had ended by then; time never goes back."""
+        while self._in_flight and self._in_flight[0].ends <= at:
+            one = heappop(self._in_flight)
+            self.clock.at = max(self.clock.at, one.ends)
+            self._state.settle(one.settlement)
+        self.clock.at = max(self.clock.at, at)
+
+
+class LimitSides:
+    """The limits as they are, and as the draft has them."""
+
+    def __init__(self, draft: Draft, start: datetime) -> None:
+        before, after = touched_rows(draft)
+        self.before, self.after = LimitSide(before, start), LimitSide(after, start)
+
+    def tidy(self) -> None:
+        """Forget windows that are over."""
+        self.before.tidy()
+        self.after.tidy()
+
+
+def is_refused_by_limit(traffic: Traffic) -> bool:
+    """Whether a limit refused the request when it was sent."""
+    return traffic.recorded is not None and traffic.recorded.exception in LIMIT_ERROR_NAMES
+
+
+def touched_rows(draft: Draft) -> tuple[list[LimitRow], list[LimitRow]]:
+    """The limits that the draft touches, as they are and as it has them; a default stands where there is none."""
+    replaced = draft.replaced(LIMITS)
+    if missing := replaced - set(Limit.objects.filter(pk__in=replaced).values_list("pk", flat=True)):
+        raise ValidationError(f"no row with id {min(missing)}.", field=LIMITS)
+    stored = {_place(row): row for row in limit_rows(Limit.objects.all())}
+    drafted = {_place(row): row for row in map(_drafted, draft.of(LIMITS))}
+    replaced_places = {_place(row) for row in limit_rows(Limit.objects.filter(pk__in=replaced))}
+    places = drafted.keys() | replaced_places
+    before = [row for place in places if (row := stored.get(place) or _default(place))]
+    after = [row for place in places if (row := drafted.get(place) or _default(place))]
+    return before, after
+
+
+def _drafted(row: RowDraft) -> LimitRow:
+    values = row.values
+    kind = next(name for name in SUBJECTS if name in values)
+    subject = Subject(kind, values[kind].pk)
+    window = values.get("window") or (Window.NONE if values["measure"] == Measure.CONCURRENT else "")
+    if not window:
+        raise ValidationError("is missing; it is minute, day or month.", field=f"{row.place}.window")
+    options = {name: values[name] for name in ("is_strict", "unpriced", "unpriced_price") if name in values}
+    return LimitRow(subject, str(values[kind]), values["measure"], window, values["amount"], **options)
+
+
+def _default(place: Place) -> LimitRow | None:
+    subject, measure, window = place
+    amount = settings.GATEWAY_LIMITS.get(subject.kind, {}).get((measure, window))
+    return LimitRow(subject, str(subject.id), measure, window, amount) if amount else None
+
+
+def _place(row: LimitRow) -> Place:
+    return row.subject, row.measure, row.window
+
+
+def _count_before(counters: Counters, check: LimitCheck, clock: ReplayClock) -> None:
+    """Have what was used in the window before the period begins; a minute is too short to matter."""
+    begin = window_begin(check.window_seconds, clock.at) if check.window_seconds else clock.at
+    subject = check.limit.subject
+    if check.window_seconds in (0, 60) or begin >= clock.at:
+        return
+    usage = usage_from_log(subject.kind, [subject.id], int(begin), clock.at, Clock())[subject.id]
+    counters.put(check, Figures(in_units(usage, check.limit), since=begin), clock.at)
+
+
+def _admit(
+    state: LocalState, token: str, checks: Sequence[Sequence[LimitCheck]], traffic: Traffic, cost: Decimal | None
+) -> Admission:
+    """Ask for room: of the first checks, those of the caller, and of one of the others, those of the targets."""
+    own, *candidates = [[_sized(check, traffic, cost) for check in choice] for choice in checks]
+    return state.admit(own, token=token, candidate_checks=candidates, ignore_lost=True)
+
+
+def _used(hold: Hold, traffic: Traffic, cost: Decimal | None) -> int:
+    return _units(hold.check, traffic, cost) if hold.check.kind == RESERVE else hold.take
+
+
+def _sized(check: LimitCheck, traffic: Traffic, cost: Decimal | None) -> LimitCheck:
+    """The check with what the request is known to use; of a limit that has less room, its input has to fit."""
+    if check.kind != RESERVE:
+        return check
+    take = _units(check, traffic, cost)
+    least = min(traffic.usage.all_input, take) if check.limit.measure == TOKENS else min(1, take)
+    return check._replace(take=take, minimum=take if check.limit.is_strict else least)
+
+
+def _units(check: LimitCheck, traffic: Traffic, cost: Decimal | None) -> int:
+    tokens = traffic.usage.all_input + (traffic.usage.output or 0)
+    if check.limit.measure == TOKENS:
+        return min(tokens, MAX_AMOUNT)
+    if cost is not None:
+        return min(round(cost * NANO), MAX_AMOUNT)
+    return min(unpriced_units(tokens, check.limit), MAX_AMOUNT) if check.limit.unpriced == COUNT_UNPRICED else 0

@@ -1,0 +1,127 @@
+"""Attributes of what-ifs: drafts and periods in requests; how far they are and what came of them in answers."""
+
+from typing import Any
+
+from rest_framework import serializers
+
+from gateway_project.api.fields import Attributes, DateTime, Read
+from gateway_project.json_types import JsonObject
+from gateway_project.work.what_if.drafts import KINDS, MAX_DRAFTED
+from gateway_project.work.what_if.outcome import COUNTED, MAX_EXAMPLES
+from rules.what_if.models import State, WhatIf
+
+DRAFTS: JsonObject = {"type": "array", "items": {"type": "object"}, "maxItems": MAX_DRAFTED}
+IDS: JsonObject = {"type": "array", "items": {"type": "integer", "minimum": 1}, "maxItems": MAX_DRAFTED}
+DELETIONS: JsonObject = {"type": "object", "properties": dict.fromkeys(KINDS, IDS), "additionalProperties": False}
+AMOUNTS: JsonObject = {"type": "object", "additionalProperties": {"type": "string"}, "description": "By currency."}
+NUMBER: JsonObject = {"type": "integer", "minimum": 0}
+SHARE: JsonObject = {"type": ["number", "null"], "minimum": 0, "maximum": 1}
+EXAMPLES: JsonObject = {
+    "type": "object",
+    "properties": {
+        change.value: {"type": "array", "items": {"type": "integer"}, "maxItems": MAX_EXAMPLES} for change in COUNTED
+    },
+    "description": "Ids of log entries behind each number.",
+}
+COUNTS: JsonObject = {
+    "requests": NUMBER,
+    **{change.value: NUMBER for change in COUNTED},
+    "refusedByLimits": {**NUMBER, "description": "Of those newly denied."},
+    "blockedByGuardrails": {**NUMBER, "description": "Of those newly denied."},
+    "costBefore": AMOUNTS,
+    "costAfter": AMOUNTS,
+    "cacheShareBefore": SHARE,
+    "cacheShareAfter": SHARE,
+    "examples": EXAMPLES,
+}
+
+
+def _rows(**members: JsonObject) -> JsonObject:
+    log = {"log": {"type": "string", "description": "The path of these requests in the log."}}
+    return {"type": "array", "items": {"type": "object", "properties": {**members, **COUNTS, **log}}}
+
+
+RESULT: JsonObject = {
+    "type": ["object", "null"],
+    "properties": {
+        **COUNTS,
+        "skipped": {**NUMBER, "description": "Requests of nobody who is active now."},
+        "unknownCosts": NUMBER,
+        "unknownTexts": {**NUMBER, "description": "Requests that guardrails could not search."},
+        "byUser": _rows(userId=NUMBER, userName={"type": "string"}),
+        "byGroup": _rows(groupId=NUMBER, groupName={"type": "string"}),
+        "byModel": _rows(model={"type": "string"}),
+        "unknown": {"type": "array", "items": {"type": "string"}, "description": "What cannot be known."},
+    },
+    "description": "What would have been otherwise; null while it runs, and in lists.",
+}
+
+
+def _unread(value: object, place: str) -> object:
+    """The draft is read as a whole, when all of it is there."""
+    return value
+
+
+def _drafts(what: str) -> Read:
+    return Read(_unread, DRAFTS, required=False, help_text=f"As in the create of {what}, with `id` to replace one.")
+
+
+class WhatIfAttributes(Attributes):
+    """A draft, and the period whose requests it is tried on."""
+
+    example = {
+        "start": "2026-11-01T00:00:00Z",
+        "end": "2026-11-08T00:00:00Z",
+        "rules": [{"name": "No large models", "effect": "deny", "regex": "gpt-5", "userId": 0}],
+        "delete": {"rules": [4]},
+    }
+    start = DateTime()
+    end = DateTime(help_text="Exclusive; at most 366 days after the start.")
+    rules = _drafts("rules")
+    aliases = _drafts("aliases")
+    limits = _drafts("limits")
+    prices = _drafts("prices")
+    guardrails = _drafts("guardrails")
+    delete = Read(_unread, DELETIONS, required=False, help_text="Ids of rows that would not be there.")
+
+
+class Drafted(serializers.Field[JsonObject, Any, Any, WhatIf]):
+    """A part of the draft, as it was sent."""
+
+    def __init__(self, schema: JsonObject) -> None:
+        self.schema = schema
+        super().__init__(source="draft", read_only=True)
+
+    def to_representation(self, value: JsonObject) -> Any:
+        return value.get(str(self.field_name), {} if self.schema["type"] == "object" else [])
+
+
+class Result(serializers.Field[JsonObject, Any, Any, WhatIf]):
+    """What came of it; lists leave it out."""
+
+    schema = RESULT
+
+    def to_representation(self, value: JsonObject) -> JsonObject | None:
+        view = self.context.get("view")
+        return None if getattr(view, "action", None) == "list" else value
+
+
+class WhatIfSerializer(serializers.ModelSerializer[WhatIf]):
+    """A draft that is tried on recorded requests. `error` says why one has failed."""
+
+    state = serializers.ChoiceField(State.choices)
+    progress = serializers.FloatField(min_value=0, max_value=1)
+    rules = Drafted(DRAFTS)
+    aliases = Drafted(DRAFTS)
+    limits = Drafted(DRAFTS)
+    prices = Drafted(DRAFTS)
+    guardrails = Drafted(DRAFTS)
+    delete = Drafted(DELETIONS)
+    result = Result(read_only=True, allow_null=True)
+
+    class Meta:
+        model = WhatIf
+        fields = (
+            *("id", "state", "progress", "start", "end", *KINDS, "delete", "user_id", "user_name"),
+            *("created_at", "started_at", "ended_at", "error", "result"),
+        )

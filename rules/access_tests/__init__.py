@@ -1,0 +1,1 @@
+"""Access tests: what somebody may or may not use, whatever else changes."""

@@ -1,0 +1,14 @@
+"""Every question to the database about access tests."""
+
+from typing import Self, TypeVar
+
+from django.db import models
+
+# The model that a queryset belongs to: models.py imports this module, so it cannot be named here.
+Row = TypeVar("Row", bound=models.Model)
+
+
+class AccessTestQuerySet(models.QuerySet[Row]):
+    def shown(self) -> Self:
+        """Tests with the user, the group and the provider that lists show, in one query."""
+        return self.select_related("user", "group", "provider")

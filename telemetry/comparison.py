@@ -1,0 +1,82 @@
+"""How long the stages of a log entry took, compared with those of similar requests."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from datetime import timedelta
+from math import ceil
+from typing import Any, NamedTuple
+
+from telemetry.attempts import LoggedAttempt
+from telemetry.models import LogEntry
+from telemetry.paging import QueryTimeout, statement_timeout
+
+MAX_SAMPLE = 1000
+SAMPLE_HOURS = 24
+COMPARISON_MS = 2_000
+
+Stage = tuple[str, str]  # "" or "attempt", and the name
+Row = tuple[list[Any], list[Any] | None]
+
+
+class Usual(NamedTuple):
+    """What a stage usually takes, in milliseconds."""
+
+    p50: float
+    p95: float
+
+
+class Comparison(NamedTuple):
+    """What the stages of the newest similar requests took, and how many those are."""
+
+    requests: int
+    stages: dict[Stage, Usual]
+
+
+NOTHING = Comparison(0, {})
+
+
+def compare(entry: LogEntry) -> Comparison | None:
+    """The comparison with the requests of the day before the entry; None if the database took too long."""
+    if entry.provider_id is None:
+        return NOTHING
+    try:
+        with statement_timeout(COMPARISON_MS):
+            rows = _sample(entry)
+    except QueryTimeout:
+        return None
+    lengths: dict[Stage, list[float]] = defaultdict(list)
+    for row in rows:
+        for stage, length in _lengths(row):
+            lengths[stage].append(length)
+    return Comparison(len(rows), {stage: _usual(values) for stage, values in lengths.items()})
+
+
+def _sample(entry: LogEntry) -> list[Row]:
+    """The newest ones of the same kind: model, provider, stream or not, stored answer or not, and outcome."""
+    kind = {
+        name: getattr(entry, name)
+        for name in ("entry_type", "entry_source", "provider_id", "model", "served_model", "stream", "outcome")
+    }
+    similar = LogEntry.objects.filter(**kind).exclude(pk=entry.pk)
+    day = similar.between(entry.timestamp - timedelta(hours=SAMPLE_HOURS), entry.timestamp).newest_first()
+    return list(day.values_list("stages", "provider_calls")[:MAX_SAMPLE])
+
+
+def _lengths(row: Row) -> Iterator[tuple[Stage, float]]:
+    """How long the request was in each stage, all visits together, and each attempt in each step."""
+    stages, calls = row
+    yield from _sums("", stages)
+    for call in calls or ():
+        yield from _sums("attempt", LoggedAttempt(*call).stages)
+
+
+def _sums(part: str, stages: Iterable[tuple[str, float, float]]) -> Iterator[tuple[Stage, float]]:
+    sums: dict[str, float] = defaultdict(float)
+    for name, _, length in stages:
+        sums[name] += length
+    yield from (((part, name), length) for name, length in sums.items())
+
+
+def _usual(lengths: list[float]) -> Usual:
+    lengths.sort()
+    return Usual(*(lengths[ceil(len(lengths) * share) - 1] for share in (0.5, 0.95)))

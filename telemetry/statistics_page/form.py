@@ -1,0 +1,152 @@
+"""The query of the statistics page: what the address says, as form fields, as filters and as links to other queries."""
+
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+from django import forms
+from django.utils import timezone
+from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
+
+from telemetry import services
+from telemetry.services import NAMES
+from telemetry.usage.statistics import DIMENSIONS, SORTED_BY, UsageQuery
+
+TIMES = ("hour", "day")
+# The filters in the address, with the name that a query has for each.
+ID_FILTERS = {"user": "user_id", "group": "group", "key": "key_id", "provider": "provider_id"}
+TEXT_FILTERS = ("model", "alias", "tag")
+GREATEST_ID = 2**63 - 1
+# The measures that a chart can show; rows are sorted by it unless they are times.
+CHARTS = {
+    "requests": "Requests",
+    "errors": "Errors",
+    "attempts": "Attempts",
+    "failed_attempts": "Failed attempts",
+    "cache_hits": "From the cache",
+    "cache_share": "From the cache (%)",
+    "input_tokens": "Tokens in",
+    "output_tokens": "Tokens out",
+    "saved_tokens": "Tokens saved",
+    "cost": "Cost",
+    "p50_ms": "Latency p50 (ms)",
+    "p95_ms": "Latency p95 (ms)",
+    "average_first_byte_ms": "First byte, average (ms)",
+}
+
+
+class Link(NamedTuple):
+    title: str
+    address: str
+    is_current: bool = False
+
+
+class UsageForm(forms.Form):
+    """Full days (UTC), one dimension or two, the measure of the chart; filters and the order are hidden fields."""
+
+    start = forms.DateField(label="From", required=False, widget=UnfoldAdminTextInputWidget(attrs={"type": "date"}))
+    end = forms.DateField(label="To", required=False, widget=UnfoldAdminTextInputWidget(attrs={"type": "date"}))
+    by = forms.ChoiceField(
+        choices=[(name, name.capitalize()) for name in DIMENSIONS],
+        required=False,
+        initial="day",
+        widget=UnfoldAdminSelectWidget,
+    )
+    then = forms.ChoiceField(
+        label="Then by",
+        choices=[("", "Nothing more"), *((name, name.capitalize()) for name in DIMENSIONS if name not in TIMES)],
+        required=False,
+        widget=UnfoldAdminSelectWidget,
+    )
+    chart = forms.ChoiceField(choices=CHARTS.items(), required=False, widget=UnfoldAdminSelectWidget)
+    sort = forms.ChoiceField(
+        choices=[(sign + name, name) for name in SORTED_BY for sign in ("", "-")],
+        required=False,
+        widget=forms.HiddenInput,
+    )
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        for name in ID_FILTERS:
+            self.fields[name] = forms.IntegerField(
+                min_value=1, max_value=GREATEST_ID, required=False, widget=forms.HiddenInput
+            )
+        for name in TEXT_FILTERS:
+            self.fields[name] = forms.CharField(max_length=1000, strip=False, required=False, widget=forms.HiddenInput)
+
+    def clean_tag(self) -> str:
+        tag = self.cleaned_data["tag"]
+        if tag and "=" not in tag:
+            raise forms.ValidationError("A tag is written as name=value.")
+        return tag
+
+    @property
+    def measure(self) -> str:
+        return self.cleaned_data.get("chart") or "requests"
+
+    @property
+    def dimensions(self) -> tuple[str, ...]:
+        first, second = self.cleaned_data.get("by") or "day", self.cleaned_data.get("then")
+        return (first, second) if second and second != first else (first,)
+
+    def usage_query(self) -> UsageQuery:
+        """The query of the form; raises the API's ValidationError for a period that ends before it begins."""
+        first, last = (self.cleaned_data.get(name) for name in ("start", "end"))
+        start, end = services.period(
+            first and datetime.combine(first, time.min, UTC), last and datetime.combine(last, time.max, UTC)
+        )
+        return UsageQuery(start=start, end=end, by=self.dimensions, filters=self._filters(), sort=self._order())
+
+    def _filters(self) -> dict[str, object]:
+        values = self.cleaned_data
+        filters = {query_name: values[name] for name, query_name in ID_FILTERS.items() if values.get(name)}
+        filters |= {name: values[name] for name in TEXT_FILTERS[:2] if values.get(name)}
+        if tag := values.get("tag"):
+            name, _, value = tag.partition("=")
+            filters["tag"] = (name, value)
+        return filters
+
+    def _order(self) -> str:
+        if sort := self.cleaned_data.get("sort"):
+            return str(sort)
+        measure = self.measure if self.measure in SORTED_BY else "requests"
+        return self.dimensions[0] if self.dimensions[0] in TIMES else f"-{measure}"
+
+    # -- Links to other queries ---------------------------------------------------------------------------
+
+    def address(self, **changes: object) -> str:
+        """The address of this query with some parameters changed; those that are empty are left out."""
+        values = {name: self.data.get(name) for name in self.fields} | changes
+        return f"?{urlencode({name: value for name, value in values.items() if value not in ('', None)})}"
+
+    def periods(self) -> Iterator[Link]:
+        """Links to the usual periods."""
+        today = timezone.now().astimezone(UTC).date()
+        for title, first, last in _periods(today):
+            is_current = (self.data.get("start"), self.data.get("end")) == (str(first), str(last))
+            yield Link(title, self.address(start=first, end=last), is_current)
+
+    def chosen_filters(self) -> Iterator[Link]:
+        """What the query is limited to, each with the address without it."""
+        for name in (*ID_FILTERS, *TEXT_FILTERS):
+            if value := self.cleaned_data.get(name):
+                shown = _name_of(ID_FILTERS[name], value) if name in ID_FILTERS else value
+                yield Link(f"{name.capitalize()}: {shown}", self.address(**{name: ""}))
+
+
+def _periods(today: date) -> Iterator[tuple[str, date, date]]:
+    yesterday = today - timedelta(days=1)
+    yield "Today", today, today
+    yield "Yesterday", yesterday, yesterday
+    yield "7 days", today - timedelta(days=6), today
+    yield "30 days", today - timedelta(days=29), today
+    yield "This month", today.replace(day=1), today
+    last_month = today.replace(day=1) - timedelta(days=1)
+    yield "Last month", last_month.replace(day=1), last_month
+
+
+def _name_of(column: str, row_id: int) -> str:
+    """The name of a user, group, key or provider; its id once it is gone."""
+    _, model, field = NAMES[column if column.endswith("_id") else f"{column}_id"]
+    return str(model._default_manager.filter(pk=row_id).values_list(field, flat=True).first() or row_id)

@@ -1,0 +1,59 @@
+"""The view of the statistics page."""
+
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.utils.text import capfirst
+
+from gateway_project.console.site import console_site
+from gateway_project.errors import GatewayError
+from gateway_project.json_types import JsonObject
+from telemetry import services
+from telemetry.statistics_page import figures
+from telemetry.statistics_page.form import CHARTS, UsageForm
+from telemetry.usage.rollups import MICROSECOND
+from telemetry.usage.statistics import UsageQuery
+from telemetry.viewsets import csv_response
+
+FIELDS = {"from": "start", "to": "end"}  # the form's fields by the parameters of the API
+
+
+@console_site().page("statistics/", name="statistics")
+def show(request: HttpRequest) -> HttpResponse:
+    """Usage of a period by one dimension or two; with `export` all rows as CSV."""
+    form, context = UsageForm({"by": "day", **request.GET.dict()}), {}
+    try:
+        if form.is_valid():
+            query = form.usage_query()
+            if "export" in request.GET:
+                return csv_response(services.usage_csv(query), query)
+            form = UsageForm({**form.data, **_period_fields(query)})
+            form.full_clean()
+            context = _usage_context(query, form)
+    except GatewayError as error:
+        for problem in error.problems:
+            form.add_error(FIELDS.get(problem.parameter), capfirst(problem.detail))
+    sentences = " ".join(map(str, form.non_field_errors()))
+    context = console_site().context(request, "Statistics", form=form, problem=sentences, **context)
+    return TemplateResponse(request, "console/statistics.html", context)
+
+
+def _period_fields(query: UsageQuery) -> dict[str, str]:
+    """The days of the query for the form's fields, which may have been left empty."""
+    return {"start": f"{query.start:%Y-%m-%d}", "end": f"{query.end - MICROSECOND:%Y-%m-%d}"}
+
+
+def _usage_context(query: UsageQuery, form: UsageForm) -> JsonObject:
+    page = services.usage(query, 0, figures.max_rows(query))
+    services.add_health(page.rows)
+    rows = figures.with_empty_times(page.rows, query)
+    return {
+        "dimensions": form.dimensions,
+        "query": query,
+        "chart_title": CHARTS[form.measure],
+        **figures.chart(rows, query, form.measure),
+        "totals": figures.totals(query),
+        "rows": [(figures.names(row, form), figures.cells(row, form)) for row in rows] if page.rows else [],
+        "total": max(page.total, len(rows)),
+        "periods": list(form.periods()),
+        "filters": list(form.chosen_filters()),
+    }
