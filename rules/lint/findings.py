@@ -1,7 +1,7 @@
 """Looks for problems in the whole rule book, as it is stored."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -53,12 +53,13 @@ def find_problems() -> list[Finding]:
     """All problems: those of enabled rules by id, then those of groups, keys, models and aliases."""
     rules = list(Rule.objects.enabled().shown().order_by("pk"))
     snapshots, unreadable = _snapshots_of(rules)
-    offers, keys, callers = load_offers(), _load_keys(), _load_callers()
+    offers, keys, parents = load_offers(), _load_keys(), Group.objects.parents()
+    callers = _load_callers(parents)
     reach = Reach(snapshots.values(), offers)
     return [
         *unreadable,
-        *_problems_of_rules(rules, snapshots, offers, {key.owner_id for key in keys}),
-        *_groups_without_rules(),
+        *_problems_of_rules(rules, snapshots, offers, {key.owner_id for key in keys}, parents),
+        *_groups_without_rules(parents),
         *_keys_without_rules(keys, callers, reach, offers),
         *_models_for_nobody(callers, reach, offers),
         *_idle_aliases(),
@@ -79,10 +80,13 @@ def _snapshots_of(rules: Iterable[Rule]) -> tuple[dict[int, RuleSnapshot], list[
 
 
 def _problems_of_rules(
-    rules: Iterable[Rule], snapshots: dict[int, RuleSnapshot], offers: Offers, owners: set[int]
+    rules: Iterable[Rule],
+    snapshots: dict[int, RuleSnapshot],
+    offers: Offers,
+    owners: set[int],
+    parents: Mapping[int, int],
 ) -> Iterator[Finding]:
     rules = [rule for rule in rules if rule.pk in snapshots]
-    parents = Group.objects.parents()
     links, empty_groups = linked_providers(rules, parents), load_empty_groups(rules, parents)
     drafts = [RuleDraft(snapshots[rule.pk], True, links.get(reach_of(rule), ())) for rule in rules]
     verdicts = Survey(snapshots.values(), offers).verdicts(drafts)
@@ -98,8 +102,7 @@ def _of_rule(rule: Rule, problem: Problem, message: str) -> Finding:
     return Finding(rule.pk, problem, f"Rule {rule.name}: {message}", Fix(Action.DISABLE_RULE, rule.pk))
 
 
-def _groups_without_rules() -> Iterator[Finding]:
-    parents = Group.objects.parents()
+def _groups_without_rules(parents: Mapping[int, int]) -> Iterator[Finding]:
     groups_with_rules = set(Rule.objects.exclude(group=None).values_list("group_id", flat=True))
     for group in Group.objects.filter(rules=None).order_by("pk"):
         if not groups_with_rules.isdisjoint(with_ancestors([group.pk], parents)):
@@ -162,13 +165,12 @@ def _idle_aliases() -> Iterator[Finding]:
         yield Finding(None, Problem.ALIAS_WITHOUT_TARGETS, message, Fix(Action.DISABLE_ALIAS, alias.pk))
 
 
-def _load_callers() -> dict[int, Caller]:
-    """The usable users with the groups of each, and those above them, in three queries."""
+def _load_callers(parents: Mapping[int, int]) -> dict[int, Caller]:
+    """The usable users with the groups of each, and those above them, in two queries."""
     users = list(User.objects.usable().order_by("pk").values_list("pk", flat=True))
     groups = defaultdict(list)
     for user_id, group_id in Group.members.through._default_manager.values_list("user_id", "group_id"):
         groups[user_id].append(group_id)
-    parents = Group.objects.parents()
     return {user_id: Caller(user_id, with_ancestors(groups.get(user_id, ()), parents)) for user_id in users}
 
 

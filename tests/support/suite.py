@@ -16,8 +16,9 @@ FAILURES = Path(".pytest_cache/v/cache/lastfailed")
 
 def main(module: str, *arguments: str) -> int:
     """The exit code: 0 if every test passes, in the crowd or alone."""
+    FAILURES.unlink(missing_ok=True)  # those of earlier runs
     code = run(module, *arguments)
-    failures = sorted(json.loads(FAILURES.read_text())) if code == TESTS_FAILED else []
+    failures = sorted(json.loads(FAILURES.read_text())) if code == TESTS_FAILED and FAILURES.exists() else []
     if not 0 < len(failures) <= MAX_REPEATED:
         return code
     print("These failed beside others, and run once more, one at a time:", *failures, sep="\n  ", flush=True)

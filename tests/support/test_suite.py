@@ -20,23 +20,18 @@ def test_it_fails_once(request):
 ALWAYS = "def test_it_fails():\n    assert False\n"
 
 
-@pytest.mark.parametrize(("text", "code", "runs"), [(ONCE, 0, 2), (ALWAYS, 1, 2), ("import nothing_like_this", 2, 2)])
-def test_what_fails_runs_once_more_alone(tmp_path, text, code, runs):
+@pytest.mark.parametrize(("text", "code"), [(ONCE, 0), (ALWAYS, 1), ("import nothing_like_this", 2)])
+def test_what_fails_runs_once_more_alone(tmp_path, text, code):
     (tmp_path / "test_one.py").write_text(text)
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
-    command = [
-        sys.executable,
-        "-m",
-        "tests.support.suite",
-        "pytest",
-        "-n",
-        "2",
-        "--dist",
-        "loadfile",
-        "-p",
-        "no:django",
-    ]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    arguments = ["pytest", "-n", "2", "--dist", "loadfile", "-p", "no:django"]
+    result = subprocess.run(
+        [sys.executable, "-m", "tests.support.suite", *arguments],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert result.returncode == code, result.stdout
-    assert result.stdout.count("short test summary info") + (code == 0) == runs, result.stdout
+    assert result.stdout.count("test session starts") == 2, result.stdout

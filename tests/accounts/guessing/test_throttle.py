@@ -72,7 +72,7 @@ class TestThrottling:
         start = time.monotonic()
         codes = [by_password(nobody, username=f"more{number}").status_code for number in range(20)]
         seconds = time.monotonic() - start
-        # A machine that takes long for each refuses fewer of them.
+        # Implies refusals unless the machine takes almost a second for each login.
         assert 1 <= codes.count(401) <= 3 + seconds, "at once only one a second"
         assert set(codes) <= {401, 429}
 
