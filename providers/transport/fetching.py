@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import SplitResult, urlsplit
 
-from gateway_project.errors import ProviderError, ProviderTimeout
+from gateway_project.errors import ProviderError, ProviderTimeout, UpstreamError
 from providers.transport.calls import Call, End, Interrupted
 from providers.transport.http_response import HTTPResponse, InvalidResponse
-from providers.transport.provider_response import as_gateway_error, explain_failure
+from providers.transport.provider_response import explain_failure
 from providers.transport.transport import CheckedAdapter, RefusedAddress
 
 
@@ -71,10 +71,16 @@ def _exchange(url: str, data: bytes, bounds: Bounds, call: Call) -> Fetched:
         call.check()  # a shutdown looks like the end of a body without framing
         return answer
     except (InvalidResponse, OSError) as error:
-        raise as_gateway_error(call, error) from error
+        raise _failure(call, error) from error
     finally:
         call.detach()
         connection.close()
+
+
+def _failure(call: Call, error: Exception) -> UpstreamError:
+    if call.end is not None:
+        return ProviderTimeout(f"It {call.end.value}.")
+    return ProviderError(f"It failed: {explain_failure(error)}.")
 
 
 def _cause(error: BaseException) -> BaseException:

@@ -23,6 +23,7 @@ from accounts.trusted_issuers.verification import IssuerSnapshot
 from gateway_project.background import BackgroundThread
 from gateway_project.work.gateway import Gateway
 from providers.transport.documents import DocumentUnavailable, fetch_document
+from providers.transport.fetching import Bounds
 
 log = logging.getLogger("gateway.issuers")
 
@@ -116,10 +117,9 @@ def _discover(issuer: str, deadline: float) -> str:
 
 
 def _read(url: str, deadline: float) -> object:
-    seconds = deadline - time.monotonic()
-    networks = settings.GATEWAY_PROVIDER_NETWORKS
+    seconds = max(deadline - time.monotonic(), 0.001)
     try:
-        return orjson.loads(fetch_document(url, networks=networks, seconds=seconds, max_bytes=MAX_BYTES))
+        return orjson.loads(fetch_document(url, Bounds(seconds, MAX_BYTES, settings.GATEWAY_PROVIDER_NETWORKS)))
     except orjson.JSONDecodeError:
         raise DocumentUnavailable(f"{url} is not JSON") from None
 

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from providers.transport import transport
 from providers.transport.documents import DocumentUnavailable, fetch_document
+from providers.transport.fetching import Bounds
 from tests.support.certificates import self_signed
 from tests.support.issuers import IssuerServer
 from tests.support.pace import patience
@@ -25,7 +25,7 @@ def server():
 
 
 def fetch(url, *, seconds=5.0, networks="any"):
-    return fetch_document(url, networks=networks, seconds=seconds, max_bytes=MAX_BYTES)
+    return fetch_document(url, Bounds(seconds, MAX_BYTES, networks))
 
 
 def refusal(url, **options):
@@ -42,7 +42,7 @@ def test_a_document_is_read_whole(server):
 
 def test_a_document_of_ten_megabytes_is_not_read(server):
     server.body = b"x" * 10 * 1024 * 1024
-    assert "larger than 262,144 bytes" in refusal(server.jwks_url)
+    assert "longer than 262144 bytes" in refusal(server.jwks_url)
 
 
 def test_redirects_are_not_followed(server):
@@ -61,7 +61,7 @@ def test_a_server_that_dribbles_is_cut_off(server):
     """Each byte comes within the time-out of the socket, and all of them would take a day."""
     server.body, server.piece_bytes, server.pause_seconds = b"x" * 100_000, 1, 0.2
     begun = time.monotonic()
-    assert "within 1 s" in refusal(server.jwks_url, seconds=1.0)
+    assert "did not complete its answer in time" in refusal(server.jwks_url, seconds=1.0)
     assert time.monotonic() - begun < patience(4)
 
 
@@ -82,14 +82,16 @@ def test_a_server_that_dribbles_its_headers_is_cut_off():
         thread = threading.Thread(target=dribble, daemon=True)
         thread.start()
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/keys"
-        assert "within 1 s" in refusal(url, seconds=1.0)
+        assert "did not complete its answer in time" in refusal(url, seconds=1.0)
         over.set()
         thread.join()
 
 
 def test_a_silent_server_is_not_waited_for():
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        assert "within 1 s" in refusal(f"http://127.0.0.1:{listener.getsockname()[1]}/", seconds=1.0)
+        assert "did not complete its answer in time" in refusal(
+            f"http://127.0.0.1:{listener.getsockname()[1]}/", seconds=1.0
+        )
 
 
 def test_an_address_of_metadata_is_not_called():
@@ -120,6 +122,5 @@ class TestOverTLS:
 
     def test_a_document_comes_over_tls(self, secure, monkeypatch):
         context = ssl.create_default_context(cafile=secure.certificate)
-        monkeypatch.setattr("providers.transport.documents.tls_context", lambda: context)
+        monkeypatch.setattr("providers.transport.transport.tls_context", lambda: context)
         assert b"first" in fetch(f"https://localhost:{secure.http.server_port}/keys")
-        assert transport.tls_context() is not context
