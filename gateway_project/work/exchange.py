@@ -212,7 +212,7 @@ class Exchange:
     connection: ClientConnection  # written by views, explain
     request_id: str = ""  # written by views
     endpoint: Endpoint = WORK  # written by views
-    call: Call = field(kw_only=True)  # written by exchange: go_on_with()
+    call: Call = field(kw_only=True)  # written by exchange, failover.attempts
     is_rival: bool = False  # a copy that a second target works on
     is_mirror: bool = False  # nobody waits for the answer
     started: float = field(default_factory=time.perf_counter)
@@ -235,7 +235,7 @@ class Exchange:
 
     error: GatewayError | None = None  # written by exchange: end()
     outcome: str = ""  # written by exchange: end()
-    timings: list[tuple[str, float, float]] = field(default_factory=list)  # written by exchange: record_timing()
+    timings: list[tuple[str, float, float]] = field(default_factory=list)  # written by exchange, views
 
     def end(self, error: GatewayError | None = None, outcome: str = "") -> None:
         """Record how the request ended; without an outcome it follows from the error."""

@@ -36,7 +36,7 @@ class Migration(migrations.Migration):
                 'verbose_name_plural': 'what-ifs',
                 'ordering': ['-id'],
                 'indexes': [models.Index(fields=['state', 'id'], name='what_ifs_by_state')],
-                'constraints': [models.CheckConstraint(condition=models.Q(('state__in', ['running', 'done', 'failed', 'cancelled'])), name='what_if_state_is_known'), models.CheckConstraint(condition=models.Q(('start__lt', models.F('end'))), name='what_if_has_a_period'), models.CheckConstraint(condition=models.Q(('claim', ''), ('state', 'running'), _connector='OR'), name='what_if_claimed_is_running'), models.UniqueConstraint(condition=models.Q(('claim', ''), _negated=True), fields=('state',), name='one_what_if_is_claimed')],
+                'constraints': [models.CheckConstraint(condition=models.Q(('state__in', ['running', 'done', 'failed', 'cancelled'])), name='what_if_state_is_known'), models.CheckConstraint(condition=models.Q(('start__lt', models.F('end'))), name='what_if_has_a_period'), models.CheckConstraint(condition=models.Q(('claim', ''), ('state', 'running'), _connector='OR'), name='what_if_claimed_is_running'), models.UniqueConstraint(condition=models.Q(('claim', ''), _negated=True), fields=('state',), name='one_what_if_is_claimed', violation_error_code='unique')],
             },
         ),
     ]

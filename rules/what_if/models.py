@@ -48,7 +48,12 @@ class WhatIf(models.Model):
             models.CheckConstraint(condition=Q(start__lt=models.F("end")), name="what_if_has_a_period"),
             models.CheckConstraint(condition=Q(claim="") | Q(state=State.RUNNING), name="what_if_claimed_is_running"),
             # Whoever has a claim is running: there is one such row at most.
-            models.UniqueConstraint(fields=["state"], condition=~Q(claim=""), name="one_what_if_is_claimed"),
+            models.UniqueConstraint(
+                fields=["state"],
+                condition=~Q(claim=""),
+                name="one_what_if_is_claimed",
+                violation_error_code="unique",
+            ),
         ]
         indexes = [models.Index(fields=["state", "id"], name="what_ifs_by_state")]
 

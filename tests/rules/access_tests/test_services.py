@@ -235,10 +235,14 @@ def test_a_change_of_a_name_or_a_password_runs_no_tests(scene):
     assert not [query for query in queries if "accesstest" in query["sql"]]
 
 
+def test_a_test_is_about_a_user_or_a_group(scene):
+    with pytest.raises(ValidationError, match="exactly one"):
+        create_access_test(name="n", model="m", user_id=scene.ann.pk, group_id=create_group(name="both").pk)
+
+
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({"group_id": 1}, "exactly one"),
         ({"user_id": None}, "exactly one"),
         ({"user_id": 987654}, "987654"),
         ({"provider_id": 987654}, "987654"),
