@@ -1,7 +1,5 @@
 """API keys in the console: to issue, show once, lock, expire and rotate them."""
 
-import json
-import shlex
 from weakref import WeakKeyDictionary
 
 from django.conf import settings
@@ -15,16 +13,18 @@ from unfold.decorators import display
 
 from gateway_project.change_feed.cuts import Credential
 from gateway_project.console.audit import caller
+from gateway_project.console.bulk_actions import bulk_action
 from gateway_project.console.filters import equals
 from gateway_project.console.row_actions import row_action, row_link
 from gateway_project.console.tabs import Tab, log_tab, usage_tab
 from gateway_project.json_types import JsonObject
 from gateway_project.revocation.console import RevocableAdmin
 from keys import services
-from keys.forms import RESTRICTIONS, KeyForm
+from keys.forms import RESTRICTIONS, ExtensionForm, KeyForm, RotationForm
 from keys.models import ApiKey
 from keys.querysets import ApiKeyQuerySet
 from keys.secrets import without_secrets
+from keys.snippets import sample_request
 from keys.states import KeyState
 from keys.viewsets import KeyViewSet
 from providers.models import Model
@@ -62,6 +62,7 @@ class KeyAdmin(RevocableAdmin[ApiKey]):
     search_fields = ["name", "public_id", "former_public_id", "owner__name_key"]
     autocomplete_fields = ["owner", "provider"]
     ordering = ["-id"]
+    actions = ["lock_selected", "expire_selected", "extend_selected", "delete_selected"]
     actions_detail = ["lock", "unlock", "expire", "rotate", "explain"]
 
     def get_queryset(self, request: HttpRequest) -> ApiKeyQuerySet[ApiKey]:
@@ -176,9 +177,7 @@ class KeyAdmin(RevocableAdmin[ApiKey]):
         applies_to=lambda key: key.locked_time is None,
     )
     def lock(self, request: HttpRequest, key: ApiKey) -> str:
-        with self.recorded_change(request, key, attributes=["locked"]):
-            services.update_key(key, locked=True)
-        self.order(request, key.pk, self.credentials_of(key))
+        self._lock(request, key)
         return "The key is locked."
 
     @row_action(
@@ -202,9 +201,7 @@ class KeyAdmin(RevocableAdmin[ApiKey]):
         applies_to=lambda key: not key.is_expired(),
     )
     def expire(self, request: HttpRequest, key: ApiKey) -> str:
-        with self.recorded_change(request, key, attributes=["expire"]):
-            services.update_key(key, expire=True)
-        self.order(request, key.pk, self.credentials_of(key))
+        self._expire(request, key)
         return "The key has expired."
 
     @row_link("Explain", icon="troubleshoot", path="explain", page="explain", parameter="key")
@@ -215,18 +212,54 @@ class KeyAdmin(RevocableAdmin[ApiKey]):
         "Rotate",
         icon="autorenew",
         path="rotate",
-        effect=f"The key gets a new secret and keeps its limits and its history. The current secret keeps working for "
-        f"{services.OVERLAP.days * 24} hours. The secret before it ends at once.",
+        effect="The key gets a new secret and keeps its limits and its history. A former secret ends at once.",
+        form=RotationForm,
     )
-    def rotate(self, request: HttpRequest, key: ApiKey) -> HttpResponse:
+    def rotate(self, request: HttpRequest, key: ApiKey, form: RotationForm) -> HttpResponse:
         with self.recorded_change(request, key, "rotate"):
-            issued = services.rotate_key(key)
+            issued = services.rotate_key(key, overlap=form.overlap())
         return self.show(request, issued)
+
+    @bulk_action(
+        "Lock",
+        effect="The keys are refused until they are unlocked.",
+        revokes=True,
+        applies_to=lambda key: key.locked_time is None,
+    )
+    def lock_selected(self, request: HttpRequest, key: ApiKey) -> None:
+        self._lock(request, key)
+
+    @bulk_action(
+        "Expire",
+        effect="The keys are refused from now on, permanently.",
+        revokes=True,
+        applies_to=lambda key: not key.is_expired(),
+    )
+    def expire_selected(self, request: HttpRequest, key: ApiKey) -> None:
+        self._expire(request, key)
+
+    @bulk_action(
+        "Extend",
+        effect="The keys expire at the end of this day.",
+        form=ExtensionForm,
+        applies_to=lambda key: not key.is_expired(),
+    )
+    def extend_selected(self, request: HttpRequest, key: ApiKey, form: ExtensionForm) -> None:
+        with self.recorded_change(request, key, attributes=["expiry"]):
+            services.update_key(key, expiry=form.expiry())
+
+    def _lock(self, request: HttpRequest, key: ApiKey) -> None:
+        with self.recorded_change(request, key, attributes=["locked"]):
+            services.update_key(key, locked=True)
+        self.order(request, key.pk, self.credentials_of(key))
+
+    def _expire(self, request: HttpRequest, key: ApiKey) -> None:
+        with self.recorded_change(request, key, attributes=["expire"]):
+            services.update_key(key, expire=True)
+        self.order(request, key.pk, self.credentials_of(key))
 
 
 def _sample_request(key: ApiKey) -> dict[str, str]:
-    """A model of the key's provider, or of any, as a Python literal; and a request for it, quoted for a shell."""
+    """A request for a model of the key's provider, or of any."""
     models = Model.objects.filter(provider__enabled=True, **({"provider": key.provider} if key.provider else {}))
-    model = models.order_by("pk").values_list("name", flat=True).first() or "MODEL"
-    body = {"model": model, "messages": [{"role": "user", "content": "Hello!"}]}
-    return {"model": json.dumps(model, ensure_ascii=False), "body": shlex.quote(json.dumps(body))}
+    return sample_request(models.order_by("pk").values_list("name", flat=True).first() or "MODEL")

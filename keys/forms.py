@@ -1,6 +1,7 @@
 """The form of a key in the console."""
 
 from collections.abc import Callable
+from datetime import UTC, date, datetime, time, timedelta
 from typing import TypeVar
 
 from django import forms
@@ -11,6 +12,7 @@ from unfold.widgets import (
     UnfoldAdminIntegerFieldWidget,
     UnfoldAdminSelectWidget,
     UnfoldAdminTextareaWidget,
+    UnfoldAdminTextInputWidget,
     UnfoldBooleanSwitchWidget,
 )
 
@@ -139,6 +141,33 @@ class KeyForm(ServiceForm):
         elif not never_expires and values.get("expiry", ...) is None:
             del values["expiry"]
         return values
+
+
+class RotationForm(forms.Form):
+    """How long the current secret is accepted beside the new one."""
+
+    hours = forms.ChoiceField(
+        label="The current secret keeps working for",
+        choices=[("24", "24 hours"), ("0", "no time: it ends now"), ("1", "1 hour"), ("168", "7 days")],
+        widget=UnfoldAdminSelectWidget,
+    )
+
+    def overlap(self) -> timedelta:
+        return timedelta(hours=int(self.cleaned_data["hours"]))
+
+
+class ExtensionForm(forms.Form):
+    """Another last day for keys that have not expired."""
+
+    last_day = forms.DateField(label="Last day (UTC)", widget=UnfoldAdminTextInputWidget(attrs={"type": "date"}))
+
+    def expiry(self) -> datetime:
+        return end_of(self.cleaned_data["last_day"])
+
+
+def end_of(day: date) -> datetime:
+    """The last moment of a day in UTC."""
+    return datetime.combine(day, time.max, UTC)
 
 
 def _read(read: Callable[[object], Value], values: object) -> Value:

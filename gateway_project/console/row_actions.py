@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from functools import wraps
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from django import forms
 from django.db.models import Model
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
@@ -52,30 +53,34 @@ def row_action(
     atomic: bool = True,
     applies_to: Callable[[Any], bool] = always,
     revokes: bool = False,
-) -> Callable[[Callable[[Table, HttpRequest, Any], HttpResponse | str]], Page[Table]]:
+    form: type[forms.Form] | None = None,
+) -> Callable[[Callable[..., HttpResponse | str]], Page[Table]]:
     """Decorates a method of a ConsoleAdmin (request, row): a button on the row's page.
 
     `effect` is one sentence on what will happen. The method raises GatewayError if it cannot act, and returns a
     response, or a sentence that the row's page shows. An action that calls a provider is not `atomic`, so that no
     lock is held during the call. Rows that the action does not apply to have no button. An action of a
-    RevocableAdmin that `revokes` orders what the form wants.
+    RevocableAdmin that `revokes` orders what the form wants. A `form` asks for more; the
+    method gets it, valid, as `form`.
     """
 
-    def decorate(do: Callable[[Table, HttpRequest, Any], HttpResponse | str]) -> Page[Table]:
+    def decorate(do: Callable[..., HttpResponse | str]) -> Page[Table]:
         @action(description=description, icon=icon, url_path=path)
         @wraps(do)
         def ask_and_do(self: Table, request: HttpRequest, object_id: str) -> HttpResponse:
             row = self.get_object(request, object_id)
             if row is None or self.is_archived(row):
                 raise Http404
-            if request.method != "POST":
+            answers = form(request.POST if request.method == "POST" else None) if form else None
+            if request.method != "POST" or (answers is not None and not answers.is_valid()):
                 context = {"row": row, "effect": effect, "back": self.page_of(row.pk), "opts": self.opts}
-                context["offers_cut"] = revokes
+                context |= {"offers_cut": revokes, "form": answers}
                 return TemplateResponse(
                     request, "console/confirm.html", self.admin_site.context(request, description, **context)
                 )
             with self.proven(request) if revokes else nullcontext():
-                return _answer(self, request, row, do, atomic=atomic)
+                act = do if answers is None else partial(do, form=answers)
+                return _answer(self, request, row, act, atomic=atomic)
 
         ask_and_do.applies_to = applies_to
         return ask_and_do
@@ -87,7 +92,7 @@ def _answer(
     table: Table,
     request: HttpRequest,
     row: Model,
-    do: Callable[[Table, HttpRequest, Any], HttpResponse | str],
+    do: Callable[..., HttpResponse | str],
     *,
     atomic: bool,
 ) -> HttpResponse:

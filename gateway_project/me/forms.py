@@ -1,13 +1,13 @@
 """The forms of the pages for ordinary users."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, time, timedelta
 
 from django import forms
 from django.http import QueryDict
-from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
+from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextInputWidget
 
 from gateway_project.json_types import JsonObject
+from keys.forms import end_of
 from keys.services import default_lifetime
 
 
@@ -31,20 +31,7 @@ class KeyForm(forms.Form):
         """The values for the service."""
         values = dict(self.cleaned_data)
         last_day = values.pop("expiry")
-        return values | ({"expiry": datetime.combine(last_day, time.max, UTC)} if last_day else {})
-
-
-class RotationForm(forms.Form):
-    """How long the present secret is accepted beside the new one."""
-
-    hours = forms.ChoiceField(
-        label="The current secret keeps working for",
-        choices=[("24", "24 hours"), ("0", "no time: it ends now"), ("1", "1 hour"), ("168", "7 days")],
-        widget=UnfoldAdminSelectWidget,
-    )
-
-    def overlap(self) -> timedelta:
-        return timedelta(hours=int(self.cleaned_data["hours"]))
+        return values | ({"expiry": end_of(last_day)} if last_day else {})
 
 
 class PasswordForm(forms.Form):

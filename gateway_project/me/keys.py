@@ -11,10 +11,12 @@ from django.utils import timezone
 
 from gateway_project.api import audit
 from gateway_project.errors import GatewayError
-from gateway_project.me.forms import KeyForm, RotationForm
+from gateway_project.me.forms import KeyForm
 from gateway_project.me.site import actor, caller, page, show
 from keys import services
+from keys.forms import RotationForm
 from keys.models import ApiKey
+from keys.snippets import sample_request
 from keys.viewsets import KeyViewSet
 
 PAGE_ROWS = 25
@@ -70,7 +72,9 @@ def create(request: HttpRequest) -> HttpResponse:
 
 def shown_once(request: HttpRequest, issued: services.IssuedKey) -> HttpResponse:
     """The only page that shows the text of a key."""
-    return show(request, "key", "Your key", {"issued": issued, "base_url": settings.GATEWAY_BASE_URL})
+    return show(
+        request, "key", "Your key", {"issued": issued, "base_url": settings.GATEWAY_BASE_URL, **sample_request("MODEL")}
+    )
 
 
 @page

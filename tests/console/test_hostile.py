@@ -258,7 +258,7 @@ def test_every_change_is_told_to_the_log_with_its_author(administrator, rows, wo
     }
     for path, result in did.items():
         last = LogEntry.objects.order_by("-pk").values_list("pk", flat=True).first()
-        assert administrator.post(path.strip(), post="yes").status_code in (200, 302), path
+        assert administrator.post(path.strip(), post="yes", hours="24").status_code in (200, 302), path
         entries = LogEntry.objects.filter(entry_type="Message", pk__gt=last, message=result)
         assert [entry.username for entry in entries] == [USERNAME], path
 

@@ -6,6 +6,7 @@ import re
 import shlex
 
 import pytest
+from django.utils import timezone
 
 from accounts.services import delete_user, update_user
 from keys.models import ApiKey
@@ -207,3 +208,83 @@ def test_restrictions_permissions_and_expiry_are_changed_later(console):
     assert changed(console, key, models="", expiry_0="", expiry_1="").status_code == 302
     key.refresh_from_db()
     assert (key.model_patterns, key.permissions, key.expiry) == ([], ["models.create"], None)
+
+
+def test_the_examples_for_anthropic_and_javascript_name_the_key_and_the_model(console):
+    page = added(console, owner=new_user().pk).text
+    text = html.unescape(re.search(r'<code id="key"[^>]*>(.*?)</code>', page)[1])
+    compile(to_try(page, "as-anthropic"), "snippet", "exec")
+    for code in (to_try(page, "as-anthropic"), to_try(page, "as-javascript")):
+        assert text in code
+        assert '"MODEL"' in code
+
+
+def rotated(console, key, hours):
+    return console.post(f"/admin/keys/apikey/{key.pk}/rotate/", {"hours": hours})
+
+
+def test_a_rotation_asks_how_long_the_current_secret_lives(console):
+    key = issue_key(owner=new_user(), name="k").key
+    assert "7 days" in console.get(f"/admin/keys/apikey/{key.pk}/rotate/").text
+    former = key.public_id
+    assert "This is the only time" in rotated(console, key, "1").text
+    key.refresh_from_db()
+    assert key.former_public_id == former
+    assert 3500 < (key.former_until - timezone.now()).total_seconds() <= 3600
+
+
+@pytest.mark.parametrize("hours", ["", "2", "-1", "x"])
+def test_a_rotation_takes_none_but_the_offered_times(console, hours):
+    key = issue_key(owner=new_user(), name="k").key
+    public_id = key.public_id
+    assert 'role="alert"' in rotated(console, key, hours).text
+    key.refresh_from_db()
+    assert key.public_id == public_id
+
+
+class TestSelectedKeys:
+    """Keys that are changed together from the list."""
+
+    @pytest.fixture
+    def keys(self):
+        ann = new_user()
+        return [issue_key(owner=ann, name=name).key for name in ("a", "b", "c")]
+
+    def act(self, console, action, keys, **values):
+        selected = {"action": action, "_selected_action": [key.pk for key in keys]}
+        return console.post("/admin/keys/apikey/", selected | values)
+
+    def test_nothing_happens_before_the_page_is_confirmed(self, console, keys):
+        page = self.act(console, "lock_selected", keys[:2]).text
+        assert "Lock 2 API keys" in page
+        assert "until they are unlocked" in page
+        assert not ApiKey.objects.exclude(locked_time=None).exists()
+
+    def test_they_are_locked_and_the_others_are_not(self, console, keys):
+        update_key(keys[0], locked=True)
+        self.act(console, "lock_selected", keys[:2], post="yes")
+        assert set(ApiKey.objects.filter(locked_time=None)) == {keys[2]}
+
+    def test_they_expire(self, console, keys):
+        self.act(console, "expire_selected", keys[:2], post="yes")
+        assert set(ApiKey.objects.expired()) == set(keys[:2])
+
+    def test_they_are_extended_to_the_end_of_a_day(self, console, keys):
+        update_key(keys[0], expire=True)
+        self.act(console, "extend_selected", keys, post="yes", last_day="2100-12-31")
+        ends = dict(ApiKey.objects.values_list("name", "expiry"))
+        assert ends["a"] <= timezone.now(), "an expired key stays expired"
+        assert {ends[name].strftime("%Y-%m-%d %H:%M") for name in "bc"} == {"2100-12-31 23:59"}
+
+    @pytest.mark.parametrize("last_day", ["", "tomorrow", "2100-02-30"])
+    def test_a_day_that_is_none_is_refused_beside_the_field(self, console, keys, last_day):
+        answer = self.act(console, "extend_selected", keys, post="yes", last_day=last_day)
+        assert 'role="alert"' in answer.text
+        assert ApiKey.objects.filter(expiry__year=2100).count() == 0
+
+    def test_a_day_beyond_the_bound_is_refused_for_each_key(self, console, keys, settings):
+        settings.GATEWAY_KEY_MAX_DAYS = 30
+        self.act(console, "extend_selected", keys, post="yes", last_day="2100-12-31")
+        messages = console.get("/admin/keys/apikey/").text
+        assert "within 30 days" in messages
+        assert "0 of 3 API keys changed." in messages

@@ -1,0 +1,58 @@
+"""Actions on the selected rows of a list: a page says what will happen and asks for what is needed, then they act."""
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from django import forms
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+
+from gateway_project.console.row_actions import always
+
+if TYPE_CHECKING:
+    from gateway_project.console.tables import ServiceAdmin
+
+# The class of the table: a method of a subclass takes the subclass as `self`.
+Table = TypeVar("Table", bound="ServiceAdmin[Any]")
+Action = Callable[[Table, HttpRequest, QuerySet], HttpResponse | None]
+
+
+def bulk_action(
+    description: str,
+    *,
+    effect: str,
+    form: type[forms.Form] | None = None,
+    applies_to: Callable[[Any], bool] = always,
+    revokes: bool = False,
+) -> Callable[[Callable[..., None]], Action[Table]]:
+    """Decorates a method of a ServiceAdmin (request, row, and the valid form if there is one), called for each row.
+
+    `effect` is one sentence on what will happen. The method raises GatewayError for a row that it cannot change: the
+    other rows are changed all the same. An action of a RevocableAdmin that `revokes` orders what the page wants.
+    """
+
+    def decorate(do: Callable[..., None]) -> Action[Table]:
+        @admin.action(permissions=["change"], description=f"{description} selected %(verbose_name_plural)s")
+        @wraps(do)
+        def ask_and_do(self: Table, request: HttpRequest, queryset: QuerySet) -> HttpResponse | None:
+            rows = [row for row in queryset if not self.is_archived(row) and applies_to(row)]
+            is_answer = "post" in request.POST
+            answers = form(request.POST if is_answer else None) if form else None
+            if rows and (not is_answer or (answers is not None and not answers.is_valid())):
+                context = {"rows": rows, "effect": effect, "form": answers, "offers_cut": revokes, "opts": self.opts}
+                context |= {"action": do.__name__, "back": request.get_full_path()}
+                page = self.admin_site.context(request, description, **context)
+                return TemplateResponse(request, "console/bulk.html", page)
+            act = partial(do, self, request, **({"form": answers} if answers is not None else {}))
+            with self.proven(request) if revokes else nullcontext():
+                count = sum(self.attempt(request, act, row) for row in rows)
+            self.message_user(request, f"{count} of {len(queryset)} {self.opts.verbose_name_plural} changed.")
+            return None
+
+        return ask_and_do
+
+    return decorate
