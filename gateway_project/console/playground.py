@@ -1,17 +1,20 @@
-"""The playground: a prompt to one model or two, with a streaming answer and the request as code."""
+"""The playground: a conversation with one model or two, with streaming answers and the request as code."""
 
 from uuid import UUID
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.template.response import TemplateResponse
+from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from accounts.tokens import issue_access
 from gateway_project.console.audit import LOGIN
+from gateway_project.console.money import exactly
 from gateway_project.console.site import console_site
 from providers.models import Model
 from rules.aliases.models import Alias
+from telemetry.models import EntryType, LogEntry
 
 site = console_site()
 
@@ -36,3 +39,15 @@ def token(request: HttpRequest) -> HttpResponse:
     session = UUID(request.session[LOGIN]).hex
     text = issue_access(user_id=request.user.pk, session=session)
     return JsonResponse({"token": text}, headers={"Cache-Control": "no-store"})
+
+
+@site.page("playground/entry/", name="playground-entry", part=True)
+def entry(request: HttpRequest) -> HttpResponse:
+    """The address and the cost of the log entry of a request; empty until it is written."""
+    request_id = request.GET.get("request", "").replace("\0", "")
+    entries = LogEntry.objects.filter(correlation_id=request_id, entry_type=EntryType.WORK_REQUEST)
+    row = entries.only("cost", "currency").order_by("-pk").first()
+    if row is None:
+        return JsonResponse({})
+    url = reverse("admin:telemetry_logentry_change", args=[row.pk])
+    return JsonResponse({"url": url, "cost": exactly(row.cost, row.currency)})

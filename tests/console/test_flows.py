@@ -125,6 +125,98 @@ def test_two_models_answer_side_by_side(console, world):
     assert window.check() == []
 
 
+def send(page, prompt: str, count: int) -> None:
+    """Send the next message, and wait until so many answers are complete."""
+    page.fill("[name=prompt]", prompt)
+    page.click("button[type=submit] >> text=Send")
+    page.wait_for_function(
+        "count => [...document.querySelectorAll('[data-note]')]"
+        ".filter(note => note.innerText.includes('complete')).length == count",
+        arg=count,
+    )
+
+
+def test_a_conversation_goes_on_with_its_own_answers(console, world):
+    scripted = world.provider(world.name("talk"))
+    world.allow(everyone="user")
+    window = console()
+    page = window.page
+    window.open("playground/")
+    page.fill("[name=model]", world.row(scripted).models.get().name)
+    page.fill("[name=system]", "Be brief.")
+    page.click("text=Parameters")
+    page.fill("[name=temperature]", "0.5")
+    page.fill("[name=max_tokens]", "64")
+    for number, (prompt, text) in enumerate((("Capital of Portugal?", "Lisbon"), ("And of Spain?", "Madrid")), 1):
+        scripted.answers(text=text)
+        send(page, prompt, number)
+    request = json.loads(scripted.seen[-1].body)
+    assert [(message["role"], message["content"]) for message in request["messages"]] == [
+        ("system", "Be brief."),
+        ("user", "Capital of Portugal?"),
+        ("assistant", "Lisbon"),
+        ("user", "And of Spain?"),
+    ]
+    assert (request["temperature"], request["max_tokens"]) == (0.5, 64)
+    page.click("text=Log entry >> nth=1")
+    stand_still(page)
+    assert "telemetry/logentry/" in page.url
+    assert window.check() == []
+
+
+def test_a_new_conversation_forgets_the_one_before(console, world):
+    scripted = world.provider(world.name("talk"))
+    world.allow(everyone="user")
+    window = console()
+    window.open("playground/")
+    window.page.fill("[name=model]", world.row(scripted).models.get().name)
+    for prompt in ("First", "Second"):
+        scripted.answers(text="An answer")
+        send(window.page, prompt, 1)
+        window.page.click("text=New conversation")
+    assert [message["content"] for message in json.loads(scripted.seen[-1].body)["messages"]] == ["Second"]
+
+
+def test_an_error_is_red_and_the_message_stays_for_another_try(console, world):
+    window = console()
+    page = window.page
+    window.open("playground/")
+    page.fill("[name=model]", world.name("nobody-has-this"))
+    page.fill("[name=prompt]", PROMPT)
+    page.click("button[type=submit] >> text=Send")
+    page.wait_for_selector("[data-note].console-problem[role=alert]")
+    assert page.input_value("[name=prompt]") == PROMPT
+    assert page.get_by_role("link", name="Log entry").get_attribute("href")
+    assert [problem for problem in window.check() if "403" not in problem] == []
+
+
+def test_tools_that_are_not_json_are_not_sent(console, world):
+    window = console()
+    page = window.page
+    window.open("playground/")
+    page.click("text=Parameters")
+    page.fill("[name=tools]", "[{")
+    assert "The list of tools is not JSON" in page.inner_text("[data-problem]")
+    page.fill("[name=tools]", "")
+    assert page.is_hidden("[data-problem]")
+    page.fill("[name=schema]", '{"type": "object", "nullable": true}')
+    assert '"nullable": True' in page.inner_text("#as-python")
+
+
+def test_an_image_is_sent_with_the_message(console, world):
+    scripted = world.provider(world.name("see"))
+    world.allow(everyone="user")
+    scripted.answers(text="A dot")
+    window = console()
+    window.open("playground/")
+    window.page.fill("[name=model]", world.row(scripted).models.get().name)
+    window.page.click("text=Parameters")
+    window.page.set_input_files("[name=images]", {"name": "dot.png", "mimeType": "image/png", "buffer": b"dot"})
+    send(window.page, "What is it?", 1)
+    text, image = json.loads(scripted.seen[-1].body)["messages"][-1]["content"]
+    assert (text["text"], image["image_url"]["url"]) == ("What is it?", "data:image/png;base64,ZG90")
+
+
 def test_the_playground_shows_the_request_as_code_that_works(console, world):
     window = console()
     window.open("playground/")
