@@ -15,9 +15,11 @@ from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminP
 
 from accounts import services, sessions, viewsets
 from accounts.builtin import ADMIN_ROLE, ROLES
-from accounts.models import Feature, Group, Role, Session, User, UserKind
+from accounts.models import AuthenticatorApp, Feature, Group, Role, Session, User, UserKind
+from accounts.second_factor.services import remove_second_factor
+from accounts.second_factor.verification import has_second_factor
 from gateway_project.change_feed.cuts import Credential
-from gateway_project.console.audit import caller, record, session_event_recorder
+from gateway_project.console.audit import actor, caller, record, session_event_recorder
 from gateway_project.console.filters import FlagFilter, equals
 from gateway_project.console.row_actions import row_action, row_link
 from gateway_project.console.tables import ReadOnlyAdmin, ServiceAdmin, ServiceForm
@@ -115,9 +117,9 @@ class UserAdmin(RevocableAdmin[User]):
     ]
     search_fields = ["name_key", "display_name", "email"]
     ordering = ["id"]
-    readonly_fields = ["state", "group_names", "created_at", "last_login", "external_id"]
+    readonly_fields = ["state", "second_factor", "group_names", "created_at", "last_login", "external_id"]
     autocomplete_fields = ["roles", "owning_group"]
-    actions_detail = ["sign_out", "deactivate", "explain"]
+    actions_detail = ["sign_out", "deactivate", "remove_second_factor", "explain"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
         return super().get_queryset(request).prefetch_related("roles")
@@ -129,11 +131,12 @@ class UserAdmin(RevocableAdmin[User]):
         password = [] if archived or (obj is not None and obj.is_service) else ["password"]
         if obj is not None and obj.pk == request.user.pk:
             password.append("present_password")
+        factor = [] if obj is None or obj.is_service else ["second_factor"]
         history = ["created_at", "last_login", *(["external_id"] if obj and obj.external_id else [])]
         kind = ["kind", "owning_group"] if obj is None or obj.is_service else ["kind"]
         return [
             (None, {"fields": ["username", *kind, "display_name", "email", *password]}),
-            ("Access", {"fields": ["state" if archived else "is_active", "roles", *groups]}),
+            ("Access", {"fields": ["state" if archived else "is_active", "roles", *groups, *factor]}),
             *([] if obj is None else [("History", {"fields": history})]),
         ]
 
@@ -169,6 +172,13 @@ class UserAdmin(RevocableAdmin[User]):
     @display(description="State", label={"active": "success", "inactive": "warning", "deleted": "danger"})
     def state(self, row: User) -> str:
         return "deleted" if row.is_deleted else "active" if row.is_active else "inactive"
+
+    @display(description="Second factor")
+    def second_factor(self, row: User) -> str:
+        app = ["authenticator app"] if AuthenticatorApp.objects.filter(user=row).exists() else []
+        number = row.passkeys.count()
+        passkeys = [f"{number} passkey{'' if number == 1 else 's'}"] if number else []
+        return ", ".join([*app, *passkeys]) or "none"
 
     def create(self, request: HttpRequest, values: JsonObject) -> User:
         roles, group = [role.pk for role in values.pop("roles")] or None, values.pop("owning_group")
@@ -210,6 +220,17 @@ class UserAdmin(RevocableAdmin[User]):
         number = sessions.end_sessions(user=user)
         self.record(request, "sign out", user.pk)
         return f"Signed out {user.username}: {number} login{'' if number == 1 else 's'} ended."
+
+    @row_action(
+        "Remove second factor",
+        icon="phonelink_erase",
+        path="remove-second-factor",
+        effect="The user's authenticator app, passkeys and recovery codes are removed, and all logins end immediately.",
+        applies_to=has_second_factor,
+    )
+    def remove_second_factor(self, request: HttpRequest, user: User) -> str:
+        remove_second_factor(user, actor=actor(request))
+        return f"{user.username} has no second factor any more."
 
     @row_action(
         "Deactivate",
@@ -311,7 +332,11 @@ class RoleForm(ServiceForm):
 
     class Meta:
         model = Role
-        fields = ["name", "features"]
+        fields = ["name", "features", "requires_second_factor"]
+        help_texts = {
+            "requires_second_factor": "Users with this role need a second factor to log in with their password. "
+            "Whoever has none sets one up at the next login.",
+        }
 
 
 @admin.register(Role)
@@ -321,7 +346,7 @@ class RoleAdmin(ServiceAdmin):
     viewset = viewsets.RoleViewSet
     form = RoleForm
     empty_message = "There are no roles."
-    list_display = ["name", "feature_names"]
+    list_display = ["name", "feature_names", "needs_second_factor"]
     search_fields = ["name"]
     ordering = ["id"]
 
@@ -329,13 +354,12 @@ class RoleAdmin(ServiceAdmin):
         return super().get_queryset(request).prefetch_related("features")
 
     def get_readonly_fields(self, request: HttpRequest, obj: Role | None = None) -> list[str]:
-        return ["name"] if obj and obj.name in ROLES else []
+        built_in = ["name"] if obj and obj.name in ROLES else []
+        return [*built_in, "feature_names"] if obj and obj.name == ADMIN_ROLE else built_in
 
     def get_fields(self, request: HttpRequest, obj: Role | None = None) -> list[str]:
-        return ["name", "features" if self.has_change_permission(request, obj) else "feature_names"]
-
-    def has_change_permission(self, request: HttpRequest, obj: Role | None = None) -> bool:
-        return super().has_change_permission(request, obj) and (obj is None or obj.name != ADMIN_ROLE)
+        has_all = obj is not None and obj.name == ADMIN_ROLE  # the role admin keeps every feature
+        return ["name", "feature_names" if has_all else "features", "requires_second_factor"]
 
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False  # the API has no such operation either
@@ -344,12 +368,25 @@ class RoleAdmin(ServiceAdmin):
     def feature_names(self, row: Role) -> str:
         return ", ".join(feature.name for feature in row.granted)
 
+    @display(description="Requires a second factor", boolean=True, ordering="requires_second_factor")
+    def needs_second_factor(self, row: Role) -> bool:
+        return row.requires_second_factor
+
     def create(self, request: HttpRequest, values: JsonObject) -> Role:
-        return services.create_role(name=values["name"], feature_ids=_ids(values["features"]))
+        return services.create_role(
+            name=values["name"],
+            feature_ids=_ids(values["features"]),
+            requires_second_factor=values["requires_second_factor"],
+        )
 
     def change(self, request: HttpRequest, row: Role, values: JsonObject) -> None:
         features = _ids(values["features"]) if "features" in values else None
-        services.update_role(row, name=values.get("name"), feature_ids=features)
+        services.update_role(
+            row,
+            name=values.get("name"),
+            feature_ids=features,
+            requires_second_factor=values.get("requires_second_factor"),
+        )
 
 
 class FeatureForm(ServiceForm):
