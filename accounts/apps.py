@@ -15,6 +15,7 @@ class AccountsConfig(AppConfig):
     def ready(self) -> None:
         # Not a data migration: flush empties these tables too; it sends this signal and runs no migration.
         from accounts import console
+        from accounts.managing import role_admin  # noqa: F401  it adds its pages to the site
         from accounts.managing.groups import administered_groups
         from accounts.second_factor import admin as second_factor  # noqa: F401  it adds its pages to the site
         from accounts.second_factor.login_step import second_step

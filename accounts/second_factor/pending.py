@@ -1,6 +1,6 @@
 """A login between its two steps: the password was right, and the second factor is still to come.
 
-It is in the browser's session, which nobody is logged in with by it. It ends after five minutes, and with a change of
+It is in the browser's session, which nobody is logged in with by it. It ends after ten minutes, and with a change of
 the password.
 """
 
@@ -14,7 +14,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from accounts.models import User
 
 PENDING, SECRET, CHALLENGE = "pending_login", "new_app_secret", "passkey_challenge"  # keys in the session
-LIFETIME_SECONDS = 300
+LIFETIME_SECONDS = 600
 
 
 @dataclass(frozen=True, slots=True)
