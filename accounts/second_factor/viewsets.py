@@ -25,6 +25,5 @@ class SecondFactorViewSet(ApiViewSet[User]):
         user = User.objects.filter(pk=user_id).first()
         if user is None:
             raise NotFound(f"No user with id {user_id}.")
-        if not remove_second_factor(user, actor=self.actor):
-            raise NotFound(f"User {user_id} has no second factor.")
+        remove_second_factor(user, actor=self.actor)
         return Response(Plain())
