@@ -13,7 +13,7 @@ from accounts import sessions
 from accounts.models import Session, User
 from accounts.second_factor import pending
 from gateway_project.console.audit import LOGIN, caller, record_session_event, session_event_recorder
-from gateway_project.errors import GatewayError, SecondFactorRequired
+from gateway_project.errors import GatewayError, SecondFactorMissing, SecondFactorRequired
 
 
 class Backend(BaseBackend):
@@ -47,7 +47,7 @@ class SignIn(AuthenticationForm):
                     address=self.request.META.get("REMOTE_ADDR", ""),
                     record_event=session_event_recorder(self.request),
                 )
-            except SecondFactorRequired as error:
+            except (SecondFactorRequired, SecondFactorMissing) as error:
                 self._begin_second_step(error)
             except GatewayError as error:
                 raise forms.ValidationError(error.sentence) from None
@@ -56,7 +56,7 @@ class SignIn(AuthenticationForm):
                 self._refuse(self.user_cache)
         return self.cleaned_data
 
-    def _begin_second_step(self, error: SecondFactorRequired) -> None:
+    def _begin_second_step(self, error: SecondFactorRequired | SecondFactorMissing) -> None:
         """Remember whose password was right; the form stays invalid, and the view leads to the second step."""
         if not self._admits(error.user):
             self._refuse(error.user)

@@ -38,11 +38,16 @@ def require_second_factor(user: User, code: str, record_event: RecordEvent) -> N
     """
     if not has_second_factor(user):
         if user.must_have_second_factor:
-            raise SecondFactorMissing.of(user)
+            raise _about(SecondFactorMissing(), user)
     elif not code:
-        raise SecondFactorRequired.of(user)
+        raise _about(SecondFactorRequired(), user)
     else:
         check_code(user, code, record_event)
+
+
+def _about(error: SecondFactorRequired | SecondFactorMissing, user: User) -> SecondFactorRequired | SecondFactorMissing:
+    error.user = user
+    return error
 
 
 def check_code(user: User, code: str, record_event: RecordEvent) -> None:

@@ -15,7 +15,7 @@
     ├── AccessError                   the caller may not do this
     │   ├── AuthenticationFailed      401
     │   ├── SecondFactorRequired      401  of a login with a right password
-    │   │   └── SecondFactorMissing   403  and the user has none
+    │   ├── SecondFactorMissing       403  and the user has none, but needs one
     │   ├── CredentialRevoked         401  while the request ran
     │   ├── PermissionDenied          403
     │   ├── RuleDenied                403

@@ -160,23 +160,16 @@ class SecondFactorRequired(AccessError):
     default_headers = {"WWW-Authenticate": "Bearer"}
     user: Any = None
 
-    @classmethod
-    def of(cls, user: object) -> Self:
-        """The error about this user."""
-        error = cls()
-        error.user = user
-        return error
 
-
-class SecondFactorMissing(SecondFactorRequired):
-    """The password is right, but a role of the user requires a second factor, and the user has none."""
+class SecondFactorMissing(AccessError):
+    """The password is right, but a role of this `user` requires a second factor, and they have none."""
 
     code = 403
     default_message = (
         "A role of this user requires a second factor, and the user has none. "
         "Log in on the pages of the gateway in a browser to set one up."
     )
-    default_headers = {}
+    user: Any = None
 
 
 class CredentialRevoked(AccessError):
