@@ -38,7 +38,7 @@ def before_second_factors():
 
 
 def test_who_was_logged_in_stays_so_and_passwords_alone_log_in_as_before(before_second_factors):
-    name = user("ann")
+    name = user("ann", name_key="ann", kind="person", external_id="")
     end = timezone.now() + timedelta(days=1)
     values = {"created_at": end, "last_used_at": end, "expires_at": end, "refresh_digest": "", "device": ""}
     session = uuid4()
@@ -61,9 +61,9 @@ def insert(table, **values):
         return cursor.fetchone()[0]
 
 
-def user(name):
+def user(name, **more):
     values = {"username": name, "password": "", "display_name": "", "email": "", "created_at": "2026-01-01 00:00:00+00"}
-    return insert("accounts_user", **values, is_active=True, is_deleted=False)
+    return insert("accounts_user", **values, **more, is_active=True, is_deleted=False)
 
 
 def test_users_get_keys_and_of_two_of_one_name_the_older_has_it(before):
