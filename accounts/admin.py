@@ -11,16 +11,17 @@ from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 from unfold.decorators import display
-from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminPasswordWidget
+from unfold.widgets import UnfoldAdminPasswordWidget
 
 from accounts import services, sessions, viewsets
-from accounts.builtin import ADMIN_ROLE, ROLES
-from accounts.models import Feature, Group, Role, Session, User, UserKind
+from accounts.models import AuthenticatorApp, Group, Session, User, UserKind
+from accounts.second_factor.services import remove_second_factor
+from accounts.second_factor.verification import has_second_factor
 from gateway_project.change_feed.cuts import Credential
-from gateway_project.console.audit import caller, record, session_event_recorder
+from gateway_project.console.audit import actor, caller, record, session_event_recorder
 from gateway_project.console.filters import FlagFilter, equals
 from gateway_project.console.row_actions import row_action, row_link
-from gateway_project.console.tables import ReadOnlyAdmin, ServiceAdmin, ServiceForm
+from gateway_project.console.tables import ReadOnlyAdmin, ServiceForm
 from gateway_project.console.tabs import Tab, log_tab, usage_tab
 from gateway_project.errors import GatewayError
 from gateway_project.json_types import JsonObject
@@ -115,9 +116,9 @@ class UserAdmin(RevocableAdmin[User]):
     ]
     search_fields = ["name_key", "display_name", "email"]
     ordering = ["id"]
-    readonly_fields = ["state", "group_names", "created_at", "last_login", "external_id"]
+    readonly_fields = ["state", "second_factor", "group_names", "created_at", "last_login", "external_id"]
     autocomplete_fields = ["roles", "owning_group"]
-    actions_detail = ["sign_out", "deactivate", "explain"]
+    actions_detail = ["sign_out", "deactivate", "remove_second_factor", "explain"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
         return super().get_queryset(request).prefetch_related("roles")
@@ -129,11 +130,12 @@ class UserAdmin(RevocableAdmin[User]):
         password = [] if archived or (obj is not None and obj.is_service) else ["password"]
         if obj is not None and obj.pk == request.user.pk:
             password.append("present_password")
+        factor = [] if obj is None or obj.is_service else ["second_factor"]
         history = ["created_at", "last_login", *(["external_id"] if obj and obj.external_id else [])]
         kind = ["kind", "owning_group"] if obj is None or obj.is_service else ["kind"]
         return [
             (None, {"fields": ["username", *kind, "display_name", "email", *password]}),
-            ("Access", {"fields": ["state" if archived else "is_active", "roles", *groups]}),
+            ("Access", {"fields": ["state" if archived else "is_active", "roles", *groups, *factor]}),
             *([] if obj is None else [("History", {"fields": history})]),
         ]
 
@@ -169,6 +171,13 @@ class UserAdmin(RevocableAdmin[User]):
     @display(description="State", label={"active": "success", "inactive": "warning", "deleted": "danger"})
     def state(self, row: User) -> str:
         return "deleted" if row.is_deleted else "active" if row.is_active else "inactive"
+
+    @display(description="Second factor")
+    def second_factor(self, row: User) -> str:
+        app = ["authenticator app"] if AuthenticatorApp.objects.filter(user=row).exists() else []
+        number = row.passkeys.count()
+        passkeys = [f"{number} passkey{'' if number == 1 else 's'}"] if number else []
+        return ", ".join([*app, *passkeys]) or "none"
 
     def create(self, request: HttpRequest, values: JsonObject) -> User:
         roles, group = [role.pk for role in values.pop("roles")] or None, values.pop("owning_group")
@@ -210,6 +219,17 @@ class UserAdmin(RevocableAdmin[User]):
         number = sessions.end_sessions(user=user)
         self.record(request, "sign out", user.pk)
         return f"Signed out {user.username}: {number} login{'' if number == 1 else 's'} ended."
+
+    @row_action(
+        "Remove second factor",
+        icon="phonelink_erase",
+        path="remove-second-factor",
+        effect="The user's authenticator app, passkeys and recovery codes are removed, and all logins end immediately.",
+        applies_to=has_second_factor,
+    )
+    def remove_second_factor(self, request: HttpRequest, user: User) -> str:
+        remove_second_factor(user, actor=actor(request))
+        return f"{user.username} has no second factor any more."
 
     @row_action(
         "Deactivate",
@@ -292,98 +312,6 @@ class GroupAdmin(RevocableAdmin[Group]):
 
     def deletion_effects(self, row: Group) -> list[str]:
         return ["Its rules stay but no longer match anyone; its limits are deleted with it."]
-
-
-class FeatureChoices(forms.ModelMultipleChoiceField):
-    """Features to choose from, each with its risk."""
-
-    def label_from_instance(self, feature: Feature) -> str:
-        return feature.label
-
-
-class RoleForm(ServiceForm):
-    features = FeatureChoices(
-        queryset=Feature.objects.all(),
-        required=False,
-        widget=UnfoldAdminCheckboxSelectMultipleWidget,
-        help_text="What users with this role may do.",
-    )
-
-    class Meta:
-        model = Role
-        fields = ["name", "features"]
-
-
-@admin.register(Role)
-class RoleAdmin(ServiceAdmin):
-    """Sets of features to give to users."""
-
-    viewset = viewsets.RoleViewSet
-    form = RoleForm
-    empty_message = "There are no roles."
-    list_display = ["name", "feature_names"]
-    search_fields = ["name"]
-    ordering = ["id"]
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Role]:
-        return super().get_queryset(request).prefetch_related("features")
-
-    def get_readonly_fields(self, request: HttpRequest, obj: Role | None = None) -> list[str]:
-        return ["name"] if obj and obj.name in ROLES else []
-
-    def get_fields(self, request: HttpRequest, obj: Role | None = None) -> list[str]:
-        return ["name", "features" if self.has_change_permission(request, obj) else "feature_names"]
-
-    def has_change_permission(self, request: HttpRequest, obj: Role | None = None) -> bool:
-        return super().has_change_permission(request, obj) and (obj is None or obj.name != ADMIN_ROLE)
-
-    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return False  # the API has no such operation either
-
-    @display(description="Features")
-    def feature_names(self, row: Role) -> str:
-        return ", ".join(feature.name for feature in row.granted)
-
-    def create(self, request: HttpRequest, values: JsonObject) -> Role:
-        return services.create_role(name=values["name"], feature_ids=_ids(values["features"]))
-
-    def change(self, request: HttpRequest, row: Role, values: JsonObject) -> None:
-        features = _ids(values["features"]) if "features" in values else None
-        services.update_role(row, name=values.get("name"), feature_ids=features)
-
-
-class FeatureForm(ServiceForm):
-    class Meta:
-        model = Feature
-        fields = ["name"]
-
-
-@admin.register(Feature)
-class FeatureAdmin(ServiceAdmin):
-    """Things that can be allowed."""
-
-    viewset = viewsets.FeatureViewSet
-    form = FeatureForm
-    empty_message = "There are no features."
-    list_display = ["name", "risk"]
-    search_fields = ["name"]
-    ordering = ["id"]
-
-    def get_fields(self, request: HttpRequest, obj: Feature | None = None) -> list[str]:
-        return ["name"] if obj is None else ["name", "risk"]
-
-    @display(description="What it allows, and its risk")
-    def risk(self, row: Feature) -> str:
-        return row.risk
-
-    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return obj is None
-
-    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return False
-
-    def create(self, request: HttpRequest, values: JsonObject) -> Feature:
-        return services.create_feature(name=values["name"])
 
 
 @admin.register(Session)

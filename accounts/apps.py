@@ -1,5 +1,7 @@
 """Sees to it that the built-in features and roles exist after every migrate."""
 
+from functools import partial
+
 from django.apps import AppConfig
 from django.db.models.signals import post_migrate
 
@@ -13,7 +15,12 @@ class AccountsConfig(AppConfig):
     def ready(self) -> None:
         # Not a data migration: flush empties these tables too; it sends this signal and runs no migration.
         from accounts import console
+        from accounts.managing import role_admin  # noqa: F401  it adds its pages to the site
         from accounts.managing.groups import administered_groups
+        from accounts.second_factor import admin as second_factor  # noqa: F401  it adds its pages to the site
+        from accounts.second_factor.login_step import second_step
+        from accounts.second_factor.models import AuthenticatorApp
+        from accounts.second_factor.sites import CONSOLE
         from accounts.sso import admin  # noqa: F401  it adds its pages to the site
         from accounts.sso.configured import login_choices
         from accounts.sso.logout import leave_provider
@@ -27,5 +34,6 @@ class AccountsConfig(AppConfig):
         site.has_live_login.provide(console.is_alive)
         site.sign_on_choices.provide(login_choices)
         site.leave_provider.provide(leave_provider)
-        OTHER_TABLES.append(IdentityProvider)
+        site.second_step.provide(partial(second_step, CONSOLE))
+        OTHER_TABLES.extend((IdentityProvider, AuthenticatorApp))
         post_migrate.connect(write_builtin, sender=self, dispatch_uid="accounts.builtin")

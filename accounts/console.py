@@ -11,8 +11,9 @@ from unfold.forms import AuthenticationForm
 
 from accounts import sessions
 from accounts.models import Session, User
+from accounts.second_factor import pending
 from gateway_project.console.audit import LOGIN, caller, record_session_event, session_event_recorder
-from gateway_project.errors import GatewayError
+from gateway_project.errors import GatewayError, SecondFactorMissing, SecondFactorRequired
 
 
 class Backend(BaseBackend):
@@ -26,6 +27,7 @@ class LoginRequest(HttpRequest):
     """The request of the login form, with the id of the session that the form opened."""
 
     login: UUID
+    awaits_second_step: bool  # whether the form has begun a second step instead
 
 
 class SignIn(AuthenticationForm):
@@ -45,15 +47,29 @@ class SignIn(AuthenticationForm):
                     address=self.request.META.get("REMOTE_ADDR", ""),
                     record_event=session_event_recorder(self.request),
                 )
+            except (SecondFactorRequired, SecondFactorMissing) as error:
+                self._begin_second_step(error)
             except GatewayError as error:
                 raise forms.ValidationError(error.sentence) from None
-            if not (self.admits_everyone or self.user_cache.is_staff):
+            if not self._admits(self.user_cache):
                 sessions.end_session(self.request.login)
-                record_session_event(
-                    self.request, "A user without the role admin was refused by the console.", user=self.user_cache
-                )
-                raise forms.ValidationError("The console is for users with the role admin.")
+                self._refuse(self.user_cache)
         return self.cleaned_data
+
+    def _begin_second_step(self, error: SecondFactorRequired | SecondFactorMissing) -> None:
+        """Remember whose password was right; the form stays invalid, and the view leads to the second step."""
+        if not self._admits(error.user):
+            self._refuse(error.user)
+        pending.begin(self.request, error.user, site="me" if self.admits_everyone else "admin")
+        self.request.awaits_second_step = True
+        raise forms.ValidationError(error.sentence) from None
+
+    def _admits(self, user: User) -> bool:
+        return self.admits_everyone or user.is_staff
+
+    def _refuse(self, user: User) -> None:
+        record_session_event(self.request, "A user without the role admin was refused by the console.", user=user)
+        raise forms.ValidationError("The console is for users with the role admin.")
 
 
 @receiver(user_logged_in, dispatch_uid="console.enter")

@@ -34,11 +34,11 @@ def refuse_foreign_origin(request: HttpRequest) -> None:
     """Raise PermissionDenied unless the request says that a page of ours sends it."""
     origin = request.META.get("HTTP_ORIGIN")
     same_site = request.META.get("HTTP_SEC_FETCH_SITE") == "same-origin"
-    if origin not in _own_origins(request) and not (origin is None and same_site):
+    if origin not in own_origins(request) and not (origin is None and same_site):
         raise PermissionDenied("Writes with a cookie must come from the gateway's own origin.")
 
 
-def _own_origins(request: HttpRequest) -> set[str]:
+def own_origins(request: HttpRequest) -> set[str]:
     """That of the base URL, and the one that was addressed; ALLOWED_HOSTS has a say in the second."""
     base = urlsplit(settings.GATEWAY_BASE_URL)
     return {f"{base.scheme}://{base.netloc}".lower(), f"{request.scheme}://{request.get_host()}".lower()}

@@ -11,7 +11,14 @@ from gateway_project.api.access import Caller
 from gateway_project.api.documents import Plain
 from gateway_project.api.response_specs import CodeAndMessage, ResponseSpec
 from gateway_project.api.viewsets import ApiViewSet
-from gateway_project.errors import AuthenticationFailed, PermissionDenied, RateLimited, ValidationError
+from gateway_project.errors import (
+    AuthenticationFailed,
+    PermissionDenied,
+    RateLimited,
+    SecondFactorMissing,
+    SecondFactorRequired,
+    ValidationError,
+)
 from gateway_project.json_types import JsonObject
 
 SETS_COOKIES = {"Set-Cookie": "SvcUserCookie, the access token, and SvcAuthCookie, the refresh token."}
@@ -30,7 +37,7 @@ class AuthViewSet(ApiViewSet):
         "login": ResponseSpec(
             (CodeAndMessage, NewTokens),
             headers=SETS_COOKIES,
-            errors=(AuthenticationFailed, PermissionDenied, RateLimited),
+            errors=(AuthenticationFailed, PermissionDenied, RateLimited, SecondFactorRequired, SecondFactorMissing),
         ),
         "logout": ResponseSpec(None, headers={"Set-Cookie": "Makes a browser forget both cookies."}),
     }
@@ -69,6 +76,7 @@ class AuthViewSet(ApiViewSet):
         _, _, tokens = sessions.log_in(
             username=values["user_name"],
             password=values["password"],
+            otp=values.get("otp", ""),
             device=self.request.META.get("HTTP_USER_AGENT", ""),
             address=self.address,
             record_event=self.record_session_event,

@@ -14,15 +14,19 @@ from django.utils import timezone
 
 from accounts.builtin import ADMIN_ROLE, RISKS
 from accounts.querysets import FeatureQuerySet, GroupQuerySet, RoleQuerySet, SessionQuerySet, UserQuerySet
+from accounts.second_factor.models import AuthenticatorApp, Passkey, RecoveryCode
 from accounts.sso.models import FederatedLogin, Identity, IdentityProvider, SpentToken
 from gateway_project.database.names import LONGEST_FOLD, NameField, NameKeyField, SearchedField, is_clear
 
 __all__ = [
+    "AuthenticatorApp",
     "Feature",
     "FederatedLogin",
     "Group",
     "Identity",
     "IdentityProvider",
+    "Passkey",
+    "RecoveryCode",
     "Role",
     "Session",
     "SpentToken",
@@ -105,6 +109,8 @@ class Role(models.Model):
     # Longer than a new name may be: names that are older than this limit stay.
     name = NameField(max_length=100, validators=[access_name])
     features = models.ManyToManyField(Feature, related_name="roles", blank=True)
+    # Whether its users log in with a password only together with a second factor.
+    requires_second_factor = models.BooleanField(default=False, db_default=False)
 
     objects = RoleQuerySet.as_manager()
 
@@ -206,6 +212,11 @@ class User(AbstractBaseUser):
     def is_admin(self) -> bool:
         """Whether the user holds the role admin; asks no query where roles are prefetched."""
         return self.pk is not None and any(role.name == ADMIN_ROLE for role in self.roles.all())
+
+    @property
+    def must_have_second_factor(self) -> bool:
+        """Whether one of the user's roles requires a second factor."""
+        return any(role.requires_second_factor for role in self.roles.all())
 
     @property
     def is_staff(self) -> bool:

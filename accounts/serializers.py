@@ -18,10 +18,12 @@ from accounts.models import (
     check_name,
     check_text,
 )
+from accounts.second_factor.verification import has_second_factor
 from gateway_project.api.fields import Attributes, Boolean, Choice, Id, Named, References, Text
 from gateway_project.json_types import JsonObject
 
 MAX_TOKEN_LENGTH = 8192
+MAX_OTP_LENGTH = 64
 
 
 def _password(*, required: bool = True, min_length: int | None = None, help_text: str | None = None) -> Text:
@@ -55,6 +57,7 @@ class RoleSerializer(Named):
     """A role as lists show it, with the features that it grants."""
 
     features = Named(many=True, source="granted")
+    requires_second_factor = serializers.BooleanField()
 
 
 class RoleAttributes(Attributes):
@@ -68,6 +71,9 @@ class RoleAttributes(Attributes):
         help_text="1 to 64 of A-Z, a-z, 0-9, the dot, _, -, : and, inside, spaces; unique in any case.",
     )
     features = References(required=False, help_text="The complete list of permissions that the role grants.")
+    requires_second_factor = Boolean(
+        required=False, help_text="Whether its users need a second factor besides their password; default: false."
+    )
 
 
 class UserSerializer(serializers.Serializer):
@@ -83,6 +89,12 @@ class UserSerializer(serializers.Serializer):
     group_id = serializers.IntegerField(source="owning_group_id", allow_null=True)
     roles = Named(many=True)
     groups = Named(many=True)
+    second_factor = serializers.SerializerMethodField(help_text="Whether a login needs one besides the password.")
+
+    def get_second_factor(self, user: User) -> bool:
+        if hasattr(user, "app_exists") and hasattr(user, "passkey_exists"):  # in lists, which ask once for all
+            return bool(user.app_exists or user.passkey_exists)
+        return has_second_factor(user)
 
 
 class _UserAttributes(Attributes):
@@ -211,6 +223,12 @@ class LoginAttributes(Attributes):
     )
     user_name = Text(max_length=1000, required=False)
     password = _password(required=False)
+    otp = Text(
+        max_length=MAX_OTP_LENGTH,
+        write_only=True,
+        required=False,
+        help_text="A code of the user's authenticator app, or a recovery code, for a user with a second factor.",
+    )
     access_token = Text(max_length=MAX_TOKEN_LENGTH, required=False)
     refresh_token = Text(max_length=MAX_TOKEN_LENGTH, required=False, help_text="Defaults to the one in the cookie.")
 

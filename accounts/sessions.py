@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -18,6 +18,7 @@ from django.utils import timezone
 from accounts.guessing.hashing import has_several_lanes, hashing_queue
 from accounts.guessing.throttle import guess, origin_of
 from accounts.models import Session, SpentToken, User
+from accounts.second_factor.verification import require_second_factor
 from accounts.tokens import issue_access, issue_refresh, read_refresh
 from gateway_project.errors import AuthenticationFailed, ServiceUnavailable, ValidationError
 from gateway_project.server.proxies import read_address
@@ -45,13 +46,25 @@ def _discard(message: str, *, user: User | None = None, severity: str = "info") 
 
 
 def log_in(
-    *, username: str, password: str, device: str = "", address: str = "", record_event: RecordEvent = _discard
+    *,
+    username: str,
+    password: str,
+    otp: str = "",
+    device: str = "",
+    address: str = "",
+    record_event: RecordEvent = _discard,
 ) -> tuple[User, UUID, Tokens]:
-    """Open a session: (user, session id, tokens).
+    """Open a session: (user, session id, tokens). `otp` is a code of the second factor, for users who have one.
 
-    Raises AuthenticationFailed, the same for every reason, and RateLimited.
+    Raises AuthenticationFailed, the same for every reason, RateLimited, and SecondFactorRequired or -Missing.
     """
-    user = verify_password(username=username, password=password, address=address, record_event=record_event)
+
+    def confirm(user: User) -> None:
+        require_second_factor(user, otp, record_event)
+
+    user = verify_password(
+        username=username, password=password, address=address, record_event=record_event, confirm=confirm
+    )
     session_id, tokens = _open(user, device=device, address=address)
     record_event(f"{user.username} logged in.", user=user)
     return user, session_id, tokens
@@ -65,13 +78,37 @@ def start_session(user: User, *, device: str = "", address: str = "") -> tuple[U
     return _open(user, device=device, address=address)
 
 
-def verify_password(*, username: str, password: str, address: str, record_event: RecordEvent = _discard) -> User:
+def verify_password(
+    *,
+    username: str,
+    password: str,
+    address: str,
+    record_event: RecordEvent = _discard,
+    confirm: Callable[[User], None] = lambda _: None,
+) -> User:
     """The usable user of this name and password; raises AuthenticationFailed and RateLimited.
 
-    Each failure is logged; once the throttle refuses guesses, only the first refusal is.
+    Each failure is logged; once the throttle refuses guesses, only the first refusal is. `confirm` checks what is
+    needed besides the password: a wrong code counts as a wrong password does, and failures are forgotten after both.
     """
     with _dummy_hash_lock:  # the first logins must not compute it all at once
         dummy_hash = _dummy_password_hash()
+    with throttled(username, address, record_event):
+        user = User.objects.with_username(username).first()
+        # An unknown name, a user without a password, an inactive one and a wrong password take the same time: one hash.
+        has_password = user is not None and user.has_usable_password()
+        correct = hashing_queue.is_correct(password, user.password if user and has_password else dummy_hash)
+        if user is None or not correct or not user.may_log_in:
+            record_event(_failure_message(user), user=user, severity="warning")
+            raise AuthenticationFailed(WRONG_CREDENTIALS)
+        confirm(user)
+    if has_several_lanes(user.password):
+        _renew_hash(user, password)
+    return user
+
+
+def throttled(username: str, address: str, record_event: RecordEvent) -> AbstractContextManager[None]:
+    """Around one check of a password or code: the throttle, whose first refusals are logged. Raises RateLimited."""
 
     def record_refusal() -> None:
         message = "Too many wrong passwords from this address; further attempts are refused for a while."
@@ -85,18 +122,7 @@ def verify_password(*, username: str, password: str, address: str, record_event:
         addresses = Session.objects.filter(user__in=User.objects.with_username(username)).addresses()
         return any(origin_of(address) == origin for address in addresses)
 
-    throttle = guess(username, address, on_first_refusal=record_refusal, on_first_delay=record_delay, is_known=is_known)
-    with throttle:
-        user = User.objects.with_username(username).first()
-        # An unknown name, a user without a password, an inactive one and a wrong password take the same time: one hash.
-        has_password = user is not None and user.has_usable_password()
-        correct = hashing_queue.is_correct(password, user.password if user and has_password else dummy_hash)
-        if user is None or not correct or not user.may_log_in:
-            record_event(_failure_message(user), user=user, severity="warning")
-            raise AuthenticationFailed(WRONG_CREDENTIALS)
-    if has_several_lanes(user.password):
-        _renew_hash(user, password)
-    return user
+    return guess(username, address, on_first_refusal=record_refusal, on_first_delay=record_delay, is_known=is_known)
 
 
 def _renew_hash(user: User, password: str) -> None:

@@ -9,6 +9,7 @@ from accounts import serializers, services
 from accounts.managing import groups as group_admins
 from accounts.managing.users import check_group, check_manageable, check_roles, refuse_own_key
 from accounts.models import Feature, Group, Role, User, UserKind
+from accounts.second_factor.verification import with_second_factor
 from accounts.sessions import check_own_password
 from gateway_project.api.access import MANAGER, require_access
 from gateway_project.api.documents import Plain
@@ -52,10 +53,19 @@ class RoleViewSet(ListMixin, CreateMixin, UpdateMixin):
     filters = BY_ID_AND_NAME
 
     def perform_create(self, values: JsonObject) -> Role:
-        return services.create_role(name=values["name"], feature_ids=values.get("features", ()))
+        return services.create_role(
+            name=values["name"],
+            feature_ids=values.get("features", ()),
+            requires_second_factor=values.get("requires_second_factor", False),
+        )
 
     def perform_update(self, row: Role, values: JsonObject) -> None:
-        services.update_role(row, name=values.get("name"), feature_ids=values.get("features"))
+        services.update_role(
+            row,
+            name=values.get("name"),
+            feature_ids=values.get("features"),
+            requires_second_factor=values.get("requires_second_factor"),
+        )
 
 
 class UserViewSet(RevocationMixin, ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
@@ -63,7 +73,7 @@ class UserViewSet(RevocationMixin, ListMixin, CreateMixin, UpdateMixin, DestroyM
 
     resource_name = "users"
     id_header = "UserId"
-    queryset = User.objects.prefetch_related("roles", "groups")
+    queryset = with_second_factor(User.objects.prefetch_related("roles", "groups"))
     serializer_class = serializers.UserSerializer
     create_attributes = serializers.NewUserAttributes
     update_attributes = serializers.UserAttributes

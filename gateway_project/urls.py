@@ -6,6 +6,7 @@ from django.views.generic import RedirectView
 
 from accounts.login import AuthViewSet
 from accounts.scim.views import scim_routes
+from accounts.second_factor.viewsets import SecondFactorViewSet
 from accounts.sso import views as sign_on
 from accounts.sso.viewsets import IdentityProviderViewSet, IdentityViewSet
 from accounts.trusted_issuers.viewsets import TrustedIssuerViewSet
@@ -74,6 +75,7 @@ urlpatterns = [
     *resource(IdentityProviderViewSet),
     *resource(IdentityViewSet),
     *resource(UserViewSet),
+    path(f"users/(?P<user_id>{ID})/second-factor", SecondFactorViewSet, {"delete": "destroy"}, name="second-factor"),
     *resource(RoleViewSet),
     *resource(FeatureViewSet),
     *resource(GroupViewSet),

@@ -105,8 +105,8 @@ def _all_sealed() -> Iterator[Sealed]:
     for row_id, provider_name, name in further.values_list("id", "provider__name", "name"):
         yield Sealed(ProviderCredential, row_id, f"{provider_name} ({name})")
     for table in OTHER_TABLES:
-        for row_id, name in table._default_manager.exclude(credential="").values_list("id", "name"):
-            yield Sealed(table, row_id, name)
+        for row in table._default_manager.exclude(credential="").order_by("pk").iterator():
+            yield Sealed(table, row.pk, str(row))
 
 
 @transaction.atomic

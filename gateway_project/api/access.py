@@ -44,6 +44,7 @@ TABLE: dict[str, dict[str, str]] = {
         "update": MANAGER,
         "destroy": MANAGE_USERS,
     },
+    "second-factor": {"destroy": ADMIN},
     "identity-providers": dict.fromkeys(("list", "retrieve", "create", "update", "destroy"), ADMIN),
     "identities": dict.fromkeys(("list", "retrieve", "create", "destroy"), ADMIN),
     "roles": {"list": USER, "retrieve": USER, "create": ADMIN, "update": ADMIN},

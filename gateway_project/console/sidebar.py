@@ -48,6 +48,7 @@ NAVIGATION = [
         _item("Groups", "group", "accounts_group_changelist"),
         _item("Roles", "badge", "accounts_role_changelist"),
         _item("Logins", "devices", "accounts_session_changelist"),
+        _item("Your second factor", "phonelink_lock", "second-factor"),
         _item("Identity providers", "login", "accounts_identityprovider_changelist"),
         _item("Identities", "fingerprint", "accounts_identity_changelist"),
         _item("API keys", "key", "keys_apikey_changelist"),

@@ -26,6 +26,8 @@ has_live_login: Hook[[HttpRequest], bool] = Hook("has_live_login")
 sign_on_choices: Hook[[str], Sequence[object]] = Hook("sign_on_choices")
 # Before a logout: the page that leads to the logout of the identity provider where the session began, if it did.
 leave_provider: Hook[[HttpRequest], HttpResponse | None] = Hook("leave_provider")
+# The page that a login leads to whose password was right and that needs a second factor.
+second_step: Hook[[HttpRequest], HttpResponse] = Hook("second_step")
 
 # URL names, by prefix, of the pages that need no licence: the first page, login and logout, and the pages that are
 # needed to install a valid licence.
@@ -72,7 +74,9 @@ class ConsoleSite(UnfoldAdminSite):
     def login(self, request: HttpRequest, extra_context: dict[str, object] | None = None) -> HttpResponse:
         next_path = request.GET.get("next", "")
         choices = sign_on_choices(next_path if next_path.startswith("/") else reverse("admin:index"))
-        return super().login(request, {**(extra_context or {}), "sign_on_choices": choices})
+        response = super().login(request, {**(extra_context or {}), "sign_on_choices": choices})
+        # The form says so: the password was right, and is not enough.
+        return HttpResponseRedirect(reverse("admin:login-code")) if awaits_second_step(request) else response
 
     def logout(self, request: HttpRequest, extra_context: dict[str, object] | None = None) -> HttpResponse:
         further_logout = leave_provider(request) if request.method == "POST" else None
@@ -154,7 +158,8 @@ class ConsoleSite(UnfoldAdminSite):
 
     def get_urls(self) -> list[URLPattern | URLResolver]:
         # Rows have no pages outside of the console.
-        return [route for route in super().get_urls() if getattr(route, "name", None) != "view_on_site"]
+        routes = [route for route in super().get_urls() if getattr(route, "name", None) != "view_on_site"]
+        return [path("login/code/", second_step, name="login-code"), *routes]
 
     def search(self, request: HttpRequest, extra_context: object = None) -> HttpResponse:
         """404: the theme's search over all tables is not used; each table has its own."""
@@ -192,6 +197,11 @@ def console_site() -> ConsoleSite:
     site = admin.site
     assert isinstance(site, ConsoleSite)
     return site
+
+
+def awaits_second_step(request: HttpRequest) -> bool:
+    """Whether the login form of this request has found that a second factor is needed."""
+    return getattr(request, "awaits_second_step", False)
 
 
 def view_name(request: HttpRequest) -> str:

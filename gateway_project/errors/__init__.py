@@ -14,6 +14,8 @@
     │   └── CacheMiss                 504  only a stored response was wanted
     ├── AccessError                   the caller may not do this
     │   ├── AuthenticationFailed      401
+    │   ├── SecondFactorRequired      401  of a login with a right password
+    │   ├── SecondFactorMissing       403  and the user has none, but needs one
     │   ├── CredentialRevoked         401  while the request ran
     │   ├── PermissionDenied          403
     │   ├── RuleDenied                403
@@ -59,6 +61,8 @@ from gateway_project.errors.client_errors import (
     RateLimited,
     RequestError,
     RuleDenied,
+    SecondFactorMissing,
+    SecondFactorRequired,
     UnsupportedMediaType,
     ValidationError,
 )
@@ -109,6 +113,8 @@ __all__ = [
     "RateLimited",
     "RequestError",
     "RuleDenied",
+    "SecondFactorMissing",
+    "SecondFactorRequired",
     "ServiceUnavailable",
     "UnsupportedMediaType",
     "UpstreamError",

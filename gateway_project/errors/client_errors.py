@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import ClassVar, NamedTuple, Self, Unpack
+from typing import Any, ClassVar, NamedTuple, Self, Unpack
 
 from gateway_project.errors.base import ErrorOptions, GatewayError, sentence_of
 from gateway_project.problem import Problem
@@ -148,6 +148,28 @@ class AuthenticationFailed(AccessError):
     default_message = "The credential is missing or not valid."
     # A 401 without a challenge is malformed: RFC 9110, 15.5.2.
     default_headers = {"WWW-Authenticate": "Bearer"}
+
+
+class SecondFactorRequired(AccessError):
+    """The password is right, and the user has a second factor, which is asked for; `user` is whose password it is."""
+
+    code = 401
+    default_message = (
+        "A second factor is needed. Send the code of the authenticator app, or a recovery code, as otp, too."
+    )
+    default_headers = {"WWW-Authenticate": "Bearer"}
+    user: Any = None
+
+
+class SecondFactorMissing(AccessError):
+    """The password is right, but a role of this `user` requires a second factor, and they have none."""
+
+    code = 403
+    default_message = (
+        "A role of this user requires a second factor, and the user has none. "
+        "Log in on the pages of the gateway in a browser to set one up."
+    )
+    user: Any = None
 
 
 class CredentialRevoked(AccessError):

@@ -1,5 +1,7 @@
 """Logging in and out; the session is the console's."""
 
+from functools import partial
+
 from django.contrib.auth import logout
 from django.contrib.auth.views import LoginView
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -9,7 +11,9 @@ from django.views.decorators.http import require_POST
 from unfold.widgets import UnfoldAdminPasswordWidget
 
 from accounts.console import SignIn
-from gateway_project.console.site import leave_provider, sign_on_choices
+from accounts.second_factor.login_step import second_step
+from gateway_project.console.site import awaits_second_step, leave_provider, sign_on_choices
+from gateway_project.me.second_factor import SITE
 from gateway_project.me.site import HEADERS, context_of, switched
 
 
@@ -38,12 +42,15 @@ class UserLogin(LoginView):
 
     def dispatch(self, request: HttpRequest, *args: object, **options: object) -> HttpResponseBase:
         response = super().dispatch(request, *args, **options)
+        if awaits_second_step(request):
+            response = SITE.redirect("login-code")
         for name, value in HEADERS.items():
             response[name] = value
         return response
 
 
 login_page = switched(UserLogin.as_view())
+second_step_page = switched(partial(second_step, SITE))
 
 
 @switched

@@ -11,9 +11,11 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
-from accounts.models import Session, User
+from accounts.models import AuthenticatorApp, Session, User
+from telemetry.audit.models import AuditEntry
 from telemetry.models import LogEntry
 from tests.support.management import PASSWORD, new_user
+from tests.support.second_factor import new_app
 
 pytestmark = pytest.mark.django_db
 NEW = "another long pass phrase"
@@ -104,3 +106,18 @@ def test_at_a_terminal_a_password_is_typed_twice(again, told):
         assert told in process.stdout.read()
     os.close(ours)
     os.close(theirs)
+
+
+class TestRemoveSecondFactor:
+    def test_removes_all_ends_sessions_and_leaves_an_entry(self, ann):
+        new_app(ann)
+        Session.objects.create(user=ann, expires_at=timezone.now() + timedelta(days=1))
+        assert run("removesecondfactor", "ANN") == "ann has no second factor any more; all their sessions have ended.\n"
+        assert not AuthenticatorApp.objects.exists()
+        assert not Session.objects.live().exists()
+        assert AuditEntry.objects.filter(action="remove second factor", resource_id=ann.pk).exists()
+
+    @pytest.mark.parametrize(("name", "problem"), [("bob", "no user named"), ("ann", "has no second factor")])
+    def test_says_what_is_wrong(self, ann, name, problem):
+        with pytest.raises(CommandError, match=problem):
+            run("removesecondfactor", name)

@@ -51,6 +51,7 @@ class TestCreating:
             "groupId": group.pk,
             "roles": [{"id": Role.objects.get(name="user").pk, "name": "user"}],
             "groups": [{"id": group.pk, "name": "search"}],
+            "secondFactor": False,
         }
         assert [row["userName"] for row in admin.rows(f"/users/?groupId={group.pk}")] == ["indexer"]
         assert "indexer" not in [row["userName"] for row in admin.rows("/users/?kind=person")]

@@ -44,6 +44,7 @@ class TestCreatingUsers:
                 "groupId": None,
                 "roles": [role("user") | {"name": "user"}],
                 "groups": [],
+                "secondFactor": False,
             }
         ]
         assert ann.check_password(PASSWORD)

@@ -1,10 +1,18 @@
 """What migrations make of rows that were written before them."""
 
+from datetime import timedelta
+from uuid import uuid4
+
 import pytest
 from django.core.management import call_command
 from django.db import connection
+from django.utils import timezone
 
+from accounts.authentication import caller_of
 from accounts.models import Group, Role, User
+from accounts.sessions import log_in
+from accounts.tokens import issue_access
+from tests.support.management import PASSWORD
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -21,6 +29,31 @@ def migrate(*target):
     call_command("migrate", *target, verbosity=0, skip_checks=True)
 
 
+@pytest.fixture
+def before_second_factors():
+    """The database before users could have a second factor; afterwards it is as it was again."""
+    migrate("accounts", "0008")
+    yield
+    migrate()
+
+
+def test_who_was_logged_in_stays_so_and_passwords_alone_log_in_as_before(before_second_factors):
+    name = user("ann", name_key="ann", kind="person", external_id="")
+    end = timezone.now() + timedelta(days=1)
+    values = {"created_at": end, "last_used_at": end, "expires_at": end, "refresh_digest": "", "device": ""}
+    session = uuid4()
+    insert("accounts_session", id=session.hex if connection.vendor == "sqlite" else session, user_id=name, **values)
+    insert("accounts_role", name="older")
+    migrate()
+    owner = User.objects.get(pk=name)
+    assert caller_of(issue_access(user_id=name, session=session.hex)).user == owner
+    owner.set_password(PASSWORD)
+    owner.save()
+    owner.roles.set([Role.objects.get(name="older")])
+    assert not owner.must_have_second_factor
+    assert log_in(username="ann", password=PASSWORD)[0] == owner
+
+
 def insert(table, **values):
     columns, places = ", ".join(values), ", ".join(["%s"] * len(values))
     with connection.cursor() as cursor:
@@ -28,9 +61,9 @@ def insert(table, **values):
         return cursor.fetchone()[0]
 
 
-def user(name):
+def user(name, **more):
     values = {"username": name, "password": "", "display_name": "", "email": "", "created_at": "2026-01-01 00:00:00+00"}
-    return insert("accounts_user", **values, is_active=True, is_deleted=False)
+    return insert("accounts_user", **values, **more, is_active=True, is_deleted=False)
 
 
 def test_users_get_keys_and_of_two_of_one_name_the_older_has_it(before):
@@ -50,9 +83,9 @@ def test_names_are_brought_into_one_form_and_one_that_is_taken_gets_its_id(befor
 
 def test_roles_whose_names_differ_in_case_only_are_told_apart(before):
     names = ["Auditor", "auditor", "AUDITOR", "Admin"]
-    ids = [Role.objects.create(name=name).pk for name in names]
-    same_name = Role.objects.create(name=f"auditor-{ids[1]}")
+    ids = [insert("accounts_role", name=name) for name in names]
+    same_name = insert("accounts_role", name=f"auditor-{ids[1]}")
     migrate()
     roles = dict(Role.objects.values_list("pk", "name"))
     assert [roles[pk] for pk in ids] == ["Auditor", f"auditor--{ids[1]}", f"AUDITOR-{ids[2]}", f"Admin-{ids[3]}"]
-    assert (roles[same_name.pk], Role.objects.filter(name="admin").count()) == (same_name.name, 1)
+    assert (roles[same_name], Role.objects.filter(name="admin").count()) == (f"auditor-{ids[1]}", 1)

@@ -17,6 +17,8 @@ pytestmark = pytest.mark.django_db
 ROUTES = [
     *("", "keys/", "keys/new/", "keys/999999/rotate/", "keys/999999/delete/", "models/", "usage/"),
     *("requests/", "requests/999999/", "account/"),
+    *("second-factor/", "second-factor/app/", "second-factor/app/remove/", "second-factor/codes/"),
+    *("second-factor/passkeys/new/", "second-factor/passkeys/999999/remove/"),
 ]
 HTML = {"HTTP_ACCEPT": "text/html"}
 MOST_QUERIES = {"": 12, "keys/": 10, "keys/new/": 10, "usage/?days=90": 14, "requests/": 9, "account/": 9}
@@ -37,7 +39,7 @@ def test_without_a_login_each_page_leads_to_the_login(client, route):
         assert response.headers["Location"].startswith("/me/login/?next=/me/")
 
 
-@pytest.mark.parametrize("route", [*ROUTES, "login/", "logout/"])
+@pytest.mark.parametrize("route", [*ROUTES, "login/", "login/code/", "logout/"])
 def test_switched_off_there_are_no_pages(browser, settings, route):
     settings.GATEWAY_USER_PAGES = False
     assert browser.get(f"/me/{route}").status_code == 404

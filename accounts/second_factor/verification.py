@@ -1,0 +1,84 @@
+"""Whether a login has its second factor."""
+
+import time
+from collections.abc import Callable
+
+from django.db.models import Exists, OuterRef, QuerySet
+from django.utils import timezone
+
+from accounts.models import User
+from accounts.second_factor.codes import digest_of, is_app_code, matching_step, normalized
+from accounts.second_factor.models import AuthenticatorApp, Passkey, RecoveryCode
+from gateway_project.errors import AuthenticationFailed, SecondFactorMissing, SecondFactorRequired
+from providers.credentials import CredentialUnreadable
+
+WRONG_CODE = "The code is wrong, or was used before."
+# Called with a message, `user` and `severity`, to write a log entry.
+RecordEvent = Callable[..., None]
+
+
+def has_second_factor(user: User) -> bool:
+    """Whether a login with this user's password needs more than the password."""
+    return AuthenticatorApp.objects.filter(user=user).exists() or Passkey.objects.filter(user=user).exists()
+
+
+def with_second_factor(users: QuerySet[User]) -> QuerySet[User]:
+    """Users with `app_exists` and `passkey_exists`."""
+    return users.annotate(
+        app_exists=Exists(AuthenticatorApp.objects.filter(user=OuterRef("pk"))),
+        passkey_exists=Exists(Passkey.objects.filter(user=OuterRef("pk"))),
+    )
+
+
+def require_second_factor(user: User, code: str, record_event: RecordEvent) -> None:
+    """Return if the code, which may be '', completes the right password of this user.
+
+    Raises AuthenticationFailed for a wrong code, SecondFactorRequired without one, and SecondFactorMissing for a user
+    who has to set up a second factor first.
+    """
+    if not has_second_factor(user):
+        if user.must_have_second_factor:
+            raise _about(SecondFactorMissing(), user)
+    elif not code:
+        raise _about(SecondFactorRequired(), user)
+    else:
+        check_code(user, code, record_event)
+
+
+def _about(error: SecondFactorRequired | SecondFactorMissing, user: User) -> SecondFactorRequired | SecondFactorMissing:
+    error.user = user
+    return error
+
+
+def check_code(user: User, code: str, record_event: RecordEvent) -> None:
+    """Use up a code of the user's app, or a recovery code; raises AuthenticationFailed."""
+    text = normalized(code)
+    is_right = _use_app_code(user, text) if is_app_code(text) else _use_recovery_code(user, text, record_event)
+    if not is_right:
+        record_event(f"A wrong second factor was given for {user.username}.", user=user, severity="warning")
+        raise AuthenticationFailed(WRONG_CODE)
+
+
+def _use_app_code(user: User, code: str) -> bool:
+    app = AuthenticatorApp.objects.filter(user=user).first()
+    if app is None:
+        return False
+    try:
+        step = matching_step(app.opened_secret(), code, at=time.time())
+    except CredentialUnreadable:  # the encryption key is gone: a recovery code helps
+        return False
+    if step is None:
+        return False
+    # One conditional UPDATE: of two concurrent uses of a code, one is the first.
+    unused = AuthenticatorApp.objects.filter(user=user, credential=app.credential, last_step__lt=step)
+    return unused.update(last_step=step) == 1
+
+
+def _use_recovery_code(user: User, code: str, record_event: RecordEvent) -> bool:
+    codes = RecoveryCode.objects.filter(user=user).unused()
+    if not codes.filter(digest=digest_of(code, user.pk)).update(used_at=timezone.now()):
+        return False
+    number = codes.count()
+    left = f"{number} {'is' if number == 1 else 'are'} left"
+    record_event(f"{user.username} used a recovery code; {left}.", user=user, severity="warning")
+    return True
