@@ -82,6 +82,14 @@ TABLE: dict[str, dict[str, str]] = {
         "destroy": "rules.modify",
         "restore": "rules.modify",
     },
+    # Which requests somebody sees and decides about: gateway_project/access_requests/permissions.py.
+    "access-requests": {
+        **dict.fromkeys(("list", "retrieve"), USER),
+        "create": LOGIN,
+        **dict.fromkeys(("grant", "refuse"), USER),
+        "withdraw": LOGIN,
+        "end": USER,
+    },
     "access-tests": {
         "list": "rules.view",
         "retrieve": "rules.view",
