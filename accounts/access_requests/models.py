@@ -1,5 +1,7 @@
 """Access requests. They outlive what they are about: a group or provider that is gone can no longer be granted."""
 
+from collections.abc import Collection
+
 from django.core.validators import MaxLengthValidator
 from django.db import models
 from django.db.models import Q
@@ -85,6 +87,10 @@ class AccessRequest(models.Model):
 
     def __str__(self) -> str:
         return f"{self.subject} for {self.user.username}"
+
+    def clean_fields(self, exclude: Collection[str] | None = None) -> None:
+        """Validate all fields but the references, which may be to what is gone; services check new ones."""
+        super().clean_fields({*(exclude or ()), "provider", "group"})
 
     @property
     def subject(self) -> str:

@@ -11,7 +11,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from accounts.access_requests.models import AccessRequest, RequestKind, RequestState
-from accounts.models import Group, User, check_text
+from accounts.models import User, check_text
 from gateway_project.access_requests.grants import GRANTS
 from gateway_project.access_requests.permissions import require_decider
 from gateway_project.access_requests.serializers import AccessRequestSerializer
@@ -162,8 +162,8 @@ def _recorded(actor: audit.Actor, operation: str, request: AccessRequest) -> Ite
 
 
 def serialize_request(request: AccessRequest) -> JsonObject:
-    """The request as lists show it."""
-    return flat(AccessRequestSerializer(request).data)
+    """The stored request as lists show it."""
+    return flat(AccessRequestSerializer(AccessRequest.objects.shown().get(pk=request.pk)).data)
 
 
 def _caller(actor: audit.Actor) -> Caller:
