@@ -30,6 +30,7 @@ SECTIONS = (
     ("me:models", "Models"),
     ("me:usage", "Usage"),
     ("me:requests", "Requests"),
+    ("me:access", "Access"),
     ("me:account", "Account"),
 )
 HEADERS = {"Cache-Control": "no-store", "Content-Security-Policy": CSP}
@@ -58,7 +59,8 @@ def page(view: Page) -> Page:
         try:
             require_licence()
             count_write(caller(request), str(request.method))
-            return view(request, *args, **options)
+            with audit.acting_as(lambda: actor(request)):
+                return view(request, *args, **options)
         except GatewayError as error:
             context = {"problem": error.sentence}
             return show(request, "refused", "Not possible", context, status=error.code, headers=error.headers)

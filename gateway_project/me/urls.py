@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from gateway_project.me import account, keys, log, login, models, overview, usage
+from gateway_project.me import access, account, keys, log, login, models, overview, usage
 
 app_name = "me"
 urlpatterns = [
@@ -15,6 +15,10 @@ urlpatterns = [
     path("requests/<int:entry_id>/", log.request_page, name="request"),
     path("account/", account.account, name="account"),
     path("account/sessions/<uuid:session_id>/end/", account.end_session, name="session-end"),
+    path("access/", access.overview, name="access"),
+    path("access/new/<slug:kind>/", access.ask, name="access-ask"),
+    path("access/<int:request_id>/withdraw/", access.withdraw, name="access-withdraw"),
+    path("access/<int:request_id>/decide/", access.decide_request, name="access-decide"),
     path("keys/", keys.key_list, name="keys"),
     path("keys/new/", keys.create, name="key-create"),
     path("keys/<int:key_id>/rotate/", keys.rotate, name="key-rotate"),

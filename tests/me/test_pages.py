@@ -17,9 +17,19 @@ pytestmark = pytest.mark.django_db
 ROUTES = [
     *("", "keys/", "keys/new/", "keys/999999/rotate/", "keys/999999/delete/", "models/", "usage/"),
     *("requests/", "requests/999999/", "account/"),
+    *("access/", "access/new/model/", "access/new/membership/", "access/new/limit/"),
+    *("access/999999/withdraw/", "access/999999/decide/"),
 ]
 HTML = {"HTTP_ACCEPT": "text/html"}
-MOST_QUERIES = {"": 12, "keys/": 10, "keys/new/": 10, "usage/?days=90": 14, "requests/": 9, "account/": 9}
+MOST_QUERIES = {
+    "": 12,
+    "keys/": 10,
+    "keys/new/": 10,
+    "usage/?days=90": 14,
+    "requests/": 9,
+    "account/": 9,
+    "access/": 15,
+}
 NEW_PASSWORD = "another long pass phrase"
 
 
