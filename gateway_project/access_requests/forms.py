@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from django import forms
 from django.core.paginator import Page, Paginator
 from django.utils import timezone
-from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
+from unfold.widgets import INPUT_CLASSES, UnfoldAdminTextInputWidget
 
 from accounts.access_requests.models import MAX_NOTE_LENGTH, AccessRequest
 from accounts.access_requests.querysets import AccessRequestQuerySet
@@ -19,10 +19,17 @@ HOURS = [("1", "1 hour"), ("24", "1 day"), ("168", "7 days"), ("720", "30 days")
 DECISIONS = ("grant", "refuse", "end")
 
 
+class NativeSelect(forms.Select):
+    """The browser's own: the theme's needs a font of icons that the pages for users do not load."""
+
+    def __init__(self) -> None:
+        super().__init__({"class": " ".join(INPUT_CLASSES)})
+
+
 class DecisionForm(forms.Form):
     """For how long, and what the user is told."""
 
-    hours = forms.ChoiceField(label="For", choices=HOURS, initial="168", required=False, widget=UnfoldAdminSelectWidget)
+    hours = forms.ChoiceField(label="For", choices=HOURS, initial="168", required=False, widget=NativeSelect)
     note = forms.CharField(
         label="Note for the user", required=False, max_length=MAX_NOTE_LENGTH, widget=UnfoldAdminTextInputWidget
     )

@@ -5,8 +5,9 @@ from datetime import UTC, datetime, time, timedelta
 
 from django import forms
 from django.http import QueryDict
-from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
+from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextInputWidget
 
+from gateway_project.access_requests.forms import NativeSelect
 from gateway_project.json_types import JsonObject
 from keys.services import default_lifetime
 
@@ -40,7 +41,7 @@ class RotationForm(forms.Form):
     hours = forms.ChoiceField(
         label="The current secret keeps working for",
         choices=[("24", "24 hours"), ("0", "no time: it ends now"), ("1", "1 hour"), ("168", "7 days")],
-        widget=UnfoldAdminSelectWidget,
+        widget=NativeSelect,
     )
 
     def overlap(self) -> timedelta:

@@ -1,10 +1,11 @@
 """The forms that ask for a model, for membership of a group and for a higher limit."""
 
 from django import forms
-from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
+from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 from accounts.access_requests.models import MAX_MODEL_LENGTH, MAX_REASON_LENGTH, RequestKind
 from accounts.models import MAX_GROUP_NAME_LENGTH, Group
+from gateway_project.access_requests.forms import NativeSelect
 from gateway_project.json_types import JsonObject
 from licensing.models import Measure, Window
 from providers.models import Provider
@@ -33,7 +34,7 @@ class ModelForm(AskForm):
         Provider.objects.enabled().order_by("name"),
         required=False,
         empty_label="Any provider",
-        widget=UnfoldAdminSelectWidget,
+        widget=NativeSelect,
     )
 
     def values(self) -> JsonObject:
@@ -66,10 +67,10 @@ class LimitForm(AskForm):
 
     title = "Ask for a higher limit"
 
-    measure = forms.ChoiceField(choices=Measure.choices, widget=UnfoldAdminSelectWidget)
+    measure = forms.ChoiceField(choices=Measure.choices, widget=NativeSelect)
     window = forms.ChoiceField(
         choices=[choice for choice in Window.choices if choice[0] != Window.NONE],
-        widget=UnfoldAdminSelectWidget,
+        widget=NativeSelect,
         help_text="Of concurrent requests it does not matter.",
     )
     amount = forms.DecimalField(max_digits=20, decimal_places=6, widget=UnfoldAdminTextInputWidget)

@@ -52,7 +52,7 @@ def test_a_user_asks_and_an_admin_grants_in_a_few_clicks(visitor, console, world
     page.wait_for_url(f"{window.url}/me/access/")
     administrator = console()
     administrator.open("")
-    administrator.page.click("main >> text=Decide")
+    administrator.page.click("a:has-text('Decide')")
     stand_still(administrator.page)
     row = administrator.page.locator("tbody tr", has_text=group.name).first
     row.locator("select").select_option("24")
