@@ -1,7 +1,6 @@
 """Asking for access, and, for whoever may grant it, deciding about what others ask for."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from django import forms
 from django.core.paginator import Paginator
@@ -16,11 +15,10 @@ from accounts.models import User
 from gateway_project.access_requests import services
 from gateway_project.access_requests.forms import DecisionForm, decide, in_force, undecided
 from gateway_project.access_requests.permissions import decidable_requests
-from gateway_project.api.access import Caller
 from gateway_project.database.saving import races_as_conflicts
 from gateway_project.errors import GatewayError
 from gateway_project.me.request_forms import FORMS, AskForm
-from gateway_project.me.site import actor, caller, page, show
+from gateway_project.me.site import actor, caller, featured_caller, page, show
 
 PAGE_ROWS = 25
 LABELS = {RequestState.OPEN: "info", RequestState.GRANTED: "success", RequestState.REFUSED: "warning"}
@@ -31,7 +29,7 @@ def overview(request: HttpRequest) -> HttpResponse:
     """The user's own requests, and those that they may decide about."""
     own = AccessRequest.objects.of(caller(request).user).shown().order_by("-id")
     own_page = Paginator(own, PAGE_ROWS).get_page(request.GET.get("own"))
-    decidable = decidable_requests(_decider(request))
+    decidable = decidable_requests(featured_caller(request))
     context = {
         "own_page": own_page,
         "own_rows": [(row, LABELS.get(RequestState(row.state), "default")) for row in own_page],
@@ -52,7 +50,12 @@ def ask(request: HttpRequest, kind: str) -> HttpResponse:
     form = FORMS[kind](request.POST or None)
     if request.method == "POST" and form.is_valid() and _is_stored(request, form, kind):
         return HttpResponseRedirect(reverse("me:access"))
-    return show(request, "access_form", form.title, {"form": form, "current": "me:access"})
+    return show(
+        request,
+        "key_form",
+        form.title,
+        {"form": form, "back": reverse("me:access"), "action": "Ask", "current": "me:access"},
+    )
 
 
 def _is_stored(request: HttpRequest, form: AskForm, kind: str) -> bool:
@@ -85,10 +88,9 @@ def withdraw(request: HttpRequest, request_id: int) -> HttpResponse:
 @require_POST
 def decide_request(request: HttpRequest, request_id: int) -> HttpResponse:
     """Grant, refuse or end what somebody else has asked for."""
-    decider = _decider(request)
+    decider = featured_caller(request)
     row = _row_or_404(decidable_requests(decider), request_id)
-    decider_as_actor = replace(actor(request), caller=decider)
-    return _changed(lambda: decide(row, DecisionForm(request.POST), decider_as_actor))
+    return _changed(lambda: decide(row, DecisionForm(request.POST), actor(request, decider)))
 
 
 def _changed(change: Callable[[], object]) -> HttpResponse:
@@ -102,9 +104,3 @@ def _row_or_404(requests: AccessRequestQuerySet[AccessRequest], request_id: int)
     if row is None:
         raise Http404
     return row
-
-
-def _decider(request: HttpRequest) -> Caller:
-    """The user with their features, some of which let them decide."""
-    own = caller(request)
-    return replace(own, features=frozenset(own.user.feature_names()))

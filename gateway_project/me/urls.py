@@ -3,6 +3,7 @@
 from django.urls import path
 
 from gateway_project.me import access, account, keys, log, login, models, overview, usage
+from gateway_project.me.groups import accounts, pages, rules
 
 app_name = "me"
 urlpatterns = [
@@ -10,6 +11,18 @@ urlpatterns = [
     path("login/", login.login_page, name="login"),
     path("logout/", login.log_out, name="logout"),
     path("models/", models.model_list, name="models"),
+    path("groups/", pages.group_list, name="groups"),
+    path("groups/<int:group_id>/", pages.group_page, name="group"),
+    path("groups/<int:group_id>/accounts/new/", accounts.create, name="group-account-create"),
+    path("groups/<int:group_id>/rules/new/", rules.create, name="group-rule-create"),
+    path("group-accounts/<int:account_id>/", accounts.account_page, name="group-account"),
+    path("group-accounts/<int:account_id>/lock/", accounts.lock, name="group-account-lock"),
+    path("group-accounts/<int:account_id>/delete/", accounts.delete, name="group-account-delete"),
+    path("group-accounts/<int:account_id>/keys/new/", accounts.new_key, name="group-key-create"),
+    path("group-accounts/<int:account_id>/keys/<int:key_id>/rotate/", accounts.rotate, name="group-key-rotate"),
+    path("group-accounts/<int:account_id>/keys/<int:key_id>/delete/", accounts.remove_key, name="group-key-delete"),
+    path("group-rules/<int:rule_id>/", rules.change, name="group-rule"),
+    path("group-rules/<int:rule_id>/delete/", rules.delete, name="group-rule-delete"),
     path("usage/", usage.usage, name="usage"),
     path("requests/", log.request_list, name="requests"),
     path("requests/<int:entry_id>/", log.request_page, name="request"),
