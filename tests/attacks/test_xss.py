@@ -47,7 +47,8 @@ PAGES_WITH_QUERIES = ("", "login/", "statistics/", "telemetry/logentry/", "telem
 QUERY_NAMES = ("q", "user", "model_name", "provider", "key", "request", "tag", "o", "p", "next", "_changelist_filters",
                "period", "by", "start", "end", "chart", "timestamp_from_0", "group", "name", "_popup")  # fmt: skip
 LISTS = ("users", "roles", "features", "groups", "providers", "formats", "prices", "keys", "rules", "limits", "cache",
-         "logs", "licence", "stats", "stats/usage", "stats/unpriced", "access-requests", "version", "schema", "docs")  # fmt: skip
+         "logs", "licence", "stats", "stats/usage", "stats/unpriced", "access-requests", "version", "schema",
+         "docs")  # fmt: skip
 
 
 @pytest.fixture(scope="module")
