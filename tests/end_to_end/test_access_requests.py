@@ -10,6 +10,7 @@ from accounts.access_requests.models import AccessRequest
 from accounts.services import create_group
 from licensing.services import set_limit
 from tests.support.management import Client, new_admin, refused, token_of
+from tests.support.pace import patience
 from tests.support.promises import promise
 
 pytestmark = pytest.mark.either_store
@@ -35,8 +36,8 @@ def granted(clients, seconds: float | None = SECONDS, **attributes) -> AccessReq
 
 
 def wait_for_end(request: AccessRequest) -> None:
-    """A second after the end."""
-    time.sleep(max((request.ends_at - timezone.now()).total_seconds(), 0) + 1)
+    """A second after the end, more on a busy machine."""
+    time.sleep(max((request.ends_at - timezone.now()).total_seconds(), 0) + patience(1) / 3)
 
 
 @promise("What is granted for a time ends by itself", target="1 s after its end in every process", suite="fault")
@@ -86,5 +87,5 @@ def test_what_ended_while_nothing_ran_is_not_in_force(own_gateway, monkeypatch):
     world.gateway.stop()
     AccessRequest.objects.filter(pk=request.pk).update(ends_at=timezone.now())
     world.gateway.start()
-    time.sleep(1)
+    time.sleep(patience(1) / 3)
     refused(world.ask("again"), 403, "RuleDenied")
