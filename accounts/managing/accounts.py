@@ -31,6 +31,7 @@ def check_new_account(caller: Caller, values: Mapping[str, object]) -> None:
         raise PermissionDenied(f"choosing this group needs {needed}, or to be an admin of the group.", field="group_id")
     if "role_ids" in values and not manages_users(caller):
         raise PermissionDenied(f"giving roles needs {MANAGE_USERS}.", field="roles")
+    assert isinstance(group_id, int), "it is one of the caller's groups"
     if User.objects.live().filter(owning_group=group_id).count() >= MAX_ACCOUNTS:
         raise Conflict(f"The group has {MAX_ACCOUNTS} service accounts. Delete some first.")
 

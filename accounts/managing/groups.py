@@ -21,8 +21,9 @@ def administered_groups(caller: Caller) -> frozenset[int]:
 
 def administers_account(caller: Caller, user_id: int | None) -> bool:
     """Whether the user is a service account of a group that the caller administers."""
-    groups = administered_groups(caller)
-    return bool(groups) and User.objects.live().service_accounts().filter(pk=user_id, owning_group__in=groups).exists()
+    if user_id is None or not (groups := administered_groups(caller)):
+        return False
+    return User.objects.live().service_accounts().filter(pk=user_id, owning_group__in=groups).exists()
 
 
 def require_group(caller: Caller, group_id: int, feature: str) -> None:

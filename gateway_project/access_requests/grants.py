@@ -38,7 +38,7 @@ def grant_model(request: AccessRequest, actor: audit.Actor) -> None:
 
 def revoke_model(request: AccessRequest, actor: audit.Actor) -> None:
     """Delete the rule, unless it was deleted, or made one for somebody else."""
-    rule = Rule.objects.filter(pk=request.grant_id, user_id=request.user_id).first()
+    rule = Rule.objects.filter(pk=_grant_id(request), user_id=request.user_id).first()
     if rule is not None:
         before = RuleViewSet.serialize_row(rule)
         delete_rule(rule)
@@ -47,7 +47,7 @@ def revoke_model(request: AccessRequest, actor: audit.Actor) -> None:
 
 def grant_membership(request: AccessRequest, actor: audit.Actor) -> None:
     """Make the user a member of the group."""
-    group = Group.objects.select_for_update().filter(pk=request.group_id).first()
+    group = Group.objects.select_for_update().filter(pk=_group_id(request)).first()
     if group is None:
         raise Conflict("The group was deleted.")
     if group.members.filter(pk=request.user_id).exists():
@@ -61,14 +61,14 @@ def grant_membership(request: AccessRequest, actor: audit.Actor) -> None:
 
 def revoke_membership(request: AccessRequest, actor: audit.Actor) -> None:
     """Remove the user from the group, unless they left it and came back by another way."""
-    group = Group.objects.filter(pk=request.group_id).first()
+    group = Group.objects.filter(pk=_group_id(request)).first()
     if group is not None and _membership_id(request) == request.grant_id:
         user = accounts.remove_member(group, user_id=request.user_id)
         _record(actor, request, "destroy", "members", group.pk, before=_member(user))
 
 
 def _membership_id(request: AccessRequest) -> int | None:
-    rows = Group.members.through._default_manager.filter(group_id=request.group_id, user_id=request.user_id)
+    rows = Group.members.through._default_manager.filter(group_id=_group_id(request), user_id=request.user_id)
     return rows.values_list("pk", flat=True).first()
 
 
@@ -99,7 +99,8 @@ def grant_limit(request: AccessRequest, actor: audit.Actor) -> None:
 
 def revoke_limit(request: AccessRequest, actor: audit.Actor) -> None:
     """Give the limit its former amount, or delete it; not if somebody has changed the amount since."""
-    limit = Limit.objects.select_for_update().filter(pk=request.grant_id, amount=request.amount).first()
+    assert request.amount is not None, "the table refuses such a row"
+    limit = Limit.objects.select_for_update().filter(pk=_grant_id(request), amount=request.amount).first()
     if limit is None:
         return
     before, limit_id = _limit(limit), limit.pk
@@ -109,6 +110,16 @@ def revoke_limit(request: AccessRequest, actor: audit.Actor) -> None:
     else:
         licensing.change_limit(limit, amount=request.former_amount)
         _record(actor, request, "update", "limits", limit_id, before=before, after=_limit(limit))
+
+
+def _grant_id(request: AccessRequest) -> int:
+    assert request.grant_id is not None, "the table refuses a grant without it"
+    return request.grant_id
+
+
+def _group_id(request: AccessRequest) -> int:
+    assert request.group_id is not None, "the table refuses a membership without it"
+    return request.group_id
 
 
 def _kind_of_limit(request: AccessRequest) -> dict[str, object]:

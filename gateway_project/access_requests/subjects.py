@@ -53,6 +53,7 @@ def _check_model(request: AccessRequest) -> None:
 
 
 def _check_membership(request: AccessRequest) -> None:
+    assert request.group_id is not None, "it was looked for before"
     group = Group.objects.filter(pk=request.group_id).first()
     if group is None:
         raise ValidationError(f"there is none with the id {request.group_id}.", field="group_id")

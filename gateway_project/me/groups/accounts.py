@@ -61,11 +61,11 @@ def account_page(request: HttpRequest, account_id: int) -> HttpResponse:
 def lock(request: HttpRequest, account_id: int) -> HttpResponse:
     """Lock the account, which ends all its keys until it is unlocked; or unlock it."""
     account = _account(request, account_id)
-    changes = {"is_active": request.POST.get("active") == "true"}
+    is_active = request.POST.get("active") == "true"
     with races_as_conflicts(), transaction.atomic():
         before = UserViewSet.serialize_row(account)
-        check_account_changes(featured_caller(request), account, changes)
-        services.update_user(account, **changes)
+        check_account_changes(featured_caller(request), account, {"is_active": is_active})
+        services.update_user(account, is_active=is_active)
         after = UserViewSet.serialize_row(account)
         audit.record(actor(request), "update", "users", account.pk, before=before, after=after, attributes=["active"])
     return HttpResponseRedirect(_page_of(account))
