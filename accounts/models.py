@@ -12,6 +12,7 @@ from django.db.models.deletion import Collector
 from django.db.models.functions import Lower
 from django.utils import timezone
 
+from accounts.access_requests.models import AccessRequest
 from accounts.builtin import ADMIN_ROLE, RISKS
 from accounts.querysets import FeatureQuerySet, GroupQuerySet, RoleQuerySet, SessionQuerySet, UserQuerySet
 from accounts.second_factor.models import AuthenticatorApp, Passkey, RecoveryCode
@@ -19,6 +20,7 @@ from accounts.sso.models import FederatedLogin, Identity, IdentityProvider, Spen
 from gateway_project.database.names import LONGEST_FOLD, NameField, NameKeyField, SearchedField, is_clear
 
 __all__ = [
+    "AccessRequest",
     "AuthenticatorApp",
     "Feature",
     "FederatedLogin",

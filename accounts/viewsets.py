@@ -1,17 +1,18 @@
 """Users, roles, features and groups as resources of the management API."""
 
 from django.conf import settings
-from django.db.models import Prefetch, QuerySet
+from django.db.models import Prefetch, Q, QuerySet
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from accounts import serializers, services
 from accounts.managing import groups as group_admins
+from accounts.managing.accounts import check_account_changes, check_new_account, manages_users
 from accounts.managing.users import check_group, check_manageable, check_roles, refuse_own_key
 from accounts.models import Feature, Group, Role, User, UserKind
 from accounts.second_factor.verification import with_second_factor
 from accounts.sessions import check_own_password
-from gateway_project.api.access import MANAGER, require_access
+from gateway_project.api.access import MANAGE_USERS, MANAGER, require_access
 from gateway_project.api.documents import Plain
 from gateway_project.api.fields import Attributes, read_id
 from gateway_project.api.filters import BooleanFilter, ChoiceFilter, IntegerFilter, TextFilter
@@ -100,13 +101,21 @@ class UserViewSet(RevocationMixin, ListMixin, CreateMixin, UpdateMixin, DestroyM
         return "current" if is_current else super().operation
 
     def get_queryset(self) -> QuerySet[User]:
-        users = super().get_queryset()
-        return users.filter(pk=self.authenticated_caller.user.pk) if self.operation == "current" else users
+        users, caller = super().get_queryset(), self.authenticated_caller
+        if self.operation == "current":
+            return users.filter(pk=caller.user.pk)
+        if manages_users(caller):
+            return users
+        accounts = Q(owning_group__in=group_admins.administered_groups(caller))
+        # Everybody changes their own user.
+        return users.filter(accounts | Q(pk=caller.user.pk) if self.action == "update" else accounts)
 
     def owner_id(self) -> int:
         row_id = self.kwargs.get("id") or self.request.query_params.get("id")
         place = {} if "id" in self.kwargs else {"parameter": "id"}
-        return self.authenticated_caller.user.pk if row_id is None else read_id(row_id, **place)
+        own = self.authenticated_caller.user.pk
+        user_id = own if row_id is None else read_id(row_id, **place)
+        return own if group_admins.administers_account(self.authenticated_caller, user_id) else user_id
 
     def target_id(self) -> int | None:
         row_id = super().target_id()
@@ -118,15 +127,19 @@ class UserViewSet(RevocationMixin, ListMixin, CreateMixin, UpdateMixin, DestroyM
     def perform_create(self, values: JsonObject) -> User:
         caller = self.authenticated_caller
         if values.pop("kind", UserKind.PERSON) == UserKind.SERVICE:
-            check_group(caller)
+            check_new_account(caller, values)
             user = services.create_service_account(**values)
-        else:
+        elif manages_users(caller):
             user = services.create_user(**values)
-        check_roles(caller, user, user.roles.all())
+        else:
+            raise PermissionDenied(f"creating a person needs {MANAGE_USERS}.", field="kind")
+        if manages_users(caller):
+            check_roles(caller, user, user.roles.all())
         return user
 
     def prepare_update(self, values: JsonObject) -> None:
-        require_access(self.caller, MANAGER, owner_id=self.target_id())  # the id may have stood in the body
+        if not group_admins.administers_account(self.authenticated_caller, self.target_id()):
+            require_access(self.caller, MANAGER, owner_id=self.target_id())  # the id may have stood in the body
         refuse_own_key(self.authenticated_caller, self.target_id())
         current = values.pop("current_password", None)
         user = self.authenticated_caller.user
@@ -135,6 +148,10 @@ class UserViewSet(RevocationMixin, ListMixin, CreateMixin, UpdateMixin, DestroyM
 
     def perform_update(self, row: User, values: JsonObject) -> None:
         caller = self.authenticated_caller
+        if not manages_users(caller) and not caller.owns(row.pk):
+            check_account_changes(caller, row, values)
+            services.update_user(row, **values)
+            return
         check_manageable(caller, row)
         role_ids = {role.pk for role in row.roles.all()}
         if set(values.get("role_ids", role_ids)) != role_ids:
@@ -150,6 +167,8 @@ class UserViewSet(RevocationMixin, ListMixin, CreateMixin, UpdateMixin, DestroyM
         return [Credential("user", row.pk)]
 
     def perform_destroy(self, row: User) -> None:
+        if not manages_users(self.authenticated_caller):
+            check_account_changes(self.authenticated_caller, row, {})
         check_manageable(self.authenticated_caller, row)
         services.delete_user(row)
 

@@ -13,6 +13,7 @@ class GatewayConfig(AppConfig):
     def ready(self) -> None:
         # now settings and models are complete
         from gateway_project import checks
+        from gateway_project.access_requests import console  # noqa: F401  it adds its pages to the site
         from gateway_project.api import routes
         from gateway_project.change_feed import triggers
         from gateway_project.database import names

@@ -283,6 +283,7 @@ GATEWAY_PROCESSES = env.integer("GATEWAY_PROCESSES", 0)
 
 # -- Bounds on what callers make --------------------------------------------------------------------
 GATEWAY_MAX_KEYS_PER_USER = env.integer("GATEWAY_MAX_KEYS_PER_USER", 500)
+GATEWAY_MAX_ACCESS_REQUESTS = env.integer("GATEWAY_MAX_ACCESS_REQUESTS", 10)
 GATEWAY_MAX_MODELS_PER_PROVIDER = env.integer("GATEWAY_MAX_MODELS_PER_PROVIDER", 1000, minimum=1)
 GATEWAY_WRITES_PER_MINUTE = env.integer("GATEWAY_WRITES_PER_MINUTE", 600)
 GATEWAY_REVOCATION_TIMEOUT = env.seconds("GATEWAY_REVOCATION_TIMEOUT", 10, maximum=60)

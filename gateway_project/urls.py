@@ -11,6 +11,7 @@ from accounts.sso import views as sign_on
 from accounts.sso.viewsets import IdentityProviderViewSet, IdentityViewSet
 from accounts.trusted_issuers.viewsets import TrustedIssuerViewSet
 from accounts.viewsets import FeatureViewSet, GroupViewSet, MemberViewSet, RoleViewSet, UserViewSet
+from gateway_project.access_requests.viewsets import TRANSITIONS, AccessRequestViewSet
 from gateway_project.api.openapi import views as openapi
 from gateway_project.api.resource_routes import ID, path, resource
 from gateway_project.status.monitoring import MONITORING_PATHS
@@ -92,6 +93,13 @@ urlpatterns = [
     path("rules/lint", LintViewSet, {"get": "list"}, name="lint"),
     path(f"rules/(?P<rule_id>{ID})/versions", RuleVersionViewSet, {"get": "list"}, name="versions"),
     path(f"rules/(?P<id>{ID})/restore", RuleViewSet, {"post": "restore"}, name="rules-restore"),
+    *resource(AccessRequestViewSet),
+    *[
+        path(
+            f"access-requests/(?P<id>{ID})/{name}", AccessRequestViewSet, {"post": name}, name=f"access-requests-{name}"
+        )
+        for name in TRANSITIONS
+    ],
     *resource(AccessTestViewSet),
     *resource(AliasViewSet),
     *resource(GuardrailViewSet),

@@ -18,6 +18,7 @@ from unfold.widgets import (
 
 from accounts.models import Feature
 from gateway_project.console.tables import ServiceForm
+from gateway_project.console.widgets import NativeSelect
 from gateway_project.errors import ValidationError
 from gateway_project.json_types import JsonObject
 from keys import services
@@ -149,7 +150,7 @@ class RotationForm(forms.Form):
     hours = forms.ChoiceField(
         label="The current secret keeps working for",
         choices=[("24", "24 hours"), ("0", "no time: it ends now"), ("1", "1 hour"), ("168", "7 days")],
-        widget=UnfoldAdminSelectWidget,
+        widget=NativeSelect,
     )
 
     def overlap(self) -> timedelta:

@@ -1,6 +1,5 @@
 """API keys as a resource of the management API."""
 
-from collections.abc import Iterable
 from datetime import timedelta
 
 from django.db import transaction
@@ -21,6 +20,7 @@ from gateway_project.errors import Conflict, NotFound, PermissionDenied, Validat
 from gateway_project.json_types import JsonObject
 from gateway_project.revocation.viewsets import REVOCATION, MessageAndProof, Proof, RevocationMixin, may_wait
 from keys import services
+from keys.delegation import check_delegation
 from keys.models import ApiKey, work_only
 from keys.own_limits import set_own_limits
 from keys.querysets import ApiKeyQuerySet
@@ -95,7 +95,7 @@ class KeyViewSet(RevocationMixin, ListMixin):
         values = self.values(self.create_attributes)
         user_id = values.pop("user", self.authenticated_caller.user.pk)
         self.require_owner(user_id)
-        self.check_delegation(user_id, values.get("permissions", work_only()))
+        check_delegation(self.authenticated_caller, user_id, values.get("permissions", work_only()))
         self.check_logging(values)
         limits = values.pop("limits", [])
         with transaction.atomic():
@@ -120,7 +120,9 @@ class KeyViewSet(RevocationMixin, ListMixin):
             raise PermissionDenied("only an admin can lock and unlock keys.", field="locked")
         with transaction.atomic():
             key = self.selected_key(selection)
-            self.check_delegation(key.owner_id, [*key.permissions, *values.get("permissions", ())])
+            check_delegation(
+                self.authenticated_caller, key.owner_id, [*key.permissions, *values.get("permissions", ())]
+            )
             self.check_logging(values, key.content_logging)
             if "provider" in values:
                 values["provider"] = _provider(values["provider"])
@@ -128,15 +130,6 @@ class KeyViewSet(RevocationMixin, ListMixin):
             with self.recorded_change(key):
                 services.update_key(key, **values)
         return Response(Plain(message=f"The key {key.name!r} has been changed."))
-
-    def check_delegation(self, owner_id: int, permissions: Iterable[str]) -> None:
-        """Raise PermissionDenied if an admin of a group would have a key of a service account that may do more."""
-        caller = self.authenticated_caller
-        if caller.is_admin or caller.owns(owner_id):
-            return
-        own = {name.lower() for name in caller.features}
-        if excess := sorted({name for name in permissions if name.lower() not in own}):
-            raise PermissionDenied(f"you lack {', '.join(excess)}, which this key has.", field="permissions")
 
     def check_logging(self, values: JsonObject, current: str = ContentLogging.DEFAULT) -> None:
         """Raise PermissionDenied if somebody who is no admin would hide what the log keeps."""
@@ -155,7 +148,7 @@ class KeyViewSet(RevocationMixin, ListMixin):
         overlap = timedelta(hours=values["overlap_hours"]) if "overlap_hours" in values else services.OVERLAP
         with transaction.atomic():
             key = self.selected_key({})
-            self.check_delegation(key.owner_id, key.permissions)
+            check_delegation(self.authenticated_caller, key.owner_id, key.permissions)
             with self.recorded_change(key):
                 issued = services.rotate_key(key, overlap=overlap)
         return Response(_issued_response(issued))

@@ -138,7 +138,7 @@ def set_limit(*, measure: str, amount: Decimal, window: str = "", **values: Unpa
     window = window or (Window.NONE if measure == Measure.CONCURRENT else "")
     if not window:
         raise ValidationError("is missing; it is minute, day or month.", field="window")
-    limit = Limit(measure=measure, window=window, amount=_validated_amount(measure, amount), **values)
+    limit = Limit(measure=measure, window=window, amount=validated_amount(measure, amount), **values)
     _check_options(limit)
     subject = next((name for name in SUBJECTS if name in values), "subject")
     conflict = f"This {subject} has a limit of this measure and window: change that one."
@@ -158,7 +158,7 @@ def change_limit(limit: Limit, *, amount: Decimal | None = None, **options: Unpa
         setattr(limit, name, value)
     _check_options(limit)
     if amount is not None:
-        values["amount"] = _validated_amount(limit.measure, amount)
+        values["amount"] = validated_amount(limit.measure, amount)
         if amount and not limit.amount:
             values["bounds_since"] = Now()
     if values:
@@ -180,7 +180,7 @@ def _check_options(limit: Limit) -> None:
         raise ValidationError(f"is at most {MAX_COST}, with {COST_DECIMALS} decimals.", field="unpriced_price")
 
 
-def _validated_amount(measure: str, amount: Decimal) -> Decimal:
+def validated_amount(measure: str, amount: Decimal) -> Decimal:
     """The amount, if it is valid for the measure; raises ValidationError."""
     maximum = MAX_COST if measure == Measure.COST else MAX_AMOUNT
     if not 0 <= amount <= maximum:

@@ -58,6 +58,8 @@ class Rule(models.Model):
     everyone = models.CharField(max_length=5, choices=Everyone, blank=True, default=Everyone.NOT)
     # PROTECT: without its provider a rule would allow any.
     provider = models.ForeignKey(Provider, on_delete=models.PROTECT, null=True, blank=True, related_name="rules")
+    # Whether an admin of the group wrote it last, who may then change it (delegation.py).
+    is_delegated = models.BooleanField(default=False, db_default=False, editable=False)
     created_at = models.DateTimeField(default=timezone.now, editable=False)
     updated_at = models.DateTimeField(auto_now=True)
     warnings: list[str]  # in rows of the console's list

@@ -28,6 +28,7 @@ class RuleChanges(TypedDict, total=False):
     user_id: int | None
     group_id: int | None
     provider_id: int | None
+    is_delegated: bool
 
 
 @guarded_change(Access.RULES)
@@ -41,13 +42,24 @@ def create_rule(
     user_id: int | None = None,
     group_id: int | None = None,
     provider_id: int | None = None,
+    is_delegated: bool = False,
 ) -> Rule:
     """Create a rule; `user_id` or `group_id` 0 makes it one for everyone, `provider_id` 0 or None is any provider.
 
+    `is_delegated` says that an admin of its group writes it; any other change takes it from them.
     Raises Conflict if the name exists, and ValidationError.
     """
-    rule = Rule(name=name, description=description, enabled=enabled, effect=effect)
-    _write(rule, {"regex": regex, "user_id": user_id, "group_id": group_id, "provider_id": provider_id})
+    rule = Rule(name=name, description=description, enabled=enabled, effect=effect, is_delegated=is_delegated)
+    _write(
+        rule,
+        {
+            "is_delegated": is_delegated,
+            "regex": regex,
+            "user_id": user_id,
+            "group_id": group_id,
+            "provider_id": provider_id,
+        },
+    )
     record_version(rule, RuleChange.CREATE)
     return rule
 
@@ -97,6 +109,7 @@ def _write(rule: Rule, changes: RuleChanges) -> None:
     rule.description = changes.get("description", rule.description)
     rule.enabled = changes.get("enabled", rule.enabled)
     rule.effect = changes.get("effect", rule.effect)
+    rule.is_delegated = changes.get("is_delegated", False)
     if "regex" in changes:
         rule.regex = changes["regex"] or ""
     if "provider_id" in changes:

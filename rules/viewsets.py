@@ -1,6 +1,7 @@
 """Access rules as a resource of the management API."""
 
 from django.db import transaction
+from django.db.models import QuerySet
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -12,6 +13,7 @@ from gateway_project.api.viewsets import CreateMixin, DestroyMixin, ListMixin, U
 from gateway_project.errors import Conflict
 from gateway_project.json_types import JsonObject
 from rules import services
+from rules.delegation import check_group_rule, check_own_rule, is_delegated, visible_rules
 from rules.models import Effect, Everyone, Rule
 from rules.serializers import RuleAttributes, RuleSerializer
 from rules.versions.serializers import Restoration
@@ -55,13 +57,23 @@ class RuleViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
         rows = self.get_serializer(self.filter_queryset(self.get_queryset()), many=True).data
         return whole_list(request, rows)
 
+    def get_queryset(self) -> QuerySet[Rule]:
+        return visible_rules(self.authenticated_caller)
+
     def perform_create(self, values: JsonObject) -> Rule:
-        return services.create_rule(**values)
+        caller = self.authenticated_caller
+        check_group_rule(caller, group_id=values.get("group_id"), effect=values.get("effect", Effect.ALLOW))
+        return services.create_rule(**values, is_delegated=is_delegated(caller))
 
     def perform_update(self, row: Rule, values: JsonObject) -> None:
-        services.update_rule(row, **values)
+        caller = self.authenticated_caller
+        check_own_rule(caller, row)
+        group_id, effect = values.get("group_id", row.group_id), values.get("effect", row.effect)
+        check_group_rule(caller, group_id=group_id, effect=effect)
+        services.update_rule(row, **values, is_delegated=is_delegated(caller))
 
     def perform_destroy(self, row: Rule) -> None:
+        check_own_rule(self.authenticated_caller, row)
         services.delete_rule(row)
 
     def restore(self, request: Request, **kwargs: str) -> Response:

@@ -19,10 +19,11 @@ def administered_groups(caller: Caller) -> frozenset[int]:
     return with_descendants(own, Group.objects.parents()) if own else frozenset()
 
 
-def administers_account(caller: Caller, user_id: int) -> bool:
+def administers_account(caller: Caller, user_id: int | None) -> bool:
     """Whether the user is a service account of a group that the caller administers."""
-    groups = administered_groups(caller)
-    return bool(groups) and User.objects.live().service_accounts().filter(pk=user_id, owning_group__in=groups).exists()
+    if user_id is None or not (groups := administered_groups(caller)):
+        return False
+    return User.objects.live().service_accounts().filter(pk=user_id, owning_group__in=groups).exists()
 
 
 def require_group(caller: Caller, group_id: int, feature: str) -> None:

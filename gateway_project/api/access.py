@@ -22,27 +22,30 @@ OWNER = "its owner or an admin"
 ADMIN = "admin"
 MANAGER = "its owner, or users.manage"
 OR = " / "  # between features of which one is enough
+# The feature to manage users, admins excepted.
+MANAGE_USERS = "users.manage"
 AND = " and "  # between features that are all needed
 GUARDRAIL_READERS = f"guardrails.modify{OR}rules.view"
 MONITORING = "this machine, or anyone with the metrics token"
 DIRECTORY = "the directory, with the SCIM token"
 # What admins of a group may do, too, for their groups: what others need for it, by what the table says.
-DELEGATED = {f"{needed}, or an admin of the group": needed for needed in ("groups.view", "groups.modify", ADMIN)}
-GROUP_VIEWER, GROUP_EDITOR, GROUP_ADMIN = DELEGATED
+DELEGATED = {
+    f"{needed}, or an admin of the group": needed
+    for needed in ("groups.view", "groups.modify", ADMIN, "rules.view", "rules.modify", MANAGE_USERS)
+}
+GROUP_VIEWER, GROUP_EDITOR, GROUP_ADMIN, RULE_VIEWER, RULE_EDITOR, ACCOUNT_MANAGER = DELEGATED
 # Every other value is the name of a feature, or several with OR or AND between them.
 CALLER_KINDS = (ANYBODY, HOLDER, USER, LOGIN, OWNER, MANAGER, ADMIN, *DELEGATED)
-# The feature to manage users, admins excepted.
-MANAGE_USERS = "users.manage"
 
 TABLE: dict[str, dict[str, str]] = {
     "auth": {"login": ANYBODY, "logout": HOLDER},
     "users": {
-        "list": MANAGE_USERS,
+        "list": ACCOUNT_MANAGER,
         "current": USER,
-        "retrieve": MANAGE_USERS,
-        "create": MANAGE_USERS,
+        "retrieve": ACCOUNT_MANAGER,
+        "create": ACCOUNT_MANAGER,
         "update": MANAGER,
-        "destroy": MANAGE_USERS,
+        "destroy": ACCOUNT_MANAGER,
     },
     "second-factor": {"destroy": ADMIN},
     "identity-providers": dict.fromkeys(("list", "retrieve", "create", "update", "destroy"), ADMIN),
@@ -76,12 +79,20 @@ TABLE: dict[str, dict[str, str]] = {
     "prices": {"list": ADMIN, "retrieve": ADMIN, "create": ADMIN, "update": ADMIN, "destroy": ADMIN},
     "keys": {"list": USER, "retrieve": USER, "create": LOGIN, "update": OWNER, "destroy": OWNER, "rotate": OWNER},
     "rules": {
-        "list": "rules.view",
-        "retrieve": "rules.view",
-        "create": "rules.modify",
-        "update": "rules.modify",
-        "destroy": "rules.modify",
+        "list": RULE_VIEWER,
+        "retrieve": RULE_VIEWER,
+        "create": RULE_EDITOR,
+        "update": RULE_EDITOR,
+        "destroy": RULE_EDITOR,
         "restore": "rules.modify",
+    },
+    # Which requests somebody sees and decides about: gateway_project/access_requests/permissions.py.
+    "access-requests": {
+        **dict.fromkeys(("list", "retrieve"), USER),
+        "create": LOGIN,
+        **dict.fromkeys(("grant", "refuse"), USER),
+        "withdraw": LOGIN,
+        "end": USER,
     },
     "access-tests": {
         "list": "rules.view",

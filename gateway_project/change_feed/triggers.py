@@ -58,6 +58,7 @@ WATCHED = (
     Watch("alias", "rules.AliasTarget", row=""),
     Watch("guardrail", "rules.Guardrail", row=""),
     Watch("limit", "licensing.Limit"),
+    Watch("grant", "accounts.AccessRequest", row="", inserts=False, only=("state", "ends_at")),
     Watch("licence", "licensing.Licence", unless=("warned_on",)),
 )
 KINDS = tuple(dict.fromkeys(watch.kind for watch in WATCHED))

@@ -4,6 +4,9 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+from django.urls import reverse
+
+from accounts.access_requests.models import AccessRequest
 from gateway_project.server.connections import unlisted_proxies
 from licensing import services as licensing
 
@@ -39,4 +42,17 @@ def about_an_unlisted_proxy(now: float) -> Notice | None:
     return Notice("warning", unlisted_proxies.warning(peer)) if peer else None
 
 
-SOURCES: tuple[Callable[[float], Notice | None], ...] = (about_the_licence, about_an_unlisted_proxy)
+def about_access_requests(now: float) -> Notice | None:
+    """That somebody waits for a decision."""
+    count = AccessRequest.objects.open().count()
+    if not count:
+        return None
+    text = f"{count:,} access request{' waits' if count == 1 else 's wait'} for a decision."
+    return Notice("warning", text, "Decide", reverse("admin:access-requests"))
+
+
+SOURCES: tuple[Callable[[float], Notice | None], ...] = (
+    about_the_licence,
+    about_an_unlisted_proxy,
+    about_access_requests,
+)

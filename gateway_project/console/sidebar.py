@@ -54,6 +54,7 @@ NAVIGATION = [
         _item("API keys", "key", "keys_apikey_changelist"),
         _item("Trusted issuers", "verified_user", "accounts_trustedissuer_changelist"),
         _item("Rules", "rule", "rules_rule_changelist"),
+        _item("Access requests", "inbox", "access-requests"),
         _item("Access tests", "fact_check", "rules_accesstest_changelist"),
         _item("Guardrails", "shield", "rules_guardrail_changelist"),
         _item("Limits", "speed", "licensing_limit_changelist"),

@@ -1,5 +1,6 @@
 """The user's own API keys: list, create, rotate, delete."""
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from django.conf import settings
@@ -9,6 +10,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils import timezone
 
+from accounts.models import User
 from gateway_project.api import audit
 from gateway_project.errors import GatewayError
 from gateway_project.me.forms import KeyForm
@@ -56,18 +58,23 @@ def own_key(request: HttpRequest, key_id: int) -> ApiKey:
 def create(request: HttpRequest) -> HttpResponse:
     """A form for a new key, and the key."""
     user = caller(request).user
-    form = KeyForm(request.POST or None, features=sorted(user.feature_names()))
+    return create_key(request, user, sorted(user.feature_names()), back=reverse("me:keys"))
+
+
+def create_key(request: HttpRequest, owner: User, features: Sequence[str], *, back: str) -> HttpResponse:
+    """The form and the key, for the user or for a service account; `back` is where they are listed."""
+    form = KeyForm(request.POST or None, features=features)
     if request.method == "POST" and form.is_valid():
         try:
             with transaction.atomic():
-                issued = services.issue_key(owner=user, created_by=user, **form.values())
+                issued = services.issue_key(owner=owner, created_by=caller(request).user, **form.values())
                 audit.record(
                     actor(request), "create", "keys", issued.key.pk, after=KeyViewSet.serialize_row(issued.key)
                 )
             return shown_once(request, issued)
         except GatewayError as error:
             form.add_error(None, error.sentence)
-    return show(request, "key_form", "New API key", {"form": form, "action": "Create"})
+    return show(request, "key_form", "New API key", {"form": form, "action": "Create", "back": back})
 
 
 def shown_once(request: HttpRequest, issued: services.IssuedKey) -> HttpResponse:
@@ -80,7 +87,12 @@ def shown_once(request: HttpRequest, issued: services.IssuedKey) -> HttpResponse
 @page
 def rotate(request: HttpRequest, key_id: int) -> HttpResponse:
     """Ask how long the present secret lives; then the new one."""
-    key, form = own_key(request, key_id), RotationForm(request.POST or None)
+    return rotate_key(request, own_key(request, key_id), back=reverse("me:keys"))
+
+
+def rotate_key(request: HttpRequest, key: ApiKey, *, back: str) -> HttpResponse:
+    """The form, and the new secret."""
+    form = RotationForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         try:
             with transaction.atomic():
@@ -91,17 +103,21 @@ def rotate(request: HttpRequest, key_id: int) -> HttpResponse:
             return shown_once(request, issued)
         except GatewayError as error:
             form.add_error(None, error.sentence)
-    return show(request, "key_form", f"Rotate {key.name}", {"form": form, "action": "Rotate"})
+    return show(request, "key_form", f"Rotate {key.name}", {"form": form, "action": "Rotate", "back": back})
 
 
 @page
 def delete(request: HttpRequest, key_id: int) -> HttpResponse:
     """Ask, then delete the key."""
-    key = own_key(request, key_id)
+    return delete_key(request, own_key(request, key_id), back=reverse("me:keys"))
+
+
+def delete_key(request: HttpRequest, key: ApiKey, *, back: str) -> HttpResponse:
+    """The question, and the deletion."""
     if request.method != "POST":
-        return show(request, "key_delete", f"Delete {key.name}", {"key": key})
+        return show(request, "key_delete", f"Delete {key.name}", {"key": key, "back": back})
     with transaction.atomic():
         before = KeyViewSet.serialize_row(key)
         services.delete_keys([key])
         audit.record(actor(request), "destroy", "keys", key.pk, before=before)
-    return HttpResponseRedirect(reverse("me:keys"))
+    return HttpResponseRedirect(back)

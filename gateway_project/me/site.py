@@ -1,6 +1,7 @@
 """What the pages for ordinary users share: who may open them, what is checked first, and how a refusal looks."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import wraps
 from uuid import UUID
 
@@ -28,8 +29,10 @@ SECTIONS = (
     ("me:overview", "Overview"),
     ("me:keys", "API keys"),
     ("me:models", "Models"),
+    ("me:groups", "Groups"),
     ("me:usage", "Usage"),
     ("me:requests", "Requests"),
+    ("me:access", "Access"),
     ("me:account", "Account"),
 )
 HEADERS = {"Cache-Control": "no-store", "Content-Security-Policy": CSP}
@@ -58,7 +61,8 @@ def page(view: Page) -> Page:
         try:
             require_licence()
             count_write(caller(request), str(request.method))
-            return view(request, *args, **options)
+            with audit.acting_as(lambda: actor(request)):
+                return view(request, *args, **options)
         except GatewayError as error:
             context = {"problem": error.sentence}
             return show(request, "refused", "Not possible", context, status=error.code, headers=error.headers)
@@ -73,9 +77,17 @@ def caller(request: HttpRequest) -> Caller:
     )
 
 
-def actor(request: HttpRequest) -> audit.Actor:
+def featured_caller(request: HttpRequest) -> Caller:
+    """The same with the user's features, where the page is for more than the user's own."""
+    own = caller(request)
+    return replace(own, features=frozenset(own.user.feature_names()))
+
+
+def actor(request: HttpRequest, by: Caller | None = None) -> audit.Actor:
     """The same, as the log names who made a change."""
-    return audit.Actor(caller(request), getattr(request, "correlation_id", ""), request.META.get("REMOTE_ADDR", ""))
+    return audit.Actor(
+        by or caller(request), getattr(request, "correlation_id", ""), request.META.get("REMOTE_ADDR", "")
+    )
 
 
 def context_of(title: str) -> dict[str, object]:

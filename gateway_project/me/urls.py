@@ -2,7 +2,8 @@
 
 from django.urls import path
 
-from gateway_project.me import account, keys, log, login, models, overview, second_factor, usage
+from gateway_project.me import access, account, keys, log, login, models, overview, second_factor, usage
+from gateway_project.me.groups import accounts, pages, rules
 
 app_name = "me"
 urlpatterns = [
@@ -11,12 +12,28 @@ urlpatterns = [
     path("login/code/", login.second_step_page, name="login-code"),
     path("logout/", login.log_out, name="logout"),
     path("models/", models.model_list, name="models"),
+    path("groups/", pages.group_list, name="groups"),
+    path("groups/<int:group_id>/", pages.group_page, name="group"),
+    path("groups/<int:group_id>/accounts/new/", accounts.create, name="group-account-create"),
+    path("groups/<int:group_id>/rules/new/", rules.create, name="group-rule-create"),
+    path("group-accounts/<int:account_id>/", accounts.account_page, name="group-account"),
+    path("group-accounts/<int:account_id>/lock/", accounts.lock, name="group-account-lock"),
+    path("group-accounts/<int:account_id>/delete/", accounts.delete, name="group-account-delete"),
+    path("group-accounts/<int:account_id>/keys/new/", accounts.new_key, name="group-key-create"),
+    path("group-accounts/<int:account_id>/keys/<int:key_id>/rotate/", accounts.rotate, name="group-key-rotate"),
+    path("group-accounts/<int:account_id>/keys/<int:key_id>/delete/", accounts.remove_key, name="group-key-delete"),
+    path("group-rules/<int:rule_id>/", rules.change, name="group-rule"),
+    path("group-rules/<int:rule_id>/delete/", rules.delete, name="group-rule-delete"),
     path("usage/", usage.usage, name="usage"),
     path("requests/", log.request_list, name="requests"),
     path("requests/<int:entry_id>/", log.request_page, name="request"),
     path("account/", account.account, name="account"),
     path("account/sessions/<uuid:session_id>/end/", account.end_session, name="session-end"),
     *[path(f"second-factor/{route}", view, name=name) for route, name, view in second_factor.PAGES],
+    path("access/", access.overview, name="access"),
+    path("access/new/<slug:kind>/", access.ask, name="access-ask"),
+    path("access/<int:request_id>/withdraw/", access.withdraw, name="access-withdraw"),
+    path("access/<int:request_id>/decide/", access.decide_request, name="access-decide"),
     path("keys/", keys.key_list, name="keys"),
     path("keys/new/", keys.create, name="key-create"),
     path("keys/<int:key_id>/rotate/", keys.rotate, name="key-rotate"),

@@ -78,6 +78,7 @@ class Gateway:
     housekeeper: PeriodicTasks = field(init=False)  # set by the factory: its tasks need the gateway
     health_checker: BackgroundThread = field(init=False)  # likewise
     issuer_keys: BackgroundThread = field(init=False)  # likewise
+    grant_ender: BackgroundThread = field(init=False)  # likewise
     acknowledger: Acknowledger = field(init=False)  # likewise
     what_if_starter: BackgroundThread = field(init=False)  # set by the factory, too
 
@@ -96,6 +97,7 @@ class Gateway:
         self.log_housekeeper.start()
         self.health_checker.start()
         self.issuer_keys.start()
+        self.grant_ender.start()
         self.what_if_starter.start()
         if self.release_feed is not None:
             self.release_feed.start()
@@ -131,6 +133,7 @@ class Gateway:
         self.log_housekeeper.stop()
         self.health_checker.stop()
         self.issuer_keys.stop()
+        self.grant_ender.stop()
         self.what_if_starter.stop()
         if self.release_feed is not None:
             self.release_feed.stop()

@@ -33,6 +33,7 @@ from gateway_project.work.state.recount import Recounter
 from gateway_project.work.state.shared import LocalState, SharedState
 from gateway_project.work.streaming.relay import Relay
 from gateway_project.work.streaming.watch import Watcher
+from gateway_project.work.tasks.grant_ends import GrantEnder
 from gateway_project.work.tasks.health_checks import HealthChecker
 from gateway_project.work.tasks.housekeeping import TICK_SECONDS, housekeeping
 from gateway_project.work.tasks.issuer_keys import IssuerKeys
@@ -189,6 +190,7 @@ def _add_threads(parts: Gateway) -> None:
     parts.acknowledger = Acknowledger(parts.state.acknowledgements, parts.follower, parts.watcher.cuts)
     parts.health_checker = HealthChecker(parts)
     parts.issuer_keys = IssuerKeys(parts)
+    parts.grant_ender = GrantEnder(parts.snapshot)
     parts.what_if_starter = WhatIfStarter()
     parts.housekeeper = PeriodicTasks("housekeeper", housekeeping(parts), every=TICK_SECONDS)
     parts.mirrors = Mirrors(partial(serve_mirrored, gateway=parts))

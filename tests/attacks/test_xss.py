@@ -12,6 +12,7 @@ from django.db import DataError, IntegrityError, models, transaction
 from hypothesis import given
 from hypothesis import strategies as st
 
+from accounts.access_requests.models import AccessRequest
 from accounts.models import User
 from accounts.services import create_feature, create_role
 from licensing.services import set_limit
@@ -46,7 +47,8 @@ PAGES_WITH_QUERIES = ("", "login/", "statistics/", "telemetry/logentry/", "telem
 QUERY_NAMES = ("q", "user", "model_name", "provider", "key", "request", "tag", "o", "p", "next", "_changelist_filters",
                "period", "by", "start", "end", "chart", "timestamp_from_0", "group", "name", "_popup")  # fmt: skip
 LISTS = ("users", "roles", "features", "groups", "providers", "formats", "prices", "keys", "rules", "limits", "cache",
-         "logs", "licence", "stats", "stats/usage", "stats/unpriced", "version", "schema", "docs")  # fmt: skip
+         "logs", "licence", "stats", "stats/usage", "stats/unpriced", "access-requests", "version", "schema",
+         "docs")  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +69,7 @@ def fill(world: World) -> None:
     provider = world.provider(world.model, *names)
     create_role(name="last")
     create_feature(name="last")
+    AccessRequest.objects.create(user=world.user, kind="model", model=world.model, reason="why")
     world.allow(everyone="user")
     set_limit(group=world.new_group(world.user), measure="tokens", window="day", amount=10**9)
     set_price(host="api.example.org", model="large*", source=PriceSource.EDITED, currency="USD", input=Decimal(1),

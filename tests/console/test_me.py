@@ -8,7 +8,7 @@ import requests
 from tests.console.conftest import LOOKS, PASSWORD, stand_still
 from tests.support.management import PASSWORD as USER_PASSWORD
 
-PAGES = ("", "keys/", "keys/new/", "models/", "usage/", "requests/", "account/")
+PAGES = ("", "keys/", "keys/new/", "models/", "usage/", "requests/", "account/", "access/", "access/new/model/")
 
 
 def enter(window, username: str) -> None:

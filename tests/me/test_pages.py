@@ -19,9 +19,19 @@ ROUTES = [
     *("requests/", "requests/999999/", "account/"),
     *("second-factor/", "second-factor/app/", "second-factor/app/remove/", "second-factor/codes/"),
     *("second-factor/passkeys/new/", "second-factor/passkeys/999999/remove/"),
+    *("access/", "access/new/model/", "access/new/membership/", "access/new/limit/"),
+    *("access/999999/withdraw/", "access/999999/decide/"),
 ]
 HTML = {"HTTP_ACCEPT": "text/html"}
-MOST_QUERIES = {"": 12, "keys/": 10, "keys/new/": 10, "usage/?days=90": 14, "requests/": 9, "account/": 9}
+MOST_QUERIES = {
+    "": 12,
+    "keys/": 10,
+    "keys/new/": 10,
+    "usage/?days=90": 14,
+    "requests/": 9,
+    "account/": 9,
+    "access/": 15,
+}
 NEW_PASSWORD = "another long pass phrase"
 
 

@@ -47,7 +47,10 @@ META, LINKS = {"$ref": "#/components/schemas/Meta"}, {"$ref": "#/components/sche
 IGNORED: JsonObject = {"links": {}, "meta": {}}
 # The resources whose changes run the access tests, and the header that makes a change which breaks one.
 WATCHED = frozenset(
-    {"aliases", "credentials", "groups", "keys", "members", "models", "providers", "roles", "rules", "users"}
+    {
+        *("access-requests", "aliases", "credentials", "groups", "keys", "members", "models", "providers"),
+        *("roles", "rules", "users"),
+    }
 )
 OVERRIDE: JsonObject = {
     "name": guarding.HEADER,

@@ -15,6 +15,7 @@ from django.db.models import Case, F, Model, QuerySet, When
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
+from accounts.access_requests.models import AccessRequest
 from accounts.builtin import ADMIN_ROLE
 from accounts.group_tree import with_ancestors
 from accounts.models import Feature, Group, Role, Session, User
@@ -75,7 +76,7 @@ def load(snapshot: Snapshot, kind: str, ids: Collection[int]) -> None:
 
 def load_all(snapshot: Snapshot) -> None:
     """Read everything."""
-    for kind in ("licence", "provider", "price", "rule", "alias", "guardrail", "user", "issuer", "key"):
+    for kind in ("licence", "provider", "price", "rule", "alias", "guardrail", "user", "issuer", "key", "grant"):
         load(snapshot, kind, {0})
     snapshot.loaded = True
 
@@ -180,8 +181,21 @@ def load_limits(snapshot: Snapshot) -> None:
     snapshot.limits = LimitBook(rows, settings.GATEWAY_LIMITS, snapshot.limits.started_at, settings.GATEWAY_GUARDS)
 
 
+def load_grants(snapshot: Snapshot) -> None:
+    """Load when the next grant of an access request ends."""
+    ends = AccessRequest.objects.granted().exclude(ends_at=None).order_by("ends_at")
+    first = ends.values_list("ends_at", flat=True).first()
+    snapshot.next_grant_end = math.inf if first is None else first.timestamp()
+
+
 # Kinds of which always all is loaded.
-WHOLE = {"price": load_prices, "alias": load_aliases, "issuer": load_issuers, "limit": load_limits}
+WHOLE = {
+    "price": load_prices,
+    "alias": load_aliases,
+    "issuer": load_issuers,
+    "limit": load_limits,
+    "grant": load_grants,
+}
 
 
 def limit_rows(limits: QuerySet[Limit]) -> Iterator[LimitRow]:

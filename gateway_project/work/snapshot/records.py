@@ -4,6 +4,7 @@ Requests read `Snapshot` and not the database; `Follower` (follower.py) keeps it
 """
 
 import json
+import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
@@ -213,6 +214,7 @@ class Snapshot(Catalogue[ProviderSnapshot]):
         self.prices = PriceBook()
         self.terms: Terms = terms.refused("It is not loaded yet.", 0, 0)
         self.limits = LimitBook()
+        self.next_grant_end = math.inf  # when a grant of an access request ends, in seconds since 1970
         self.guardrails: GuardrailBook | None = None  # None: there are none, and requests are not searched
 
     def provider(self, provider_id: int) -> ProviderSnapshot | None:

@@ -7,6 +7,7 @@ import pytest
 from jsonapi_client import Modifier, Session
 from jsonapi_client.exceptions import DocumentError
 
+from accounts.access_requests.models import AccessRequest
 from accounts.models import Feature, Group, Role
 from accounts.sso.services import create_identity_provider, link_identity
 from accounts.trusted_issuers.services import create_trusted_issuer
@@ -55,6 +56,7 @@ def rows(ann, first_provider):
         create_alias(name=f"alias {number}", targets=[TargetDraft(first_provider.pk, f"m{number}")])
         create_trusted_issuer(name=f"issuer {number}", issuer=f"https://login{number}.example.org", audience="llm")
         create_access_test(name=f"access test {number}", user_id=user.pk, model=f"m{number}")
+        AccessRequest.objects.create(user=user, kind="model", model=f"m{number}", reason="why")
         create_guardrail(name=f"guardrail {number}", type="words", parameters={"words": [f"w{number}"]})
         WhatIf.objects.create(start=HOUR, end=HOUR + timedelta(hours=1))
         issuer = f"https://login-{number}.example.com"

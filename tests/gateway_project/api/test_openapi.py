@@ -187,8 +187,8 @@ def test_who_may_is_told_with_the_credentials_that_are_taken(document):
     assert paths["/version/"]["get"]["security"] == []
     assert {"apiKey": []} not in paths["/roles/"]["post"]["security"]
     assert {"apiKey": []} in paths["/users/"]["post"]["security"]
-    assert {"apiKey": []} in paths["/rules/"]["get"]["security"]
-    assert "`rules.view`" in paths["/rules/"]["get"]["description"]
+    assert {"apiKey": []} in paths["/rules/lint/"]["get"]["security"]
+    assert "`rules.view`" in paths["/rules/lint/"]["get"]["description"]
     assert "401" not in paths["/version/"]["get"]["responses"]
 
 

@@ -1,0 +1,1 @@
+"""Access requests: what users ask for, and what became of it."""

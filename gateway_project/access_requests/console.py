@@ -1,0 +1,91 @@
+"""The console's pages of access requests: those that wait for a decision, and the table of all."""
+
+from django.contrib import admin, messages
+from django.db import transaction
+from django.db.models import QuerySet
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import reverse
+from django.views.decorators.http import require_POST
+from unfold.decorators import display
+
+from accounts.access_requests.models import AccessRequest, RequestState
+from gateway_project.access_requests.forms import DecisionForm, decide, in_force, undecided
+from gateway_project.access_requests.permissions import decidable_requests
+from gateway_project.console.audit import actor, caller
+from gateway_project.console.filters import equals
+from gateway_project.console.site import console_site
+from gateway_project.console.tables import ReadOnlyAdmin
+from gateway_project.database.saving import races_as_conflicts
+from gateway_project.errors import AccessTestFailed, GatewayError
+
+LABELS = {
+    RequestState.OPEN.label: "info",
+    RequestState.GRANTED.label: "success",
+    RequestState.REFUSED.label: "warning",
+}
+
+
+@console_site().page("access-requests/", name="access-requests")
+def open_requests(request: HttpRequest) -> HttpResponse:
+    """The requests of others that are open or in force, each with its decision."""
+    requests = decidable_requests(caller(request))
+    page, rows = undecided(requests, request.GET.get("page"))
+    context = {"page": page, "rows": rows, "grants": in_force(requests), "decide_url": "admin:access-requests-decide"}
+    whole = console_site().context(request, "Access requests", **context)
+    return TemplateResponse(request, "access_requests/console.html", whole)
+
+
+@console_site().page("access-requests/<int:request_id>/decide/", name="access-requests-decide", part=True)
+@require_POST
+def decide_request(request: HttpRequest, request_id: int) -> HttpResponse:
+    """Grant, refuse or end."""
+    row = _row(request, request_id)
+    if row is None:
+        raise Http404
+    try:
+        with races_as_conflicts(), transaction.atomic():
+            messages.success(request, decide(row, DecisionForm(request.POST), actor(request)))
+    except AccessTestFailed:
+        raise  # the site asks for a reason
+    except GatewayError as error:
+        messages.error(request, error.sentence)
+    return HttpResponseRedirect(reverse("admin:access-requests"))
+
+
+def _row(request: HttpRequest, request_id: int) -> AccessRequest | None:
+    if request_id >= 2**63:
+        return None
+    return decidable_requests(caller(request)).shown().filter(pk=request_id).first()
+
+
+@admin.register(AccessRequest)
+class AccessRequestAdmin(ReadOnlyAdmin):
+    """All requests, with what became of them."""
+
+    empty_message = "Nobody has asked for anything. Users ask at /me/access/."
+    list_display = ["moment", "subject", "user", "label", "reason", "decided_by", "ends_at", "note"]
+    list_display_links = ["moment"]
+    list_filter = ["state", "kind", equals("user", "user", "user__name_key"), equals("model", "model", "model")]
+    search_fields = ["user__name_key", "model", "group__name", "reason", "note"]
+    ordering = ["-id"]
+    fields = [
+        *("subject", "user", "label", "reason", "created_at"),
+        *("decided_by", "decided_at", "note", "ends_at", "ended_at"),
+    ]
+    list_per_page = 50
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[AccessRequest]:
+        return super().get_queryset(request).shown()
+
+    @display(description="Asked (UTC)", ordering="id")
+    def moment(self, row: AccessRequest) -> str:
+        return f"{row.created_at:%Y-%m-%d %H:%M}"
+
+    @display(description="For")
+    def subject(self, row: AccessRequest) -> str:
+        return row.subject
+
+    @display(description="State", ordering="state", label=LABELS)
+    def label(self, row: AccessRequest) -> str:
+        return RequestState(row.state).label

@@ -1,0 +1,67 @@
+"""The form that decides about a request, in the console and in the pages for users."""
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from django import forms
+from django.core.paginator import Page, Paginator
+from django.utils import timezone
+from unfold.widgets import UnfoldAdminTextInputWidget
+
+from accounts.access_requests.models import MAX_NOTE_LENGTH, AccessRequest
+from accounts.access_requests.querysets import AccessRequestQuerySet
+from gateway_project.access_requests import services
+from gateway_project.api import audit
+from gateway_project.console.widgets import NativeSelect
+from gateway_project.errors import ValidationError
+
+PAGE_ROWS = 25
+HOURS = [("1", "1 hour"), ("24", "1 day"), ("168", "7 days"), ("720", "30 days"), ("2160", "90 days"), ("0", "good")]
+DECISIONS = ("grant", "refuse", "end")
+
+
+class DecisionForm(forms.Form):
+    """For how long, and what the user is told."""
+
+    hours = forms.ChoiceField(label="For", choices=HOURS, initial="168", required=False, widget=NativeSelect)
+    note = forms.CharField(
+        label="Note for the user", required=False, max_length=MAX_NOTE_LENGTH, widget=UnfoldAdminTextInputWidget
+    )
+    decision = forms.ChoiceField(choices=[(name, name) for name in DECISIONS])
+
+    def until(self) -> datetime | None:
+        hours = int(self.cleaned_data["hours"] or 0)
+        return timezone.now() + timedelta(hours=hours) if hours else None
+
+
+def decide(request: AccessRequest, form: DecisionForm, actor: audit.Actor) -> str:
+    """Do what the form says, and return a sentence; raises GatewayError."""
+    if not form.is_valid():
+        field, problems = next(iter(form.errors.get_json_data().items()))
+        raise ValidationError(problems[0]["message"], field=field)
+    decision, note = form.cleaned_data["decision"], form.cleaned_data["note"]
+    if decision == "grant":
+        services.grant_request(request, actor=actor, until=form.until(), note=note)
+        return f"Granted: {request}."
+    if decision == "refuse":
+        services.refuse_request(request, actor=actor, note=note)
+        return f"Refused: {request}."
+    services.end_request(request, actor=actor, note=note)
+    return f"Ended: {request}."
+
+
+def undecided(
+    requests: AccessRequestQuerySet[AccessRequest], number: str | None
+) -> tuple[Page, list[tuple[AccessRequest, DecisionForm]]]:
+    """A page of the requests that are open, the oldest first, each with its form."""
+    page = Paginator(requests.open().shown().order_by("id"), PAGE_ROWS).get_page(number)
+    return page, list(_with_forms(page.object_list))
+
+
+def in_force(requests: AccessRequestQuerySet[AccessRequest]) -> list[tuple[AccessRequest, DecisionForm]]:
+    """The latest of those that are granted, each with its form."""
+    return list(_with_forms(requests.granted().shown().order_by("-id")[:PAGE_ROWS]))
+
+
+def _with_forms(requests: Iterable[AccessRequest]) -> Iterable[tuple[AccessRequest, DecisionForm]]:
+    return ((request, DecisionForm(auto_id=f"id_{request.pk}_%s")) for request in requests)

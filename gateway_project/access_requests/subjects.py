@@ -1,0 +1,89 @@
+"""What can be asked for: checked when it is asked for, and again when it is granted."""
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import TypedDict
+
+from accounts.access_requests.models import MAX_MODEL_LENGTH, AccessRequest, RequestKind
+from accounts.models import Group
+from gateway_project.database.names import is_clear
+from gateway_project.errors import Conflict, ValidationError
+from licensing.models import Limit, Measure, Window
+from licensing.services import validated_amount
+from providers.models import Provider
+
+FIELDS = {
+    RequestKind.MODEL: ("model", "provider_id"),
+    RequestKind.MEMBERSHIP: ("group_id",),
+    RequestKind.LIMIT: ("measure", "window", "amount"),
+}
+OPTIONAL = frozenset({"provider_id", "window"})
+
+
+class Subject(TypedDict, total=False):
+    """What a request is for: its kind, and what this kind needs."""
+
+    kind: str
+    model: str
+    provider_id: int | None
+    group_id: int | None
+    measure: str
+    window: str
+    amount: Decimal | None
+
+
+def check_subject(request: AccessRequest) -> None:
+    """Raise ValidationError, which names the field, or Conflict if this cannot be granted (any more)."""
+    kind = RequestKind(request.kind)
+    for name in {name for names in FIELDS.values() for name in names} - set(FIELDS[kind]):
+        if getattr(request, name) not in (None, ""):
+            raise ValidationError(f"must not be sent for a request of the kind {kind}.", field=name)
+    for name in FIELDS[kind]:
+        if name not in OPTIONAL and getattr(request, name) in (None, ""):
+            raise ValidationError("is missing.", field=name)
+    CHECKS[kind](request)
+
+
+def _check_model(request: AccessRequest) -> None:
+    if not is_clear(request.model) or len(request.model) > MAX_MODEL_LENGTH:
+        problem = f"has at most {MAX_MODEL_LENGTH} characters, all of which can be seen, and no blanks around it."
+        raise ValidationError(problem, field="model")
+    if request.provider_id is not None and not Provider.objects.filter(pk=request.provider_id).exists():
+        raise ValidationError(f"there is none with the id {request.provider_id}.", field="provider_id")
+
+
+def _check_membership(request: AccessRequest) -> None:
+    assert request.group_id is not None, "it was looked for before"
+    group = Group.objects.filter(pk=request.group_id).first()
+    if group is None:
+        raise ValidationError(f"there is none with the id {request.group_id}.", field="group_id")
+    if group.members.filter(pk=request.user_id).exists():
+        raise Conflict("is one of the user's groups already.", field="group_id")
+
+
+def _check_limit(request: AccessRequest) -> None:
+    assert request.amount is not None, "it was looked for before"
+    if request.measure not in Measure.values:
+        raise ValidationError(f"must be one of {', '.join(Measure.values)}.", field="measure")
+    request.window = request.window or (Window.NONE if request.measure == Measure.CONCURRENT else "")
+    if (request.measure == Measure.CONCURRENT) != (request.window == Window.NONE) or request.window not in Window:
+        raise ValidationError("must be minute, day or month; of concurrent requests none.", field="window")
+    if not validated_amount(request.measure, request.amount):
+        raise ValidationError("must be above 0.", field="amount")
+    _refuse_lower(request)
+
+
+def _refuse_lower(request: AccessRequest) -> None:
+    """Raise Conflict if the user's own limit is that high already."""
+    limits = Limit.objects.filter(user_id=request.user_id, measure=request.measure, window=request.window)
+    present = limits.values_list("amount", flat=True).first()
+    if present is not None and (not present or present >= (request.amount or 0)):
+        amount = f"{present.normalize():f}" if present else "unlimited"
+        raise Conflict(f"must be above the present limit, which is {amount}.", field="amount")
+
+
+CHECKS: dict[RequestKind, Callable[[AccessRequest], None]] = {
+    RequestKind.MODEL: _check_model,
+    RequestKind.MEMBERSHIP: _check_membership,
+    RequestKind.LIMIT: _check_limit,
+}

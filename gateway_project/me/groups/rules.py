@@ -1,0 +1,102 @@
+"""Rules of a group that its admins write: they deny."""
+
+from django.db import transaction
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+
+from gateway_project.api import audit
+from gateway_project.database.saving import races_as_conflicts
+from gateway_project.errors import GatewayError
+from gateway_project.json_types import JsonObject
+from gateway_project.me.groups.forms import RuleForm, add_errors
+from gateway_project.me.groups.pages import administered_group
+from gateway_project.me.site import actor, caller, featured_caller, page, show
+from rules import services
+from rules.delegation import check_group_rule, check_own_rule
+from rules.models import Effect, Rule
+from rules.viewsets import RuleViewSet
+
+FIELDS = {"regex": "models", "providerId": "provider"}  # the form's names by those of the API
+
+
+@page
+def create(request: HttpRequest, group_id: int) -> HttpResponse:
+    """A form for a new rule."""
+    group = administered_group(caller(request), group_id)
+    form = RuleForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        try:
+            _create(request, form.values() | {"group_id": group.pk, "effect": Effect.DENY})
+            return _to_group(group.pk)
+        except GatewayError as error:
+            add_errors(form, error, FIELDS)
+    return _form(request, f"New rule of {group.name}", form, group.pk)
+
+
+def _create(request: HttpRequest, values: JsonObject) -> None:
+    with races_as_conflicts(), transaction.atomic():
+        check_group_rule(featured_caller(request), group_id=values["group_id"], effect=values["effect"])
+        rule = services.create_rule(**values, is_delegated=True)
+        audit.record(actor(request), "create", "rules", rule.pk, after=RuleViewSet.serialize_row(rule))
+
+
+@page
+def change(request: HttpRequest, rule_id: int) -> HttpResponse:
+    """The form of a rule that an admin of the group has written."""
+    rule = _rule(request, rule_id)
+    form = RuleForm(request.POST or None, initial=RuleForm.initial_of(rule))
+    assert rule.group_id is not None, "it is a rule of a group"
+    if request.method == "POST" and form.is_valid():
+        try:
+            _change(request, rule, form.values())
+            return _to_group(rule.group_id)
+        except GatewayError as error:
+            add_errors(form, error, FIELDS)
+    return _form(request, f"Rule {rule.name}", form, rule.group_id)
+
+
+def _change(request: HttpRequest, rule: Rule, values: JsonObject) -> None:
+    with races_as_conflicts(), transaction.atomic():
+        before = RuleViewSet.serialize_row(rule)
+        own = featured_caller(request)
+        check_own_rule(own, rule)
+        check_group_rule(own, group_id=rule.group_id, effect=rule.effect)
+        services.update_rule(rule, **values, is_delegated=True)
+        after = RuleViewSet.serialize_row(rule)
+        audit.record(actor(request), "update", "rules", rule.pk, before=before, after=after)
+
+
+@page
+def delete(request: HttpRequest, rule_id: int) -> HttpResponse:
+    """Ask, then delete the rule."""
+    rule = _rule(request, rule_id)
+    if request.method != "POST":
+        effect = "What only this rule denies is left to the other rules from now on."
+        back = reverse("me:group", args=[rule.group_id])
+        context = {"effect": effect, "back": back, "current": "me:groups"}
+        return show(request, "delete", f"Delete {rule.name}", context)
+    group_id, row_id = rule.group_id, rule.pk
+    with races_as_conflicts(), transaction.atomic():
+        before = RuleViewSet.serialize_row(rule)
+        check_own_rule(featured_caller(request), rule)
+        services.delete_rule(rule)
+        audit.record(actor(request), "destroy", "rules", row_id, before=before)
+    return _to_group(group_id)
+
+
+def _rule(request: HttpRequest, rule_id: int) -> Rule:
+    """A rule that an admin of one of the user's groups has written; raises Http404."""
+    rule = Rule.objects.filter(is_delegated=True, pk=rule_id).first() if rule_id < 2**63 else None
+    if rule is None or rule.group_id is None:
+        raise Http404
+    administered_group(caller(request), rule.group_id)
+    return rule
+
+
+def _form(request: HttpRequest, title: str, form: RuleForm, group_id: int) -> HttpResponse:
+    context = {"form": form, "action": "Save", "back": reverse("me:group", args=[group_id]), "current": "me:groups"}
+    return show(request, "key_form", title, context)
+
+
+def _to_group(group_id: int | None) -> HttpResponse:
+    return HttpResponseRedirect(reverse("me:group", args=[group_id]))

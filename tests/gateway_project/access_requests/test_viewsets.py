@@ -1,0 +1,346 @@
+"""Access requests over HTTP: asking, deciding, and who may."""
+
+from datetime import timedelta
+from threading import Thread
+
+import pytest
+import re2
+from django.db import connection
+from django.utils import timezone
+
+from accounts.access_requests.models import AccessRequest
+from accounts.models import Group
+from accounts.services import add_member, create_group, update_user
+from gateway_project.access_requests import services
+from gateway_project.access_requests.ending import end_due_requests
+from keys.services import issue_key
+from licensing.models import Limit
+from licensing.services import change_limit, set_limit
+from rules.access_tests.services import create_access_test
+from rules.models import Rule
+from rules.services import create_rule, update_rule
+from telemetry.audit.models import AuditEntry
+from tests.support.hostile import try_wrong
+from tests.support.management import new_admin, new_user, refused
+
+pytestmark = pytest.mark.either_store
+
+PATH = "/access-requests/"
+MODEL = {"kind": "model", "model": "gpt-5", "reason": "For the evaluation."}
+LIMIT = {"kind": "limit", "measure": "requests", "window": "day", "amount": 500, "reason": "A migration."}
+
+
+@pytest.fixture
+def group(db):
+    return create_group(name="search")
+
+
+@pytest.fixture
+def boss(group):
+    return add_member(group, user_id=new_user(username="boss").pk, is_admin=True)
+
+
+def membership(group):
+    return {"kind": "membership", "groupId": group.pk, "reason": "I work there now."}
+
+
+def ask(client, **attributes) -> str:
+    """The path of a new request."""
+    response = client.post(PATH, **attributes)
+    assert response.status_code == 201, response.text
+    return f"{PATH}{response.headers['AccessRequestId']}/"
+
+
+def row(client, path):
+    response = client.get(path, flat=True)
+    assert response.status_code == 200, response.text
+    return response.json()["data"]
+
+
+def let_end(path) -> None:
+    """The time of the grant comes."""
+    AccessRequest.objects.filter(pk=path.split("/")[2]).update(ends_at=timezone.now())
+    assert end_due_requests() == 1
+
+
+def in_an_hour() -> str:
+    return (timezone.now() + timedelta(hours=1)).isoformat()
+
+
+class TestAsking:
+    def test_a_request_is_shown_with_all_it_has(self, as_ann, ann, admin):
+        path = ask(as_ann, **MODEL)
+        expected = {
+            "id": int(path.split("/")[2]), "userId": ann.pk, "userName": "ann", "kind": "model", "model": "gpt-5",
+            "providerId": None, "providerName": None, "groupId": None, "groupName": None, "measure": None,
+            "window": None, "amount": None, "reason": MODEL["reason"], "state": "open", "note": "",
+            "decidedAt": None, "decidedBy": None, "until": None, "endedAt": None,
+        }  # fmt: skip
+        for client in (as_ann, admin):
+            assert {name: value for name, value in row(client, path).items() if name != "createdAt"} == expected
+        assert [one["id"] for one in admin.rows(f"{PATH}?state=open&kind=model&userId={ann.pk}")] == [expected["id"]]
+        assert admin.rows(f"{PATH}?state=refused") == []
+
+    @pytest.mark.parametrize(
+        ("attributes", "field"),
+        [
+            ({"kind": "model"}, "model"),
+            ({"kind": "model", "model": "a\u200bb"}, "model"),
+            ({"kind": "model", "model": "m", "providerId": 99999}, "providerId"),
+            ({"kind": "model", "model": "m", "groupId": 1}, "groupId"),
+            ({"kind": "membership"}, "groupId"),
+            ({"kind": "membership", "groupId": 99999}, "groupId"),
+            ({"kind": "limit", "measure": "requests", "window": "day"}, "amount"),
+            ({"kind": "limit", "measure": "requests", "amount": 5}, "window"),
+            ({"kind": "limit", "measure": "concurrent", "window": "day", "amount": 5}, "window"),
+            ({"kind": "limit", "measure": "requests", "window": "day", "amount": 0}, "amount"),
+            ({"kind": "limit", "measure": "requests", "window": "day", "amount": 1.5}, "amount"),
+            ({"kind": "limit", "measure": "requests", "window": "day", "amount": 10**19}, "amount"),
+            ({"kind": "everything"}, "kind"),
+            ({"kind": "model", "model": "m", "reason": ""}, "reason"),
+            ({"kind": "model", "model": "m", "reason": " "}, "reason"),
+            ({"kind": "model", "model": "m", "reason": "a\0b"}, "reason"),
+            ({"kind": "model", "model": "m", "reason": "x" * 2001}, "reason"),
+            ({"kind": "model", "model": "m", "state": "granted"}, "state"),
+            ({"kind": "model", "model": "m", "userId": 1}, "userId"),
+        ],
+    )
+    def test_what_cannot_be_asked_for_is_refused_with_its_field(self, as_ann, attributes, field):
+        refused(as_ann.post(PATH, **{"reason": "why"} | attributes), 400, "ValidationError", field)
+        assert not AccessRequest.objects.exists()
+
+    def test_wrong_bodies_are_no_faults(self, as_ann):
+        try_wrong(lambda **attributes: as_ann.post(PATH, **attributes), (*MODEL, *LIMIT), lambda: dict(MODEL))
+
+    def test_what_one_has_already_is_refused(self, as_ann, ann, group):
+        add_member(group, user_id=ann.pk)
+        refused(as_ann.post(PATH, **membership(group)), 409, "Conflict", "groupId")
+        limit = set_limit(user=ann, measure="requests", window="day", amount=500)
+        refused(as_ann.post(PATH, **LIMIT), 409, "Conflict", "amount", "500")
+        change_limit(limit, amount=0)
+        refused(as_ann.post(PATH, **LIMIT), 409, "Conflict", "amount", "unlimited")
+
+    def test_the_number_of_open_requests_is_bounded(self, as_ann, settings):
+        settings.GATEWAY_MAX_ACCESS_REQUESTS = 2
+        first = ask(as_ann, **MODEL)
+        refused(as_ann.post(PATH, **MODEL), 409, "Conflict", "already")
+        ask(as_ann, **LIMIT)
+        refused(as_ann.post(PATH, **MODEL | {"model": "other"}), 409, "Conflict", "2 open requests")
+        assert as_ann.post(f"{first}withdraw/").status_code == 200
+        ask(as_ann, **MODEL | {"model": "other"})
+
+    def test_a_key_asks_for_nothing(self, nobody):
+        key = issue_key(owner=new_admin(), name="k", permissions=["work", "rules.modify"]).text
+        refused(nobody.with_credential(key).post(PATH, **MODEL), 403, "PermissionDenied")
+
+
+class TestGranting:
+    def test_a_model_becomes_a_rule_for_the_user_alone(self, as_ann, ann, admin, first_provider):
+        path = ask(as_ann, **MODEL | {"model": "gpt-5.1 (beta)", "providerId": first_provider.pk})
+        assert admin.post(f"{path}grant/", note="Fine.").status_code == 200
+        rule = Rule.objects.get()
+        assert (rule.user, rule.provider, rule.effect, rule.enabled) == (ann, first_provider, "allow", True)
+        assert re2.fullmatch(rule.regex, "gpt-5.1 (beta)")
+        assert not re2.fullmatch(rule.regex, "gpt-5x1 (beta)")
+        shown = row(as_ann, path)
+        assert (shown["state"], shown["note"], shown["until"]) == ("granted", "Fine.", None)
+        assert shown["decidedBy"].startswith("admin")
+        assert admin.post(f"{path}end/").status_code == 200
+        assert not Rule.objects.exists()
+        assert row(as_ann, path)["state"] == "ended"
+
+    def test_a_membership_ends_at_its_time(self, as_ann, ann, admin, group):
+        path = ask(as_ann, **membership(group))
+        assert admin.post(f"{path}grant/", until=in_an_hour()).status_code == 200
+        assert group.members.contains(ann)
+        assert end_due_requests() == 0
+        let_end(path)
+        assert not group.members.contains(ann)
+        assert end_due_requests() == 0
+
+    def test_who_came_back_by_another_way_stays(self, as_ann, ann, admin, group):
+        path = ask(as_ann, **membership(group))
+        admin.post(f"{path}grant/", until=in_an_hour())
+        group.members.remove(ann)
+        add_member(group, user_id=ann.pk)
+        let_end(path)
+        assert group.members.contains(ann)
+
+    @pytest.mark.parametrize("former", [None, 100])
+    def test_a_limit_gets_its_former_amount_back(self, as_ann, ann, admin, former):
+        if former:
+            set_limit(user=ann, measure="requests", window="day", amount=former)
+        path = ask(as_ann, **LIMIT)
+        assert admin.post(f"{path}grant/", until=in_an_hour()).status_code == 200
+        assert Limit.objects.get(user=ann).amount == 500
+        higher = ask(as_ann, **LIMIT | {"amount": 900})
+        refused(admin.post(f"{higher}grant/"), 409, "Conflict", "End that one first")
+        let_end(path)
+        assert [limit.amount for limit in Limit.objects.filter(user=ann)] == ([former] if former else [])
+        assert admin.post(f"{higher}grant/").status_code == 200
+
+    def test_a_limit_that_was_changed_since_stays(self, as_ann, ann, admin):
+        path = ask(as_ann, **LIMIT)
+        admin.post(f"{path}grant/", until=in_an_hour())
+        change_limit(Limit.objects.get(user=ann), amount=50)
+        let_end(path)
+        assert Limit.objects.get(user=ann).amount == 50
+
+    def test_a_rule_that_became_one_for_others_stays(self, as_ann, admin):
+        path = ask(as_ann, **MODEL)
+        admin.post(f"{path}grant/", until=in_an_hour())
+        update_rule(Rule.objects.get(), user_id=new_user().pk)
+        let_end(path)
+        assert Rule.objects.exists()
+
+    def test_what_is_gone_cannot_be_granted(self, as_ann, admin, group, first_provider):
+        about_group = ask(as_ann, **membership(group))
+        about_provider = ask(as_ann, **MODEL | {"providerId": first_provider.pk})
+        group.delete()
+        first_provider.delete()
+        refused(admin.post(f"{about_group}grant/"), 400, "ValidationError", "groupId")
+        refused(admin.post(f"{about_provider}grant/"), 400, "ValidationError", "providerId")
+        assert {one["state"] for one in admin.rows(PATH)} == {"open"}
+        assert admin.post(f"{about_group}refuse/").status_code == 200
+
+    def test_nothing_is_granted_to_a_user_who_is_inactive(self, as_ann, ann, admin):
+        path = ask(as_ann, **MODEL)
+        update_user(ann, is_active=False)
+        refused(admin.post(f"{path}grant/"), 409, "Conflict", "inactive")
+
+    @pytest.mark.parametrize("until", ["2020-01-01T00:00:00Z", "soon", 5, "2030-02-30T00:00:00Z"])
+    def test_a_time_that_is_none_is_refused(self, as_ann, admin, until):
+        path = ask(as_ann, **MODEL)
+        refused(admin.post(f"{path}grant/", until=until), 400, "ValidationError", "until")
+        refused(admin.post(f"{path}refuse/", note="x" * 2001), 400, "ValidationError", "note")
+        assert not Rule.objects.exists()
+
+    def test_an_access_test_keeps_from_granting_and_not_from_ending(self, as_ann, ann, admin, first_provider):
+        first_provider.models.create(name="gpt-5")
+        test = create_access_test(name="t", user_id=ann.pk, model="gpt-5", expected="denied")
+        path = ask(as_ann, **MODEL)
+        response = admin.post(f"{path}grant/", until=in_an_hour())
+        assert (response.status_code, response.json()["exception"]) == (409, "AccessTestFailed")
+        assert row(admin, path)["state"] == "open"
+        test.delete()
+        assert admin.post(f"{path}grant/", until=in_an_hour()).status_code == 200
+        create_access_test(name="t", user_id=ann.pk, model="gpt-5", expected="allowed")
+        let_end(path)
+        assert not Rule.objects.exists()
+        assert AuditEntry.objects.filter(action="override", message__contains="has ended").exists()
+
+
+class TestStates:
+    @pytest.mark.parametrize("first", ["grant", "refuse", "withdraw"])
+    @pytest.mark.parametrize("second", ["grant", "refuse", "withdraw"])
+    def test_a_request_is_decided_once(self, as_ann, admin, first, second):
+        path = ask(as_ann, **MODEL)
+        clients = {"withdraw": as_ann}
+        assert clients.get(first, admin).post(f"{path}{first}/").status_code == 200
+        refused(clients.get(second, admin).post(f"{path}{second}/"), 409, "Conflict")
+        assert Rule.objects.count() == (first == "grant")
+
+    def test_only_what_is_granted_ends(self, as_ann, admin):
+        path = ask(as_ann, **MODEL)
+        refused(admin.post(f"{path}end/"), 409, "Conflict", "open")
+        admin.post(f"{path}grant/")
+        assert admin.post(f"{path}end/").status_code == 200
+        refused(admin.post(f"{path}end/"), 409, "Conflict", "ended")
+
+    def test_of_many_decisions_at_once_one_is_made(self, as_ann, admin):
+        path = ask(as_ann, **MODEL)
+        answers: list[int] = []
+        clients = [admin.as_user(new_admin()) for _ in range(6)]
+
+        def decide(client, decision):
+            answers.append(client.post(f"{path}{decision}/").status_code)
+            connection.close()
+
+        threads = [
+            Thread(target=decide, args=(client, ("grant", "refuse")[number % 2]))
+            for number, client in enumerate(clients)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+        assert sorted(answers) == [200, *[409] * 5]
+        assert Rule.objects.count() == (row(admin, path)["state"] == "granted")
+
+    def test_each_step_is_in_the_audit(self, as_ann, admin, group):
+        path = ask(as_ann, **membership(group))
+        admin.post(f"{path}grant/", until=in_an_hour())
+        let_end(path)
+        entries = AuditEntry.objects.order_by("pk").values_list("action", "resource", "actor")
+        (*_, ask_entry, member_entry, grant_entry, removal_entry, end_entry) = list(entries)
+        assert ask_entry == ("create", "access-requests", "ann")
+        assert member_entry[:2] == ("create", "members")
+        assert grant_entry[:2] == ("grant", "access-requests")
+        assert removal_entry == ("destroy", "members", "gateway")
+        assert end_entry == ("end", "access-requests", "gateway")
+
+
+class TestWhoMay:
+    """Nobody grants what they could not do themselves."""
+
+    def test_others_do_not_see_it(self, as_ann, nobody, group):
+        path = ask(as_ann, **membership(group))
+        for stranger in (new_user(), new_user("work", "users.manage", "logs.view_all", "groups.view")):
+            client = nobody.as_user(stranger)
+            assert client.rows(PATH) == []
+            for step in ("", "grant/", "refuse/", "withdraw/", "end/"):
+                send = client.post if step else client.get
+                refused(send(path + step), 404, "NotFound")
+        assert row(as_ann, path)["state"] == "open"
+
+    @pytest.mark.parametrize(
+        ("feature", "visible"), [("rules.modify", {"model"}), ("groups.modify", {"membership"}), ("rules.view", set())]
+    )
+    def test_a_feature_decides_about_its_kind(self, as_ann, nobody, group, feature, visible):
+        paths = {kind["kind"]: ask(as_ann, **kind) for kind in (MODEL, membership(group), LIMIT)}
+        decider = new_user("work", feature)
+        key = issue_key(owner=new_admin(), name="k", permissions=["work", feature, "stats.view"]).text
+        for client in (nobody.as_user(decider), nobody.with_credential(key)):
+            assert {one["kind"] for one in client.rows(PATH)} == visible
+        client = nobody.as_user(decider)
+        for kind, path in paths.items():
+            expected = 200 if kind in visible else 404
+            assert client.post(f"{path}grant/", until=in_an_hour()).status_code == expected, kind
+
+    def test_an_admin_of_the_group_decides_about_its_members(self, as_ann, ann, nobody, boss, group):
+        below = create_group(name="below", parent_id=group.pk)
+        other = create_group(name="other")
+        paths = [ask(as_ann, **membership(one)) for one in (group, below, other)]
+        ask(as_ann, **MODEL)
+        as_boss = nobody.as_user(boss)
+        assert {one["groupName"] for one in as_boss.rows(PATH)} == {"search", "below"}
+        assert [as_boss.post(f"{path}grant/").status_code for path in paths] == [200, 200, 404]
+        assert set(Group.objects.filter(members=ann)) == {group, below}
+        assert as_boss.post(f"{paths[0]}end/").status_code == 200
+        key = issue_key(owner=boss, name="k", permissions=["work", "models.create"]).text
+        assert nobody.with_credential(key).rows(PATH) == []
+
+    def test_an_admin_of_a_group_lets_no_admin_in(self, nobody, boss, group):
+        as_admin = nobody.as_user(new_admin())
+        path = ask(as_admin, **membership(group))
+        refused(nobody.as_user(boss).post(f"{path}grant/"), 403, "PermissionDenied")
+        assert row(as_admin, path)["state"] == "open"
+
+    def test_nobody_decides_about_their_own(self, admin):
+        path = ask(admin, **MODEL)
+        for step in ("grant", "refuse"):
+            refused(admin.post(f"{path}{step}/"), 403, "PermissionDenied", "own request")
+
+    def test_only_who_asked_withdraws(self, as_ann, admin):
+        path = ask(as_ann, **MODEL)
+        refused(admin.post(f"{path}withdraw/"), 403, "PermissionDenied")
+        create_rule(name="r", regex="x", user_id=0)
+        assert as_ann.post(f"{path}withdraw/").status_code == 200
+
+
+def test_closed_requests_are_forgotten_at_some_time(as_ann, monkeypatch):
+    monkeypatch.setattr(services, "MAX_CLOSED", 2)
+    for number in range(5):
+        path = ask(as_ann, **MODEL | {"model": f"m{number}"})
+        as_ann.post(f"{path}withdraw/")
+    assert [one["model"] for one in as_ann.rows(PATH)] == ["m4", "m3", "m2"]
