@@ -7,7 +7,7 @@ from typing import Any
 
 from django.urls import reverse
 
-from gateway_project.console.money import exactly
+from gateway_project.console.money import Figure, money, short
 from gateway_project.json_types import JsonObject
 from telemetry.attempts import ANSWERED, INTERRUPTED, REJECTED, LoggedAttempt
 from telemetry.models import Candidate, EntryType, LogEntry
@@ -47,7 +47,6 @@ def details(entry: LogEntry) -> JsonObject:
 
 def _facts(entry: LogEntry) -> Iterator[tuple[str, Any, str]]:
     """(name, value, link) of each known fact of the entry; the link is '' if there is none."""
-    usage = "" if entry.input_tokens is None else f"{all_input(entry):,} in, {entry.output_tokens or 0:,} out"
     facts = {
         "Time (UTC)": f"{entry.timestamp:%Y-%m-%d %H:%M:%S.%f}",
         "Message": entry.message,
@@ -63,11 +62,11 @@ def _facts(entry: LogEntry) -> Iterator[tuple[str, Any, str]]:
         "Provider": entry.provider_name,
         "Attempts": entry.attempts or "",
         "Cache": entry.cache_status,
-        "Tokens": usage + (" (estimated)" if usage and entry.usage_estimated else ""),
+        "Tokens": tokens(entry),
         "Cached tokens": entry.cache_read_tokens,
         "Reasoning": entry.reasoning_tokens,
-        "Cost": exactly(entry.cost, entry.currency),
-        "Saved": exactly(entry.saved_cost, entry.currency),
+        "Cost": _cost(entry.cost, entry.currency),
+        "Saved": _cost(entry.saved_cost, entry.currency),
         "Finish reason": " / ".join(filter(None, (entry.finish_reason, entry.provider_finish_reason))),
         "Took": "" if entry.duration_ms is None else f"{entry.duration_ms:,.1f} ms",
         "First byte after": "" if entry.first_byte_ms is None else f"{entry.first_byte_ms:,.1f} ms",
@@ -144,7 +143,7 @@ def _calls(entry: LogEntry) -> Iterator[dict[str, str]]:
 
 
 def _attempt_parts(attempt: LoggedAttempt) -> tuple[str, ...]:
-    cost = exactly(Decimal(attempt.cost), attempt.currency) if attempt.cost else ""
+    cost = money(Decimal(attempt.cost), attempt.currency) if attempt.cost else ""
     unknown = f"cost {attempt.cost_status}" if attempt.cost_status else ""
     return (
         attempt.exception,
@@ -152,6 +151,19 @@ def _attempt_parts(attempt: LoggedAttempt) -> tuple[str, ...]:
         f"after {attempt.begin_ms:,.1f} ms, for {attempt.duration_ms:,.1f} ms",
         cost or unknown,
     )
+
+
+def _cost(amount: Decimal | None, currency: str) -> str:
+    return "" if amount is None else money(amount, currency)
+
+
+def tokens(row: LogEntry) -> str:
+    """Input and output, short, with the exact numbers on hover; '' for an entry without."""
+    if row.input_tokens is None and row.output_tokens is None:
+        return ""
+    mark = " (estimated)" if row.usage_estimated else ""
+    read, written = short(all_input(row)), short(row.output_tokens or 0)
+    return Figure(f"{read} in, {written} out{mark}", f"{read.exact} in, {written.exact} out{mark}")
 
 
 def all_input(row: LogEntry) -> int:
