@@ -33,7 +33,7 @@ from telemetry.export import log_as_csv, log_as_json_lines
 from telemetry.log_page.cells import no_price, utc_time
 from telemetry.log_page.histogram import histogram
 from telemetry.log_page.periods import periods
-from telemetry.models import CacheStatus, CostStatus, EntryType, LogEntry
+from telemetry.models import CacheStatus, CostStatus, EntryType, LogEntry, Outcome
 from telemetry.paging import PAGE_MS, QueryTimeout, statement_timeout
 from telemetry.querysets import EntryQuerySet, LogEntryQuerySet
 
@@ -186,7 +186,7 @@ class LogAdmin(EntryAdmin):
     unlisted = LONG_FIELDS
     empty_message = "The log is empty. Each request and each change adds an entry."
     list_display = [
-        "moment", "result", "key", "user", "model_name", "provider", "tokens", "price", "cache", "first_token", "duration",
+        "moment", "result", "key", "user", "model_name", "provider", "tokens", "price", "first_token", "duration",
     ]  # fmt: skip
     list_display_links = ["moment"]
     list_filter = [
@@ -250,21 +250,18 @@ class LogAdmin(EntryAdmin):
     def provider(self, row: LogEntry) -> str:
         return row.provider_name
 
-    @display(description="Cache")
-    def cache(self, row: LogEntry) -> str:
-        """Empty for a request that never asked the cache."""
-        return row.cache_status.lower() if row.cache_status in (CacheStatus.HIT, CacheStatus.MISS) else ""
-
     @display(description="Message")
     def short_message(self, row: LogEntry) -> str:
         return row.message if len(row.message) <= 300 else f"{row.message[:300]}…"
 
     @display(description="Status", label=OUTCOMES, ordering="outcome")
     def result(self, row: LogEntry) -> tuple[str, str] | str:
-        """The status with the error, or what happened."""
+        """The status, and what is not usual: an error, an answer from the cache."""
         if row.entry_type not in (EntryType.WORK_REQUEST, EntryType.MIRROR):
             return row.severity
-        return row.outcome, f"{row.status or ''} {row.exception or row.outcome}".strip()
+        unusual = "cached" if row.cache_status == CacheStatus.HIT else ""
+        what = unusual if row.outcome == Outcome.COMPLETED and row.status else row.exception or row.outcome
+        return row.outcome, f"{row.status or ''} {what}".strip()
 
     @display(description="Duration")
     def duration(self, row: LogEntry) -> str:
