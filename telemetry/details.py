@@ -10,6 +10,7 @@ from django.urls import reverse
 
 from gateway_project.console.money import Figure, money, short
 from gateway_project.json_types import JsonObject
+from keys.models import ApiKey
 from telemetry.attempts import ANSWERED, INTERRUPTED, REJECTED, LoggedAttempt
 from telemetry.log_page.conversation import conversation
 from telemetry.models import Candidate, EntryType, LogEntry, Operation
@@ -120,8 +121,12 @@ def _links(entry: LogEntry) -> Iterator[tuple[str, str]]:
         yield "Explain such a request now", f"{reverse('admin:explain')}?entry={entry.pk}"
     if entry.entry_type == EntryType.WORK_REQUEST and entry.operation in ("", Operation.CHAT):
         yield "Open in playground", f"{reverse('admin:playground')}?entry={entry.pk}"
-    if entry.entry_type == EntryType.WORK_REQUEST and entry.key_id:
+    if entry.entry_type == EntryType.WORK_REQUEST and _may_lock(entry.key_id):
         yield "Block this key", reverse("admin:keys_apikey_lock", args=[entry.key_id])
+
+
+def _may_lock(key_id: int | None) -> bool:
+    return key_id is not None and ApiKey.objects.live().filter(pk=key_id, locked_time=None).exists()
 
 
 def bodies_of(payload: str) -> tuple[Any, Any]:

@@ -139,9 +139,15 @@ def chart(rows: list[JsonObject], query: UsageQuery, measure: str) -> JsonObject
         shown = rows if query.by[0] in TIMES else rows[:MAX_CHART_ROWS]
         sets = _sets(shown, measure)
         labels = [_label(name_of(row, query.by[0])) for row in shown]
-        return {"chart": charts.bars(labels, sets), "legend": charts.legend(sets)}
+        return {"chart": charts.bars(labels, sets, unit=_unit(rows, measure)), "legend": charts.legend(sets)}
     labels, sets = _stacks(rows, query, measure)
-    return {"chart": charts.bars(labels, sets, stacked=True), "legend": charts.legend(sets)}
+    return {"chart": charts.bars(labels, sets, stacked=True, unit=_unit(rows, measure)), "legend": charts.legend(sets)}
+
+
+def _unit(rows: list[JsonObject], measure: str) -> str:
+    """The currency of a chart of costs; several have a legend."""
+    currencies = {cost["currency"] for row in rows for cost in row["costs"]} if measure == "cost" else set()
+    return currencies.pop() if len(currencies) == 1 else ""
 
 
 def _stacks(rows: list[JsonObject], query: UsageQuery, measure: str) -> tuple[list[str], dict[str, Sequence[float]]]:
