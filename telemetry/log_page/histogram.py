@@ -77,7 +77,7 @@ def histogram(query: Mapping[str, str], entries: EntryQuerySet) -> Histogram:
 
 def _period(query: Mapping[str, str]) -> tuple[datetime, datetime]:
     start, end = bounds(query)
-    end = min(end or timezone.now(), timezone.now()).astimezone(UTC)
+    end = max(min(end or timezone.now(), timezone.now()), services.EARLIEST + DAY).astimezone(UTC)
     start = start if start and start < end else end - DAY
     return max(start, end - MAX_DAYS), end
 

@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 from telemetry.log_page.conversation import Part, conversation
 
 PIXEL = "data:image/png;base64,iVBORw0KGgo="
+SEE = {"type": "text", "text": "See"}
 CALL = {"id": "c", "type": "function", "function": {"name": "find", "arguments": '{"q": 1}'}}
 CHAT = {
     "messages": [
         {"role": "system", "content": "Be terse."},
-        {"role": "user", "content": [{"type": "text", "text": "See"}, {"type": "image_url", "image_url": {"url": PIXEL}}]},
+        {"role": "user", "content": [SEE, {"type": "image_url", "image_url": {"url": PIXEL}}]},
         {"role": "assistant", "content": None, "tool_calls": [CALL]},
         {"role": "tool", "tool_call_id": "c", "content": "a square"},
     ]
@@ -42,7 +43,7 @@ GEMINI = {
 RESPONSES = {
     "instructions": "Be terse.",
     "input": [
-        {"role": "user", "content": [{"type": "input_text", "text": "See"}, {"type": "input_image", "image_url": PIXEL}]},
+        {"role": "user", "content": [SEE | {"type": "input_text"}, {"type": "input_image", "image_url": PIXEL}]},
         {"type": "function_call", "name": "find", "arguments": '{"q": 1}'},
         {"type": "function_call_output", "call_id": "c", "output": "a square"},
     ],
@@ -104,18 +105,31 @@ def test_hostile_text_is_escaped_wherever_it_stands():
     assert "<img" not in page
 
 
+NAMES = [
+    "role",
+    "content",
+    "parts",
+    "messages",
+    "contents",
+    "input",
+    "type",
+    "tool_calls",
+    "function",
+    "choices",
+    "message",
+    "candidates",
+    "image_url",
+    "source",
+    "data",
+    "functionCall",
+    "functionResponse",
+    "text",
+    "output",
+]
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3)
-    | st.dictionaries(
-        st.sampled_from(
-            ["role", "content", "parts", "messages", "contents", "input", "type", "tool_calls", "function", "choices",
-             "message", "candidates", "image_url", "source", "data", "functionCall", "functionResponse", "text", "output"]
-        ),
-        inner,
-        max_size=4,
-    ),
-)  # fmt: skip
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=4),
+)
 
 
 @given(JSON, JSON)
