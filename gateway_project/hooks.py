@@ -15,6 +15,7 @@ in AppConfig.ready(). HOOKS lists them all:
 | `leave_provider` | `gateway_project.console.site` | `accounts.sso.logout` |
 | `count_active_uses` | `licensing.statistics` | `gateway_project.work.runtime` |
 | `read_limit_statuses` | `licensing.status` | `gateway_project.work.runtime` |
+| `count_unpriced` | `licensing.status` | `gateway_project.work.limits.unpriced` |
 | `read_alias_routing` | `rules.aliases.routing` | `gateway_project.work.runtime` |
 | `watch_access` | `gateway_project.database.guarding` | `rules.access_tests.watching` |
 | `judge_of` | `rules.access_tests.judging` | `gateway_project.work.access_tests.judging` |

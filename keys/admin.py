@@ -13,6 +13,7 @@ from unfold.decorators import display
 
 from gateway_project.change_feed.cuts import Credential
 from gateway_project.console.audit import caller
+from gateway_project.console.badges import Badge
 from gateway_project.console.bulk_actions import bulk_action
 from gateway_project.console.filters import equals
 from gateway_project.console.row_actions import row_action, row_link
@@ -25,7 +26,7 @@ from keys.models import ApiKey
 from keys.querysets import ApiKeyQuerySet
 from keys.secrets import without_secrets
 from keys.snippets import sample_request
-from keys.states import KeyState
+from keys.states import BADGES, KeyState
 from keys.viewsets import KeyViewSet
 from providers.models import Model
 
@@ -39,7 +40,7 @@ class StateFilter(admin.SimpleListFilter):
     title, parameter_name = "state", "state"
 
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> list[tuple[str, str]]:
-        return [(state.value, state.value) for state in KeyState]
+        return [(state.value, badge.text) for state, badge in BADGES.items()]
 
     def queryset(self, request: HttpRequest, keys: QuerySet) -> QuerySet:
         state = self.value()
@@ -110,20 +111,12 @@ class KeyAdmin(RevocableAdmin[ApiKey]):
     def selectable(self, rows: QuerySet[ApiKey]) -> QuerySet[ApiKey]:
         return rows.filter(is_deleted=False)
 
-    @display(
-        description="State",
-        label={
-            KeyState.USABLE: "success",
-            KeyState.LOCKED: "warning",
-            KeyState.OWNER_INACTIVE: "warning",
-            KeyState.EXPIRED: "info",
-            KeyState.NOT_YET_VALID: "info",
-            KeyState.DELETED: "danger",
-            KeyState.OWNER_DELETED: "danger",
-        },
-    )
-    def state(self, row: ApiKey) -> KeyState:
-        return row.state()
+    @display(description="State")
+    def state(self, row: ApiKey) -> str:
+        return row.badge().html
+
+    def badge_of(self, row: ApiKey) -> Badge:
+        return row.badge()
 
     @display(description="Expiry", ordering="expiry")
     def expires(self, row: ApiKey) -> str:

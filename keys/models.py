@@ -9,10 +9,11 @@ from django.db.models.deletion import Collector
 from django.utils import timezone
 
 from accounts.models import User, check_name
+from gateway_project.console.badges import Badge
 from gateway_project.database.names import NameField
 from keys.querysets import ApiKeyQuerySet
 from keys.restrictions import MAX_TOKENS, ContentLogging
-from keys.states import KeyState
+from keys.states import KeyState, key_badge
 from providers.models import Provider
 
 
@@ -102,6 +103,10 @@ class ApiKey(models.Model):
     def state(self) -> KeyState:
         """The state that with_state() loaded, else the current one, by one query."""
         return KeyState(self.key_state) if hasattr(self, "key_state") else ApiKey.objects.state_of(self.pk)
+
+    def badge(self, at: datetime | None = None) -> Badge:
+        """The state in words, as all pages show it, at a moment (default: now)."""
+        return key_badge(self.state(), self.expiry, at or timezone.now())
 
     def is_expired(self, at: datetime | None = None) -> bool:
         """Whether its expiry has passed at a moment (default: now)."""

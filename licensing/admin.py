@@ -9,6 +9,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
+from django.utils.html import format_html
 from django.utils.text import capfirst
 from unfold.decorators import display
 from unfold.views import ChangeList
@@ -16,13 +17,15 @@ from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget
 
 from accounts.models import User
 from gateway_project.console.audit import record
+from gateway_project.console.badges import Badge
 from gateway_project.console.filters import equals
 from gateway_project.console.site import console_site
-from gateway_project.console.tables import ServiceAdmin, ServiceForm, plain_decimal
+from gateway_project.console.tables import ServiceAdmin, ServiceForm
 from gateway_project.errors import GatewayError
 from gateway_project.json_types import JsonObject
 from keys.models import ApiKey
 from licensing import services
+from licensing.fullness import fullness, unpriced_note
 from licensing.models import SUBJECTS, Limit, LimitStatus, Measure, Unpriced, Window
 from licensing.serializers import shown
 from licensing.signing import MAX_SENT_LENGTH
@@ -99,7 +102,7 @@ class LimitAdmin(ServiceAdmin):
     viewset = LimitViewSet
     form = LimitForm
     empty_message = "There are no limits except the defaults, which are listed on the page System."
-    list_display = ["limit", "kind", "subject_name", "used", "share", "resets_at"]
+    list_display = ["limit", "kind", "subject_name", "state"]
     list_filter = [
         SubjectFilter,
         "measure",
@@ -136,12 +139,12 @@ class LimitAdmin(ServiceAdmin):
             ]
         return [
             (None, {"fields": ["kind", "subject_name", "measure", "window", "amount", *_options_of(obj)]}),
-            ("Now", {"fields": ["used", "share", "resets_at"]}),
+            ("Now", {"fields": ["state", *(["not_counted"] if obj.measure == Measure.COST else [])]}),
         ]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Limit | None = None) -> list[str]:
         """Only the amount can be changed."""
-        return ["kind", "subject_name", "measure", "window", "used", "share", "resets_at"] if obj else []
+        return ["kind", "subject_name", "measure", "window", "state", "not_counted"] if obj else []
 
     @display(description="Limit", ordering="measure")
     def limit(self, row: Limit) -> str:
@@ -155,22 +158,22 @@ class LimitAdmin(ServiceAdmin):
     def subject_name(self, row: Limit) -> str:
         return str(row.subject)
 
-    @display(description="Used")
-    def used(self, row: Limit) -> str:
-        used = _status(row).used
-        return "unknown" if used is None else str(plain_decimal(used))
+    @display(description="State")
+    def state(self, row: Limit) -> str:
+        return fullness(row, _status(row)).html
 
-    @display(description="Used (%)")
-    def share(self, row: Limit) -> str:
-        used = _status(row).used
-        if not row.amount:
-            return "unlimited"
-        return "" if used is None else f"{100 * used / row.amount:.0f} %"
+    @display(description="Not counted")
+    def not_counted(self, row: Limit) -> str:
+        """The work without a price, with where the price is set."""
+        if not (note := unpriced_note(row)):
+            return "nothing"
+        address = f"{reverse('admin:statistics')}?by=model&sort=-unknown_cost_requests"
+        return format_html(
+            '<a class="text-primary-700 underline dark:text-primary-400" href="{}">{}</a>', address, note
+        )
 
-    @display(description="Resets (UTC)")
-    def resets_at(self, row: Limit) -> str:
-        moment = _status(row).resets_at
-        return f"{moment:%Y-%m-%d %H:%M}" if moment else ""
+    def badge_of(self, row: Limit) -> Badge:
+        return fullness(row, _status(row)).badge
 
     # -- Changes ----------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 from django import forms
 from django.conf import settings
 from django.contrib import admin
-from django.db import models, transaction
+from django.db import transaction
 from django.db.models import Count, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
@@ -14,44 +14,26 @@ from unfold.decorators import display
 from unfold.views import ChangeList
 from unfold.widgets import UnfoldAdminTextareaWidget
 
+from gateway_project.console.badges import Badge
 from gateway_project.console.row_actions import row_action
-from gateway_project.console.tables import ServiceAdmin, ServiceForm, plain_decimal
+from gateway_project.console.tables import ServiceAdmin, ServiceForm
 from gateway_project.console.tabs import Tab, log_tab, usage_tab
 from gateway_project.errors import ProviderError
 from gateway_project.json_types import JsonObject
 from providers import services
 from providers.console.parts import SECRET_HELP, CredentialAdmin, ModelAdmin, secret_field
 from providers.console.presets import PRESETS
+from providers.console.price_admin import PriceAdmin
 from providers.discovery import ask_for_models
-from providers.health.status import Health, HealthState, health_of
-from providers.models import AMOUNTS, SUBJECT, TIMEOUTS, Model, ModelPrice, Provider, ProviderCredential, ProviderFormat
-from providers.querysets import is_current
+from providers.health.status import Health, health_of
+from providers.models import TIMEOUTS, Provider, ProviderCredential, ProviderFormat
 from providers.sealing import credentials_of
 from providers.transport.transport import Transport
-from providers.viewsets import PriceViewSet, ProviderViewSet
+from providers.viewsets import ProviderViewSet
 
-LISTED = ("input", "output", "cache_read")
 DEFAULT_HELP = "Empty: the default setting applies."
 # The tables of what belongs to a provider are registered with this module.
 __all__ = ["CredentialAdmin", "ModelAdmin", "PriceAdmin", "ProviderAdmin"]
-STATE_LABELS = {
-    HealthState.HEALTHY.value: "success",
-    HealthState.FAILING.value: "danger",
-    HealthState.RESTING.value: "warning",
-    HealthState.UNKNOWN.value: "info",
-}
-
-
-class CurrentFilter(admin.SimpleListFilter):
-    """Prices that hold now, or all with their history."""
-
-    title, parameter_name = "validity", "valid"
-
-    def lookups(self, request: HttpRequest, model_admin: admin.ModelAdmin) -> list[tuple[str, str]]:
-        return [("now", "now")]
-
-    def queryset(self, request: HttpRequest, prices: QuerySet) -> QuerySet:
-        return prices.filter(is_current()) if self.value() == "now" else prices
 
 
 class ProviderForm(ServiceForm):
@@ -207,9 +189,12 @@ class ProviderAdmin(ServiceAdmin):
     def address(self, row: Provider) -> str:
         return row.url
 
-    @display(description="State", label=STATE_LABELS, ordering="enabled")
+    @display(description="State", ordering="enabled")
     def state(self, row: ListedProvider) -> str:
-        return row.health.state.value
+        return row.health.badge.html
+
+    def badge_of(self, row: Provider) -> Badge:
+        return health_of([row])[0].badge
 
     @display(description="Last hour")
     def last_hour(self, row: ListedProvider) -> str:
@@ -289,100 +274,6 @@ class ProviderAdmin(ServiceAdmin):
             for name in new:
                 services.add_model(provider=provider, name=name)
         return "1 model was added." if len(new) == 1 else f"{len(new)} models were added."
-
-
-class PriceForm(ServiceForm):
-    class Meta:
-        model = ModelPrice
-        fields = [*SUBJECT, "currency", *AMOUNTS, "valid_from"]
-        help_texts = {
-            "model": "The provider's name of the model; * matches any characters.",
-            "input": "For a million tokens.",
-            "output": "For a million tokens.",
-            "request": "Per request, in addition to its tokens.",
-            "valid_from": "In UTC. Leave empty or unchanged for: from now on.",
-        }
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        if field := self.fields.get("valid_from"):
-            # The initial value would be in the past when the form is sent; services refuse that.
-            field.required, field.initial, field.show_hidden_initial = False, None, False
-
-
-def amount(field: str) -> Any:
-    """A column with a price, without trailing zeros."""
-
-    @display(description=field.replace("_", " ").capitalize(), ordering=field)
-    def shown(row: ModelPrice) -> str:
-        value = getattr(row, field)
-        return "" if value is None else str(plain_decimal(value))
-
-    return shown
-
-
-@admin.register(ModelPrice)
-class PriceAdmin(ServiceAdmin):
-    """Prices of models. A changed price is a new row: log entries keep their cost."""
-
-    viewset = PriceViewSet
-    form = PriceForm
-    empty_message = "There are no prices. The cost of requests is unknown."
-    list_display = ["model", "provider", "host", "currency", *map(amount, LISTED), "origin", "validity"]
-    list_filter = ["source", "currency", CurrentFilter]
-    search_fields = ["model", "host", "provider__name"]
-    autocomplete_fields = ["provider"]
-    list_select_related = ["provider"]
-    ordering = ["-id"]
-
-    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, str | list[str]]:
-        """The provider and model that the address names by the model's id, `of`: a link can fill in nothing else."""
-        of = request.GET.get("of", "")
-        model = Model.objects.filter(pk=of).first() if of.isascii() and of.isdigit() and len(of) < 19 else None
-        return {"model": model.name_at_provider, "provider": str(model.provider_id)} if model else {}
-
-    def get_readonly_fields(self, request: HttpRequest, obj: ModelPrice | None = None) -> list[str]:
-        return list(SUBJECT) if obj else []
-
-    def get_fieldsets(self, request: HttpRequest, obj: ModelPrice | None = None) -> list:
-        [(name, options)] = super().get_fieldsets(request, obj)
-        if obj is None or not self.is_archived(obj):
-            return [(name, options)]
-        return [(name, {"fields": [amount(field) if field in AMOUNTS else field for field in options["fields"]]})]
-
-    def is_archived(self, row: ModelPrice) -> bool:
-        return row.valid_until is not None
-
-    @display(description="Source", ordering="source")
-    def origin(self, row: ModelPrice) -> str:
-        return row.source
-
-    @display(description="Valid (UTC)")
-    def validity(self, row: ModelPrice) -> str:
-        until = f" until {row.valid_until:%Y-%m-%d %H:%M}" if row.valid_until else ""
-        return f"from {row.valid_from:%Y-%m-%d %H:%M}{until}"
-
-    def create(self, request: HttpRequest, values: JsonObject) -> ModelPrice:
-        return services.set_price(**values)
-
-    def store(self, request: HttpRequest, form: ServiceForm) -> models.Model:
-        """The stored row: a new one, where the price had begun."""
-        if form.instance.pk is None or not form.changed_data:
-            return super().store(request, form)
-        row, before = form.instance, self.serialized(form.instance)
-        changed = {name: form.cleaned_data[name] for name in form.changed_data}
-        new = services.change_price(row, **changed)
-        self.record(request, "update", new.pk, before=before, after=self.serialized(new), attributes=changed)
-        return new
-
-    def destroy(self, request: HttpRequest, row: ModelPrice) -> None:
-        services.end_price(row)
-
-    def deletion_effects(self, row: ModelPrice) -> list[str]:
-        return [
-            "The price no longer applies from now on; existing log entries keep their cost.",
-            "The row stays as history.",
-        ]
 
 
 def _described(row: ProviderCredential) -> str:

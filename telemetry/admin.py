@@ -1,6 +1,7 @@
 """The lists of log and cache entries in the console. All text of an entry is hostile: templates escape it."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import wraps
 from typing import Any, ClassVar
 
@@ -20,18 +21,19 @@ from unfold.decorators import display
 from unfold.paginator import InfinitePaginator as ThemesPaginator
 
 import telemetry.statistics_page.page  # noqa: F401 - its page
-from gateway_project.console.audit import record
 from gateway_project.console.filters import MomentFilter, equals
-from gateway_project.console.money import exactly
+from gateway_project.console.money import money
 from gateway_project.console.site import view_name
 from gateway_project.console.tables import ReadOnlyAdmin
 from gateway_project.errors import GatewayError
 from gateway_project.json_types import JsonObject
 from providers.models import Provider
-from telemetry import services
-from telemetry.details import LONG_FIELDS, all_input, details
+from telemetry.details import LONG_FIELDS, details, tokens
 from telemetry.export import log_as_csv, log_as_json_lines
-from telemetry.models import CacheEntry, EntryType, LogEntry, Outcome
+from telemetry.log_page.cells import no_price, utc_time
+from telemetry.log_page.histogram import histogram
+from telemetry.log_page.periods import periods
+from telemetry.models import CacheStatus, CostStatus, EntryType, LogEntry, Outcome
 from telemetry.paging import PAGE_MS, QueryTimeout, statement_timeout
 from telemetry.querysets import EntryQuerySet, LogEntryQuerySet
 
@@ -40,6 +42,7 @@ OUTCOMES = {
     "truncated": "danger", "client_closed": "info", "aborted": "danger",
 }  # fmt: skip
 TAIL = 50
+REQUESTS, MESSAGES = "requests", "messages"
 TOO_LONG = "The search takes too long: narrow it by time."
 EXPORTS = {"csv": (log_as_csv, "text/csv; charset=utf-8"), "jsonl": (log_as_json_lines, "application/x-ndjson")}
 
@@ -76,6 +79,25 @@ def _by_key(entries: QuerySet, name: str, value: str) -> QuerySet:
     # Not by a name of a lookup: those are made of two underlines, and so may be the names of tags.
     tagged = entries.filter(tags__has_key=name)
     return tagged.alias(tagged=KeyTransform(name, "tags")).filter(tagged=value) if value else tagged
+
+
+class TabFilter(admin.SimpleListFilter):
+    """Reads the tab in the address; LogAdmin.get_queryset() applies it, and the page shows it above the list."""
+
+    title, parameter_name = "tab", "tab"
+
+    def lookups(self, request: HttpRequest, model_admin: admin.ModelAdmin) -> list[tuple[str, str]]:
+        return []
+
+    def has_output(self) -> bool:
+        return False
+
+    def queryset(self, request: HttpRequest, entries: QuerySet) -> QuerySet:
+        return entries
+
+
+def _tab(request: HttpRequest) -> str:
+    return MESSAGES if request.GET.get("tab") == MESSAGES else REQUESTS
 
 
 class InfinitePaginator(ThemesPaginator):
@@ -164,10 +186,11 @@ class LogAdmin(EntryAdmin):
     unlisted = LONG_FIELDS
     empty_message = "The log is empty. Each request and each change adds an entry."
     list_display = [
-        "moment", "user", "model_name", "provider", "result", "cache", "duration", "tokens", "price", "short_message",
+        "moment", "result", "key", "user", "model_name", "provider", "tokens", "price", "first_token", "duration",
     ]  # fmt: skip
     list_display_links = ["moment"]
     list_filter = [
+        TabFilter,
         ("timestamp", MomentFilter),
         ("entry_type", ChoicesDropdownFilter),
         ("outcome", ChoicesDropdownFilter),
@@ -186,13 +209,38 @@ class LogAdmin(EntryAdmin):
     change_form_template = "console/log_entry.html"
     list_before_template = "console/log_tools.html"
 
+    def get_queryset(self, request: HttpRequest) -> QuerySet:
+        """Requests, or the messages that are nobody else's: an address that names a type has entries of this type."""
+        entries = super().get_queryset(request)
+        if view_name(request).endswith("_change") or request.GET.get("entry_type__exact"):
+            return entries
+        assert isinstance(entries, LogEntryQuerySet)
+        return entries.messages() if _tab(request) == MESSAGES else entries.filter(entry_type=EntryType.WORK_REQUEST)
+
+    def get_list_display(self, request: HttpRequest) -> list[str]:
+        type_ = request.GET.get("entry_type__exact")
+        is_messages = type_ not in (EntryType.WORK_REQUEST, EntryType.MIRROR) if type_ else _tab(request) == MESSAGES
+        return ["moment", "result", "user", "short_message"] if is_messages else list(self.list_display)
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict | None = None) -> HttpResponse:
+        query, tab = request.GET.dict(), _tab(request)
+        context: JsonObject = {"tab": tab, "periods": periods(query)}
+        if tab == REQUESTS:
+            with suppress(IncorrectLookupParameters, GatewayError):  # the list says what is wrong
+                context["histogram"] = histogram(query, self.selected(request))
+        return super().changelist_view(request, {**(extra_context or {}), **context})
+
     @display(description="Time (UTC)", ordering="timestamp")
     def moment(self, row: LogEntry) -> str:
-        return f"{row.timestamp:%Y-%m-%d %H:%M:%S}"
+        return utc_time(row.timestamp)
 
     @display(description="User")
     def user(self, row: LogEntry) -> str:
         return row.username
+
+    @display(description="Key")
+    def key(self, row: LogEntry) -> str:
+        return row.key_name
 
     @display(description="Model")
     def model_name(self, row: LogEntry) -> str:
@@ -202,35 +250,36 @@ class LogAdmin(EntryAdmin):
     def provider(self, row: LogEntry) -> str:
         return row.provider_name
 
-    @display(description="Cache")
-    def cache(self, row: LogEntry) -> str:
-        return row.cache_status
-
     @display(description="Message")
     def short_message(self, row: LogEntry) -> str:
-        """The message, shortened; empty for a completed request, of which the other columns show everything."""
-        if row.entry_type == EntryType.WORK_REQUEST and row.outcome == Outcome.COMPLETED:
-            return ""
-        return row.message if len(row.message) <= 90 else f"{row.message[:90]}…"
+        return row.message if len(row.message) <= 300 else f"{row.message[:300]}…"
 
-    @display(description="Outcome", label=OUTCOMES, ordering="outcome")
-    def result(self, row: LogEntry) -> str:
-        return row.outcome or row.severity
+    @display(description="Status", label=OUTCOMES, ordering="outcome")
+    def result(self, row: LogEntry) -> tuple[str, str] | str:
+        """The status, and what is not usual: an error, an answer from the cache."""
+        if row.entry_type not in (EntryType.WORK_REQUEST, EntryType.MIRROR):
+            return row.severity
+        unusual = "cached" if row.cache_status == CacheStatus.HIT else ""
+        what = unusual if row.outcome == Outcome.COMPLETED and row.status else row.exception or row.outcome
+        return row.outcome, f"{row.status or ''} {what}".strip()
 
-    @display(description="Took")
+    @display(description="Duration")
     def duration(self, row: LogEntry) -> str:
         return "" if row.duration_ms is None else f"{row.duration_ms:,.0f} ms"
 
-    @display(description="Tokens in, out")
+    @display(description="First token")
+    def first_token(self, row: LogEntry) -> str:
+        return "" if row.first_byte_ms is None else f"{row.first_byte_ms:,.0f} ms"
+
+    @display(description="Tokens")
     def tokens(self, row: LogEntry) -> str:
-        if row.input_tokens is None and row.output_tokens is None:
-            return ""
-        mark = " (estimated)" if row.usage_estimated else ""
-        return f"{all_input(row):,}, {row.output_tokens or 0:,}{mark}"
+        return tokens(row)
 
     @display(description="Cost")
     def price(self, row: LogEntry) -> str:
-        return exactly(row.cost, row.currency)
+        if row.cost is not None:
+            return money(row.cost, row.currency)
+        return no_price(row) if row.cost_status == CostStatus.UNKNOWN else ""
 
     def get_urls(self) -> list:
         own = [
@@ -267,107 +316,3 @@ class LogAdmin(EntryAdmin):
 
     def details_context(self, entry: LogEntry) -> JsonObject:
         return details(entry)
-
-
-def moment(field: str, name: str) -> Any:
-    """A column with a time; the zone is in its heading, to save width."""
-
-    @display(description=f"{name} (UTC)", ordering=field)
-    def shown(row: CacheEntry) -> str:
-        value = getattr(row, field)
-        return f"{value:%Y-%m-%d %H:%M}" if value else ""
-
-    return shown
-
-
-STORED = moment("created_at", "Stored")
-
-
-@admin.register(CacheEntry)
-class CacheAdmin(EntryAdmin):
-    """Stored answers."""
-
-    unlisted = ("response",)
-    empty_message = "The cache is empty. Answers of providers are stored here until they expire."
-    list_display = [
-        STORED, "model", "provider_name", "username", "size", "hits", "saved",
-        moment("last_hit_at", "Last hit"), moment("expires_at", "Expires"),
-    ]  # fmt: skip
-    list_display_links = [STORED, "model"]
-    list_filter = [
-        ("created_at", MomentFilter),
-        equals("user", "user", "username"),
-        equals("model", "model_name", "model"),
-        equals("provider", "provider", "provider_name"),
-    ]
-    search_help_text = "Part of a model or an answer"
-    change_form_template = "console/cache_entry.html"
-    list_before_template = "console/cache_tools.html"
-
-    def details_context(self, entry: CacheEntry) -> JsonObject:
-        facts = [
-            ("Model", entry.model),
-            ("Served by model", entry.served_model or entry.model),
-            ("Provider", entry.provider_name),
-            ("Stored (UTC)", f"{entry.created_at:%Y-%m-%d %H:%M:%S}"),
-            ("Expires (UTC)", f"{entry.expires_at:%Y-%m-%d %H:%M:%S}"),
-            ("By", entry.username),
-            ("Kind", "stream" if entry.chunks else "whole answer"),
-            ("Size", self.size(entry)),
-            ("Hits", entry.hits),
-            ("Saved cost", self.saved(entry) or "unknown"),
-            ("Hash", entry.request_hash),
-        ]
-        return {"entry": entry, "facts": facts}
-
-    @display(description="Saved")
-    def saved(self, row: CacheEntry) -> str:
-        """What its hits would have cost at the provider."""
-        return exactly(row.cost and row.cost * row.hits, row.currency or "")
-
-    @display(description="Size", ordering="size_bytes")
-    def size(self, row: CacheEntry) -> str:
-        return f"{row.size_bytes:,} B" if row.size_bytes < 10_000 else f"{row.size_bytes / 1024:,.0f} KiB"
-
-    def get_urls(self) -> list:
-        own = [path("purge/", self.for_selection(self.purge), name="cache-purge")]
-        return own + super().get_urls()
-
-    def purge(self, request: HttpRequest) -> HttpResponse:
-        """After a confirmation, remove the filtered entries from the list and from the cache that serves them."""
-        entries = self.selected(request)
-        back = f"{self.list_path}?{request.GET.urlencode()}"
-        if request.method != "POST":
-            try:
-                with statement_timeout(PAGE_MS):
-                    count = entries[:10_001].count()
-            except QueryTimeout:
-                return self.took_too_long(request)
-            number = f"{count:,}" if count <= 10_000 else "more than 10,000"
-            effect = (
-                f"Removes {_entries(number, count)} from the cache. The next identical requests go to the provider."
-            )
-            if not request.GET:
-                effect += " No filter is set: these are all entries."
-            context = self.admin_site.context(
-                request,
-                f"Purge {_entries(number, count)}",
-                effect=effect,
-                back=back,
-                opts=self.opts,
-                row="cache entries",
-            )
-            return TemplateResponse(request, "console/confirm.html", context)
-        try:
-            services.complete_cache_list()
-            removed = services.purge(entries.order_by())
-        except GatewayError as error:
-            self.message_user(request, error.sentence, messages.ERROR)
-            return HttpResponseRedirect(back)
-        record(request, "destroy", "cache", None, before={"removed": removed, "filters": request.GET.dict()})
-        self.message_user(request, f"{_entries(f'{removed:,}', removed)} removed from the cache.")
-        return HttpResponseRedirect(self.list_path)
-
-
-def _entries(number: str, count: int) -> str:
-    return f"{number} {'entry' if count == 1 else 'entries'}"

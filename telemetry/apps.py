@@ -11,7 +11,8 @@ class TelemetryConfig(AppConfig):
 
     def ready(self) -> None:
         from gateway_project.api import audit
-        from telemetry.audit import admin  # noqa: F401  it adds its pages to the site
+        from telemetry import cache_admin  # noqa: F401  it adds its pages to the site
+        from telemetry.audit import admin  # noqa: F401  so does it
         from telemetry.audit.recording import record
 
         audit.store_change.provide(record)

@@ -16,6 +16,9 @@ from gateway_project.database.names import upper_case
 # The newest entries are looked for in the last so many days, then in the whole log.
 RECENT_DAYS = (1, 16)
 
+# How the payload of a message begins that the audit wrote, which has an entry of its own for each.
+AUDIT_PAYLOAD = '{"resource":'
+
 # The model that a queryset belongs to: models.py imports this module, so it cannot be named here.
 Row = TypeVar("Row", bound=models.Model)
 Values = TypeVar("Values")
@@ -73,6 +76,12 @@ class LogEntryQuerySet(EntryQuerySet[Row]):
             if len(rows) == end - first:
                 return rows
         return super().newest(first, end)
+
+    def messages(self) -> Self:
+        """Messages that stand nowhere else: neither the audit's, nor those of requests that failed."""
+        of_requests = ~Q(exception="") & ~Q(correlation_id="")
+        kinds = self.filter(entry_type__in=("Message", "Not Set"))
+        return kinds.exclude(of_requests).exclude(payload__startswith=AUDIT_PAYLOAD)
 
     def asking(self, provider_id: int) -> Self:
         """Entries of requests that this provider answered, or was asked for before another one."""

@@ -11,10 +11,13 @@ COLORS = (
 )  # fmt: skip
 
 
-def bars(labels: Sequence[str], sets: dict[str, Sequence[float]], *, stacked: bool = False) -> str:
-    """Bars of one colour for each set of numbers, by its name: beside each other, or one on top of the other."""
+def bars(labels: Sequence[str], sets: dict[str, Sequence[float]], *, stacked: bool = False, unit: str = "") -> str:
+    """Bars of one colour for each set of numbers, by its name: beside each other, or one on top of the other.
+
+    The axis shows the unit, such as a currency.
+    """
     place: JsonObject = {"stack": "all"} if stacked else {"grouped": True}
-    return _chart(labels, sets, {"maxBarThickness": 24, "borderRadius": 2, **place})
+    return _chart(labels, sets, {"maxBarThickness": 24, "borderRadius": 2, "suffixYAxis": unit, **place})
 
 
 def lines(labels: Sequence[str], sets: dict[str, Sequence[float]]) -> str:

@@ -1,13 +1,76 @@
-"""Amounts of money as pages show them."""
+"""Amounts of money and numbers of tokens for people: short, and exact where the pointer rests on them."""
 
-from decimal import Decimal
+from collections.abc import Sequence
+from decimal import Context, Decimal
+
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+SYMBOLS = {"USD": "$", "EUR": "€", "GBP": "£", "JPY": "¥", "INR": "₹"}
+TWO_DIGITS = Context(prec=2)
+UNITS = ((Decimal(10**12), "T"), (Decimal(10**9), "B"), (Decimal(10**6), "M"), (Decimal(1000), "k"))
 
 
-def money(amount: Decimal, currency: str) -> str:
-    """With two decimals; amounts below one with six, since a day may cost a thousandth of a cent."""
-    return f"{amount:,.{6 if 0 < amount < 1 else 2}f} {currency}".rstrip()
+class Figure(str):
+    """A short text that shows an exact one on hover, where a template or a table of the console shows it."""
+
+    __slots__ = ("exact",)
+    exact: str
+
+    def __new__(cls, text: str, exact: str) -> "Figure":
+        figure = super().__new__(cls, text)
+        figure.exact = exact
+        return figure
+
+    def __str__(self) -> str:
+        return self
+
+    def __html__(self) -> SafeString:
+        text = str.__str__(self)
+        return (
+            format_html("{}", text)
+            if text == self.exact
+            else format_html('<span title="{}">{}</span>', self.exact, text)
+        )
+
+
+def money(amount: Decimal, currency: str) -> Figure:
+    """With two decimals, or as many as show two significant digits: a day may cost a thousandth of a cent."""
+    rounded = TWO_DIGITS.create_decimal(abs(amount))
+    decimals = max(2, 1 - rounded.adjusted()) if rounded else 2
+    text, sign = f"{abs(amount):,.{decimals}f}", "-" if amount < 0 else ""
+    shown = f"{sign}{SYMBOLS[currency]}{text}" if currency in SYMBOLS else f"{sign}{text} {currency}".rstrip()
+    return Figure(shown, shown if Decimal(f"{abs(amount):.{decimals}f}") == abs(amount) else exactly(amount, currency))
 
 
 def exactly(amount: Decimal | None, currency: str) -> str:
     """To the last digit; '' where it is not known."""
     return "" if amount is None else f"{amount.normalize():f} {currency}".rstrip()
+
+
+def price(amount: Decimal, currency: str) -> Figure:
+    """The price of something, to the last digit: prices are compared and copied."""
+    text = exactly(amount, "")
+    return Figure(
+        f"{SYMBOLS[currency]}{text}" if currency in SYMBOLS else exactly(amount, currency), exactly(amount, currency)
+    )
+
+
+def short(number: int) -> Figure:
+    """A number of tokens: 950, 1.1k, 12.3M."""
+    for size, unit in UNITS:
+        if abs(number) >= size:
+            return Figure(f"{number / size:.1f}{unit}", f"{number:,}")
+        if abs(number) >= size - size / 2000:  # it is rounded up to one of these
+            return Figure(f"1.0{unit}", f"{number:,}")
+    return Figure(f"{number:,}", f"{number:,}")
+
+
+def joined(figures: Sequence[Figure]) -> str:
+    """Several figures with commas between them."""
+    return Figure(", ".join(figures), ", ".join(one.exact for one in figures))
+
+
+def without_price(count: int) -> str:
+    """What a cost does not contain; '' if it contains everything."""
+    return f"+ {count:,} {'request' if count == 1 else 'requests'} without a price" if count else ""

@@ -14,6 +14,8 @@ from gateway_project.console.money import exactly
 from gateway_project.console.site import console_site
 from providers.models import Model
 from rules.aliases.models import Alias
+from telemetry.details import bodies_of
+from telemetry.log_page.conversation import conversation
 from telemetry.models import EntryType, LogEntry
 
 site = console_site()
@@ -26,9 +28,25 @@ def playground(request: HttpRequest) -> HttpResponse:
     aliases = Alias.objects.enabled().order_by("name").values_list("name", flat=True)
     names = [*aliases, *models]
     # Only a name that exists: whoever makes a link does not write the request.
-    model = request.GET.get("model") if request.GET.get("model") in names else next(iter(models), "")
-    context = site.context(request, "Playground", names=names, model=model, base_url=settings.GATEWAY_BASE_URL)
+    turns, asked = logged_prompt(request.GET.get("entry", ""))
+    wanted = asked or request.GET.get("model")
+    model = wanted if wanted in names else next(iter(models), "")
+    context = site.context(request, "Playground", names=names, model=model, base_url=settings.GATEWAY_BASE_URL, **turns)
     return TemplateResponse(request, "console/playground.html", context)
+
+
+def logged_prompt(entry_id: str) -> tuple[dict[str, str], str]:
+    """The first system prompt and the last question of a logged request, and its model; empty if there is none."""
+    is_id = entry_id.isascii() and entry_id.isdigit() and len(entry_id) < 19
+    entry = LogEntry.objects.filter(pk=entry_id, entry_type=EntryType.WORK_REQUEST).first() if is_id else None
+    if entry is None:
+        return {}, ""
+    texts: dict[str, str] = {}
+    for turn in conversation(*bodies_of(entry.payload)):
+        text = "\n".join(part.text for part in turn.parts if part.kind == "text")
+        if turn.role == "user" or (turn.role in ("system", "developer") and "system" not in texts):
+            texts["prompt" if turn.role == "user" else "system"] = text
+    return texts, entry.model
 
 
 @site.page("playground/token/", name="playground-token", part=True)

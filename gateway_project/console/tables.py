@@ -23,6 +23,7 @@ from unfold.dataclasses import UnfoldAction
 from gateway_project.api.audit import ChangeDetails
 from gateway_project.api.viewsets import ApiViewSet
 from gateway_project.console.audit import record
+from gateway_project.console.badges import Badge
 from gateway_project.console.site import REASON, view_name
 from gateway_project.console.tabs import Tab
 from gateway_project.database.saving import races_as_conflicts
@@ -154,11 +155,15 @@ class ConsoleAdmin(ModelAdmin, Generic[Row]):
         """The lists and pages that show what belongs to the row."""
         return []
 
+    def badge_of(self, row: Row) -> Badge | None:
+        """The state of the row, beside its tabs; None for rows without a state."""
+        return None
+
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Context = None
     ) -> HttpResponse:
         row = self.get_object(request, object_id)
-        tabs = {} if row is None else {"row_tabs": self.tabs(row)}
+        tabs = {} if row is None else {"row_tabs": self.tabs(row), "row_badge": self.badge_of(row)}
         return super().change_view(request, object_id, form_url, {**(extra_context or {}), **tabs})
 
     def get_actions_detail(self, request: HttpRequest, object_id: str) -> list[UnfoldAction]:

@@ -1,14 +1,12 @@
 """The user's own API keys: list, create, rotate, delete."""
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.core.paginator import Paginator
 from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
-from django.utils import timezone
 
 from accounts.models import User
 from gateway_project.api import audit
@@ -19,31 +17,20 @@ from keys import services
 from keys.forms import RotationForm
 from keys.models import ApiKey
 from keys.snippets import sample_request
+from keys.states import KeyState
 from keys.viewsets import KeyViewSet
 
 PAGE_ROWS = 25
-SOON = timedelta(days=7)
 
 
 @page
 def key_list(request: HttpRequest) -> HttpResponse:
     """The user's keys, the newest first."""
-    keys = ApiKey.objects.live().of(caller(request).user).order_by("-id")
+    keys = ApiKey.objects.live().of(caller(request).user).with_state().order_by("-id")
     rows = Paginator(keys, PAGE_ROWS).get_page(request.GET.get("page"))
-    now = timezone.now()
-    return show(request, "keys", "API keys", {"page": rows, "rows": [(key, *state_of(key, now)) for key in rows]})
-
-
-def state_of(key: ApiKey, now: datetime) -> tuple[str, str]:
-    """The state in words, and the kind of its label."""
-    if key.locked_time is not None:
-        return "Locked", "warning"
-    if key.is_expired(now):
-        return "Expired", "info"
-    if key.expiry is None or key.expiry > now + SOON:
-        return "Active", "success"
-    days = (key.expiry - now).days
-    return ("Expiring today" if not days else f"Expiring in {days} {'day' if days == 1 else 'days'}"), "warning"
+    can_rotate = (KeyState.USABLE, KeyState.NOT_YET_VALID)
+    listed = [(key, key.badge(), key.state() in can_rotate) for key in rows]
+    return show(request, "keys", "API keys", {"page": rows, "rows": listed})
 
 
 def own_key(request: HttpRequest, key_id: int) -> ApiKey:

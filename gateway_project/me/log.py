@@ -2,10 +2,10 @@
 
 from django.http import Http404, HttpRequest, HttpResponse
 
-from gateway_project.console.money import exactly
+from gateway_project.console.money import money
 from gateway_project.json_types import JsonObject
 from gateway_project.me.site import caller, page, show
-from telemetry.details import LONG_FIELDS, all_input, details
+from telemetry.details import LONG_FIELDS, details, tokens
 from telemetry.models import EntryType, LogEntry
 from telemetry.querysets import LogEntryQuerySet
 
@@ -51,6 +51,6 @@ def _row(entry: LogEntry) -> JsonObject:
     return {
         "entry": entry,
         "result": f"{entry.status or ''} {entry.exception or entry.outcome}".strip(),
-        "tokens": "" if entry.input_tokens is None else f"{all_input(entry):,} in, {entry.output_tokens or 0:,} out",
-        "cost": exactly(entry.cost, entry.currency),
+        "tokens": "" if entry.input_tokens is None else tokens(entry),
+        "cost": "" if entry.cost is None else money(entry.cost, entry.currency),
     }

@@ -3,6 +3,7 @@
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 
+from gateway_project.console.money import price as exact_price
 from gateway_project.json_types import JsonObject
 from gateway_project.me.site import caller, page, show
 from gateway_project.work.doors.base import Model
@@ -27,5 +28,5 @@ def _row(model: Model) -> JsonObject:
         "name": model.name,
         "provider": model.provider,
         "context": model.facts.context_length,
-        "prices": [f"{amount.normalize():f} {price.currency}" for amount in amounts if price is not None],
+        "prices": [exact_price(amount, price.currency) for amount in amounts if price is not None],
     }

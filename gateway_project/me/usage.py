@@ -6,7 +6,7 @@ from decimal import Decimal
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
-from gateway_project.console.money import money
+from gateway_project.console.money import money, short, without_price
 from gateway_project.json_types import JsonObject
 from gateway_project.me.site import caller, page, show
 from telemetry import services
@@ -43,10 +43,10 @@ def _row(row: JsonObject, name: str, width: float) -> JsonObject:
         "name": name,
         "width": round(width, 1),
         "requests": row["requests"],
-        "input": read,
-        "output": row["output_tokens"],
+        "input": short(read),
+        "output": short(row["output_tokens"]),
         "costs": [
             money(Decimal(cost["known"]) + Decimal(cost["estimated"]), cost["currency"]) for cost in row["costs"]
         ],
-        "unpriced": row["unknown_cost_requests"],
+        "unpriced": without_price(row["unknown_cost_requests"]),
     }

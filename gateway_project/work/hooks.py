@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gateway_project.revocation.receipts import await_in_force
 from licensing.statistics import count_active_uses
-from licensing.status import read_limit_statuses
+from licensing.status import count_unpriced, read_limit_statuses
 from providers.health.status import read_provider_health
 from rules.access_tests.judging import judge_of
 from rules.aliases.routing import find_idle_aliases, read_alias_routing
@@ -33,6 +33,7 @@ def provide_hooks() -> None:
     """Provide all of them."""
     count_active_uses.provide(_active_uses)
     read_limit_statuses.provide(_limit_statuses)
+    count_unpriced.provide(_count_unpriced)
     read_provider_health.provide(_provider_health)
     read_alias_routing.provide(_alias_routing)
     find_idle_aliases.provide(_idle_aliases)
@@ -53,6 +54,12 @@ def _limit_statuses(limits: "Sequence[Limit]") -> "list[LimitStatus]":
     from gateway_project.work import runtime
 
     return runtime.limit_statuses(limits)
+
+
+def _count_unpriced(limit: "Limit") -> int:
+    from gateway_project.work.limits.unpriced import unpriced_requests
+
+    return unpriced_requests(limit)
 
 
 def _provider_health(providers: "Sequence[Provider]", with_usage: bool) -> "list[Health]":

@@ -5,6 +5,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
+from gateway_project.console.badges import Badge
 from gateway_project.hooks import Hook
 from gateway_project.json_types import JsonObject
 from providers.models import Provider
@@ -42,6 +43,8 @@ class ModelHealth(NamedTuple):
     checks: int = 0
     failed_checks: int = 0
     last_error: LastError | None = None
+    recent: int = 0  # attempts and checks of the last RECENT_SECONDS, as far as they are remembered
+    recent_failures: int = 0
 
 
 class Health(NamedTuple):
@@ -76,13 +79,46 @@ class Health(NamedTuple):
         return sum(model.failures for model in self.models)
 
     @property
+    def badge(self) -> Badge:
+        """The state in words, as all pages show it, with the reason."""
+        return Badge(self.state.value.capitalize(), KINDS[self.state], _reason(self))
+
+    @property
     def last_error(self) -> LastError | None:
         return max((model.last_error for model in self.models if model.last_error), default=None)
 
 
+KINDS = {
+    HealthState.HEALTHY: "success",
+    HealthState.FAILING: "danger",
+    HealthState.RESTING: "warning",
+    HealthState.DISABLED: "",
+    HealthState.UNKNOWN: "info",
+}
+
+
+def _reason(health: Health) -> str:
+    """Why a provider has its state; '' where the word says it all."""
+    if health.state is HealthState.RESTING and health.rests_until:
+        return f"until {health.rests_until:%H:%M:%S} UTC"
+    if health.state is HealthState.UNKNOWN:
+        return "not asked in the last 10 minutes"
+    if health.state is not HealthState.FAILING:
+        return ""
+    failing = [model for model in health.models if model.state is HealthState.FAILING] or health.models
+    attempts, failures = sum(model.recent for model in failing), sum(model.recent_failures for model in failing)
+    counted = f"{failures} of {attempts} attempts in the last 10 minutes" if attempts else "its circuit is open"
+    return f"{counted}, last error {health.last_error.exception}" if health.last_error else counted
+
+
+def recent_results(results: Iterable[tuple[float, bool]], now: float, *, within: float = RECENT_SECONDS) -> list[bool]:
+    """Whether each attempt of the latest ones that are recent succeeded."""
+    return [succeeded for at, succeeded in results if at > now - within]
+
+
 def state_of(results: Iterable[tuple[float, bool]], now: float, *, within: float = RECENT_SECONDS) -> HealthState:
     """The state that follows from the latest results: pairs of a time and whether the attempt succeeded."""
-    recent = [succeeded for at, succeeded in results if at > now - within]
+    recent = recent_results(results, now, within=within)
     if not recent:
         return HealthState.UNKNOWN
     return HealthState.FAILING if 2 * recent.count(False) >= len(recent) else HealthState.HEALTHY

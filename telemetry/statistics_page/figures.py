@@ -1,7 +1,7 @@
 """What the statistics page shows of usage: totals beside those of the period before, a chart, and a table of cells."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import NamedTuple
@@ -10,8 +10,9 @@ from urllib.parse import urlencode
 from django.urls import reverse
 
 from gateway_project.console import charts
-from gateway_project.console.money import money
+from gateway_project.console.money import money, short, without_price
 from gateway_project.json_types import JsonObject
+from providers.console.price_links import price_form
 from telemetry import services
 from telemetry.statistics_page.form import CHARTS, TIMES, Link, UsageForm
 from telemetry.usage.statistics import DIMENSIONS, SHOWN, SORTED_BY, UsageQuery
@@ -31,11 +32,18 @@ PAGES = {
 SEARCHES = {"model": "providers_model_changelist", "alias": "rules_alias_changelist"}
 
 
+class Line(NamedTuple):
+    """A line of a cell, which may be a link."""
+
+    text: str
+    address: str = ""
+
+
 class Cell(NamedTuple):
-    """A cell of a table: the heading of its column, with the address of the table sorted by it, and its text."""
+    """A cell of a table: the heading of its column, with the address of the table sorted by it, and its lines."""
 
     title: str
-    text: str
+    lines: Sequence[Line]
     sort: str = ""
 
 
@@ -45,6 +53,7 @@ class Total(NamedTuple):
     title: str
     text: str
     change: str
+    address: str = ""
 
 
 def max_rows(query: UsageQuery) -> int:
@@ -85,13 +94,21 @@ def totals(query: UsageQuery) -> list[Total]:
         Total("Requests", f"{now['requests']:,}", _change(now["requests"], before["requests"])),
         Total("Errors", f"{now['errors']:,} ({_share(now, 'errors')})", _change(now["errors"], before["errors"])),
         Total("From the cache", _share(now, "cache_hits"), f"{_share(before, 'cache_hits')} in the period before"),
-        Total("Tokens", f"{now['tokens']:,}", _change(now["tokens"], before["tokens"])),
+        Total("Tokens", short(now["tokens"]), _change(now["tokens"], before["tokens"])),
         *(
             Total("Cost", money(amount, currency), _change(amount, before["costs"].get(currency, Decimal())))
             for currency, amount in sorted(now["costs"].items())
         ),
-        *([Total("Without a price", f"{unpriced:,} requests", "not in the cost")] if unpriced else []),
+        *([_unpriced_total(query, unpriced)] if unpriced else []),
     ]
+
+
+def _unpriced_total(query: UsageQuery, count: int) -> Total:
+    """What the cost does not contain, with the form for the price that most of it lacks."""
+    rows = services.unpriced(query.start, query.end)
+    row = rows[0] if rows else {"model": str(query.filters.get("model", "")), "provider_id": None}
+    address = price_form(row["model"], row["provider_id"])
+    return Total("Not in the cost", without_price(count), f"Set a price for {row['model'] or 'a model'}", address)
 
 
 def _sums(query: UsageQuery, start: datetime, end: datetime) -> JsonObject:
@@ -122,9 +139,15 @@ def chart(rows: list[JsonObject], query: UsageQuery, measure: str) -> JsonObject
         shown = rows if query.by[0] in TIMES else rows[:MAX_CHART_ROWS]
         sets = _sets(shown, measure)
         labels = [_label(name_of(row, query.by[0])) for row in shown]
-        return {"chart": charts.bars(labels, sets), "legend": charts.legend(sets)}
+        return {"chart": charts.bars(labels, sets, unit=_unit(rows, measure)), "legend": charts.legend(sets)}
     labels, sets = _stacks(rows, query, measure)
-    return {"chart": charts.bars(labels, sets, stacked=True), "legend": charts.legend(sets)}
+    return {"chart": charts.bars(labels, sets, stacked=True, unit=_unit(rows, measure)), "legend": charts.legend(sets)}
+
+
+def _unit(rows: list[JsonObject], measure: str) -> str:
+    """The currency of a chart of costs; several have a legend."""
+    currencies = {cost["currency"] for row in rows for cost in row["costs"]} if measure == "cost" else set()
+    return currencies.pop() if len(currencies) == 1 else ""
 
 
 def _stacks(rows: list[JsonObject], query: UsageQuery, measure: str) -> tuple[list[str], dict[str, Sequence[float]]]:
@@ -208,15 +231,27 @@ def cells(row: JsonObject, form: UsageForm) -> list[Cell]:
     attempts = ATTEMPTS if "health" in row else ()
     counts = (*COUNTS[:2], *attempts, *COUNTS[2:])
     unpriced = row["unknown_cost_requests"]
-    costs = [*map(_cost, row["costs"]), *([f"+ {unpriced:,} without a price"] if unpriced else [])]
-    saved = (_saved(cost) for cost in row["costs"] if cost["saved"] != "0")
+    missing = [Line(without_price(unpriced), _price_page(row))] if unpriced else []
+    costs = [*(line for cost in row["costs"] for line in _cost(cost)), *missing]
+    saved = [Line(_saved(cost)) for cost in row["costs"] if cost["saved"] != "0"]
     return [
-        *([Cell("State", row["health"] or "")] if "health" in row else []),
-        *(Cell(TITLES[name], f"{row[name]:,}", _sorting(name, form)) for name in counts),
-        Cell("Cost", "\n".join(costs), _sorting("cost", form)),
-        Cell("Saved", "\n".join(saved)),
+        *([Cell("State", [Line(row["health"] or "")])] if "health" in row else []),
+        *(Cell(TITLES[name], [Line(_count(name, row[name]))], _sorting(name, form)) for name in counts),
+        Cell("Cost", costs, _sorting("cost", form)),
+        Cell("Saved", saved),
         Cell("p50, p95", _latencies(row)),
     ]
+
+
+def _count(name: str, number: int) -> str:
+    return short(number) if name.endswith("_tokens") else f"{number:,}"
+
+
+def _price_page(row: JsonObject) -> str:
+    """The form for the missing price where the row is of one model, else the models that lack one."""
+    if row.get("model"):
+        return price_form(row["model"], row.get("provider_id"))
+    return f"{reverse('admin:statistics')}?{urlencode({'by': 'model', 'sort': '-unknown_cost_requests'})}"
 
 
 def _sorting(name: str, form: UsageForm) -> str:
@@ -226,14 +261,14 @@ def _sorting(name: str, form: UsageForm) -> str:
     return form.address(sort=name if form.cleaned_data.get("sort") == f"-{name}" else f"-{name}")
 
 
-def _latencies(row: JsonObject) -> str:
-    return "" if row["p95_ms"] is None else f"{row['p50_ms']:,.0f}\n{row['p95_ms']:,.0f} ms"
+def _latencies(row: JsonObject) -> list[Line]:
+    return [] if row["p95_ms"] is None else [Line(f"{row['p50_ms']:,.0f}"), Line(f"{row['p95_ms']:,.0f} ms")]
 
 
-def _cost(cost: dict[str, str]) -> str:
-    estimated = Decimal(cost["estimated"])
-    mark = f"\n({money(estimated, '')} estimated)" if estimated else ""
-    return f"{money(_spent(cost), cost['currency'])}{mark}"
+def _cost(cost: dict[str, str]) -> Iterator[Line]:
+    yield Line(money(_spent(cost), cost["currency"]))
+    if estimated := Decimal(cost["estimated"]):
+        yield Line(f"({money(estimated, cost['currency'])} estimated)")
 
 
 def _saved(cost: dict[str, str]) -> str:

@@ -45,13 +45,15 @@ def _period_fields(query: UsageQuery) -> dict[str, str]:
 def _usage_context(query: UsageQuery, form: UsageForm) -> JsonObject:
     page = services.usage(query, 0, figures.max_rows(query))
     services.add_health(page.rows)
+    totals = figures.totals(query)
     rows = figures.with_empty_times(page.rows, query)
     return {
         "dimensions": form.dimensions,
         "query": query,
         "chart_title": CHARTS[form.measure],
         **figures.chart(rows, query, form.measure),
-        "totals": figures.totals(query),
+        "totals": totals,
+        "unpriced_total": next((total for total in totals if total.address), None) if form.measure == "cost" else None,
         "rows": [(figures.names(row, form), figures.cells(row, form)) for row in rows] if page.rows else [],
         "total": max(page.total, len(rows)),
         "periods": list(form.periods()),

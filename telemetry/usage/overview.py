@@ -18,7 +18,7 @@ from telemetry.usage import rollups
 from telemetry.usage.rollups import TOKENS
 from telemetry.usage.statistics import percentile
 
-COUNTS = ("requests", "completed", "denied", "errors", "cache_hits", "saved_tokens", *TOKENS)
+COUNTS = ("requests", "completed", "denied", "errors", "cache_hits", "saved_tokens", "unknown_cost_requests", *TOKENS)
 SUMMED = (*COUNTS, *LATENCY_COLUMNS, "cost", "estimated_cost", "saved_cost")
 TOP_ROWS = 5
 END = datetime(9999, 1, 1, tzinfo=UTC)

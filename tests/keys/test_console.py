@@ -85,13 +85,13 @@ def test_where_nothing_is_offered_yet_the_request_has_a_place_for_the_model(cons
 def test_a_key_whose_owner_is_refused_is_not_called_usable(console):
     ann, ben = new_user(username="ann"), new_user(username="ben")
     pages = [f"/admin/keys/apikey/{issue_key(owner=owner, name='k').key.pk}/change/" for owner in (ann, ben)]
-    assert "usable" in console.get(pages[0]).text
+    assert "Active" in console.get(pages[0]).text
     update_user(ann, is_active=False)
     delete_user(ben)
-    for page, result in zip(pages, ("owner inactive", "owner deleted"), strict=True):
+    for page, result in zip(pages, ("Owner inactive", "Owner deleted"), strict=True):
         for answer in (console.get(page), console.get("/admin/keys/apikey/")):
             assert result in answer.text
-            assert "usable" not in re.sub(r'<a href="\?state=.*?</a>', "", answer.text, flags=re.DOTALL)  # the filter
+            assert "Active" not in re.sub(r'<a href="\?state=.*?</a>', "", answer.text, flags=re.DOTALL)  # the filter
 
 
 def offered(console, app: str, model: str, field: str) -> list[str]:
@@ -135,7 +135,7 @@ def test_a_key_has_buttons_for_what_can_be_done_with_it(console, changes, offere
 
 def test_keys_are_filtered_by_what_the_list_says_of_them(console):
     users = dict.fromkeys(("usable", "locked", "expired", "deleted"), new_user())
-    users |= {state: new_user() for state in ("owner inactive", "owner deleted")}
+    users |= {state: new_user() for state in ("Owner inactive", "Owner deleted")}
     over = {"locked": True, "expire": True}  # said first: that it is locked, and before that whose it is
     values = {"locked": over, "expired": {"expire": True}, "owner inactive": over, "owner deleted": {}}
     for state, owner in users.items():

@@ -9,7 +9,7 @@ from django.utils import timezone
 from accounts.models import User
 from accounts.services import create_user
 from keys.models import ApiKey
-from keys.states import KeyState
+from keys.states import BADGES, KeyState, key_badge
 from tests.support.management import QUICK_HASHERS
 
 NOW = timezone.now()
@@ -72,3 +72,24 @@ def test_a_key_expires_at_its_expiry_and_not_before(keys):
             assert key.is_expired(at) is is_expired
             assert ApiKey.objects.expired(at).filter(pk=key.pk).exists() is is_expired
             assert ApiKey.objects.unexpired(at).filter(pk=key.pk).exists() is not is_expired
+
+
+@pytest.mark.parametrize(
+    ("left", "text", "kind"),
+    [
+        (None, "Active", "success"),
+        (timedelta(days=7, seconds=1), "Active", "success"),
+        (timedelta(days=7), "Expiring in 7 days", "warning"),
+        (timedelta(days=5, hours=3), "Expiring in 5 days", "warning"),
+        (timedelta(days=1), "Expiring in 1 day", "warning"),
+        (timedelta(hours=3), "Expiring today", "warning"),
+    ],
+)
+def test_a_key_that_works_says_when_it_expires(left, text, kind):
+    badge = key_badge(KeyState.USABLE, left and NOW + left, NOW)
+    assert (badge.text, badge.kind) == (text, kind)
+
+
+def test_a_key_that_is_refused_says_why_whatever_its_expiry():
+    for state in set(KeyState) - {KeyState.USABLE}:
+        assert key_badge(state, NOW + HOUR, NOW) == BADGES[state]

@@ -217,11 +217,13 @@ def test_a_preset_fills_in_the_form(console, name):
 def test_an_address_fills_in_nothing_but_presets_and_known_models(console, provider):
     model = add_model(provider=provider, name="m")
     assert first_values(console.get(f"{PROVIDERS}add/?preset=evil&url=http://evil&name=evil").text)["name"] == ""
-    price = first_values(console.get(f"{PRICES}add/?of={model.pk}&currency=XYZ").text)
+    price = first_values(console.get(f"{PRICES}add/?model={model.name}&provider={provider.pk}&currency=XYZ").text)
     assert (price["model"], price["provider"]) == ("m", str(provider.pk))
     assert price["currency"] != "XYZ"
-    for number in ("0", "x", "9" * 30, "²"):
-        assert first_values(console.get(f"{PRICES}add/?of={number}").text)["model"] == ""
+    for provider_id in ("0", "x", "9" * 30, "²"):
+        assert first_values(console.get(f"{PRICES}add/?model=m&provider={provider_id}").text)["model"] == ""
+    assert first_values(console.get(f"{PRICES}add/?model=unknown").text)["model"] == ""
+    assert first_values(console.get(f"{PRICES}add/?model={provider.name}/m").text)["model"] == "m"
 
 
 def test_a_provider_that_is_saved_without_models_leads_to_fetching_them(console):

@@ -73,7 +73,9 @@ def test_a_purge_leaves_what_the_days_leave_out(console, entries):
 
 def test_an_export_holds_what_the_days_select(console):
     for year in (2001, 2021):
-        LogEntry.objects.create(message=f"of {year}", timestamp=datetime(year, 1, 1, tzinfo=UTC))
+        LogEntry.objects.create(
+            entry_type="WorkRequest", message=f"of {year}", timestamp=datetime(year, 1, 1, tzinfo=UTC)
+        )
     lines = console.get(f"{LOG}export.jsonl?timestamp_from_0=2020-01-01&timestamp_from_1=").getvalue().decode()
     assert "of 2021" in lines
     assert "of 2001" not in lines

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from decimal import Decimal
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 from urllib.parse import urlencode
 
 from django.core.cache import caches
@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from gateway_project.console import charts
-from gateway_project.console.money import money
+from gateway_project.console.money import Figure, joined, money, short, without_price
 from gateway_project.console.notices import Notice, notices
 from gateway_project.console.overview.checklist import first_steps
 from gateway_project.json_types import JsonObject
@@ -23,8 +23,8 @@ from keys.models import ApiKey
 from licensing import services as licensing
 from licensing.models import Limit
 from licensing.status import limit_statuses
+from providers.console.price_links import price_form
 from providers.health.status import Health
-from providers.models import Model
 from telemetry import services
 from telemetry.journal.shipping import Backlog
 from telemetry.models import Outcome
@@ -37,6 +37,15 @@ MANY_ERRORS = 0.05  # of all requests; a client's own mistakes are among them
 NEARLY, LIMITS_LOOKED_AT = Decimal("0.9"), 500  # the newest ones: the page reads no more counters
 
 Figures = TypeVar("Figures")
+
+
+class Card(NamedTuple):
+    """One figure of the page, with a note that may be a link."""
+
+    title: str
+    text: str
+    note: str = ""
+    address: str = ""
 
 
 def fill(request: HttpRequest, context: JsonObject) -> JsonObject:
@@ -78,7 +87,8 @@ def _about_providers(failing: Mapping[str, Health]) -> Iterator[Notice]:
     for name, health in failing.items():
         error = health.last_error
         last = f" Its last error: {error.exception} of {error.model}, {error.at:%H:%M} UTC." if error else ""
-        yield Notice("error", f"The provider {name} fails.{last}", "Open it", _searched("providers_provider", name))
+        text = f"The provider {name} fails: {health.badge.note}.{last}"
+        yield Notice("error", text, "Open it", _searched("providers_provider", name))
 
 
 def _about_errors(figures: JsonObject) -> Iterator[Notice]:
@@ -113,7 +123,10 @@ def _nearly_used_up() -> list[str]:
     statuses = zip(limits, limit_statuses(limits), strict=True)
     parts = ((limit, status.used / limit.amount) for limit, status in statuses if status.used is not None)
     fullest = sorted(((part, limit) for limit, part in parts if part > NEARLY), key=lambda entry: -entry[0])
-    return [f"{limit.subject}, {limit} ({100 * part:.0f} %)" for part, limit in fullest[: SHOWN + 1]]
+    return [
+        f"{limit.subject}, {limit} ({'used up' if part >= 1 else f'{int(100 * part)} %'})"
+        for part, limit in fullest[: SHOWN + 1]
+    ]
 
 
 def _about_limits(limits: list[str]) -> Iterator[Notice]:
@@ -131,13 +144,7 @@ def unpriced() -> list[str]:
 def _about_prices(models: list[str]) -> Iterator[Notice]:
     if models:
         text = f"These models were used and have no price: {_listed(models)}."
-        yield Notice("warning", text, f"Set a price for {models[0]}", _price_form(models[0]))
-
-
-def _price_form(model: str) -> str:
-    """The form for a price of a model, which it names by the id: no other text of an address fills in a form."""
-    row = Model.objects.filter(name=model).first()
-    return f"{reverse('admin:providers_modelprice_add')}{f'?of={row.pk}' if row else ''}"
+        yield Notice("warning", text, f"Set a price for {models[0]}", price_form(models[0]))
 
 
 def _list_of(table: str) -> str:
@@ -162,33 +169,40 @@ def _cached(name: str, calculate: Callable[[], Figures], seconds: int) -> Figure
     return figures
 
 
-def _cards(totals: JsonObject) -> list[tuple[str, str, str]]:
-    """Name, value and a note of each figure."""
+def _cards(totals: JsonObject) -> list[Card]:
+    """The figures; the cost says what it does not contain."""
     requests = totals["requests"] or 1
     terms, uses = licensing.current(), licensing.statistics(1)["currentUses"]
+    unpriced_count = totals["unknown_cost_requests"]
     return [
-        ("Requests", f"{totals['requests']:,}", f"{totals['denied']:,} denied"),
-        ("Errors", f"{totals['errors']:,}", f"{100 * totals['errors'] / requests:.1f} %"),
-        ("Tokens", f"{totals['tokens']:,}", f"{totals['output_tokens']:,} output tokens"),
-        ("Cost", _money(totals["cost"]), ""),
-        (
+        Card("Requests", f"{totals['requests']:,}", f"{totals['denied']:,} denied"),
+        Card("Errors", f"{totals['errors']:,}", f"{100 * totals['errors'] / requests:.1f} %"),
+        Card("Tokens", short(totals["tokens"]), f"{short(totals['output_tokens'])} output tokens"),
+        Card("Cost", _money(totals["cost"]), without_price(unpriced_count), _price_page() if unpriced_count else ""),
+        Card(
             "From the cache",
             f"{totals['cache_hits']:,}",
             f"{100 * totals['cache_hits'] / requests:.1f} % of requests",
         ),
-        ("Cache savings", _money(totals["saved"]), f"{totals['saved_tokens']:,} tokens"),
-        ("Latency", _latency(totals["p50"]), f"p95 {_latency(totals['p95'])}"),
-        ("Active uses", f"{uses:,}", f"of {terms.max_active_uses:,}" if terms.max_active_uses else "unlimited"),
+        Card("Cache savings", _money(totals["saved"]), f"{short(totals['saved_tokens'])} tokens"),
+        Card("Latency", _latency(totals["p50"]), f"p95 {_latency(totals['p95'])}"),
+        Card("Active uses", f"{uses:,}", f"of {terms.max_active_uses:,}" if terms.max_active_uses else "unlimited"),
     ]
 
 
-def _top(row: tuple[str, int, int]) -> tuple[str, str, str]:
+def _price_page() -> str:
+    """The form for a price of the first model that has none, or the list of prices."""
+    models = _cached("unpriced", unpriced, FRESH_SECONDS["day"])
+    return price_form(models[0]) if models else _list_of("providers_modelprice")
+
+
+def _top(row: tuple[str, int, int]) -> tuple[str, str, Figure]:
     name, requests, tokens = row
-    return name, f"{requests:,}", f"{tokens:,}"
+    return name, f"{requests:,}", short(tokens)
 
 
 def _money(cost: dict[str, Decimal]) -> str:
-    return ", ".join(money(amount, currency) for currency, amount in cost.items()) or "0"
+    return joined([money(amount, currency) for currency, amount in cost.items()]) or "0"
 
 
 def _latency(ms: float | None) -> str:

@@ -8,10 +8,12 @@ from django.db.models import Q, QuerySet
 from django.urls import reverse
 
 from accounts.models import Group, User
+from gateway_project.console.badges import Badge
 from gateway_project.console.sidebar import NAVIGATION
 from gateway_project.console.tables import ReadOnlyAdmin
 from keys.models import ApiKey
 from keys.secrets import without_secrets
+from providers.health.status import health_of
 from providers.models import Model, Provider
 from rules.aliases.models import Alias
 from rules.models import Rule
@@ -33,12 +35,13 @@ class Result(NamedTuple):
     kind: str
     title: str
     address: str
+    badge: Badge | None = None
 
 
 def _sources() -> tuple[Source, ...]:
     return (
         Source("User", "accounts_user", User.objects.live(), ("name_key", "display_name", "email")),
-        Source("API key", "keys_apikey", ApiKey.objects.live(), ("name", "public_id", "former_public_id")),
+        Source("API key", "keys_apikey", ApiKey.objects.live().with_state(), ("name", "public_id", "former_public_id")),
         Source("Group", "accounts_group", Group.objects.all(), ("name",)),
         Source("Provider", "providers_provider", Provider.objects.all(), ("name", "url")),
         Source("Model", "providers_model", Model.objects.select_related("provider"), ("name", "upstream_name")),
@@ -56,7 +59,8 @@ def find(text: str) -> Iterator[Result]:
         for column in source.columns:
             condition |= Q(**{f"{column}__icontains": searched})
         for row in source.rows.filter(condition).order_by("pk")[:OF_EACH_KIND]:
-            yield Result(source.kind, _title(row), reverse(f"admin:{source.page}_change", args=[row.pk]))
+            address = reverse(f"admin:{source.page}_change", args=[row.pk])
+            yield Result(source.kind, _title(row), address, _badge(row))
     for entry in LogEntry.objects.filter(correlation_id=searched).only("pk", "correlation_id")[:OF_EACH_KIND]:
         yield Result("Request", entry.correlation_id, reverse("admin:telemetry_logentry_change", args=[entry.pk]))
 
@@ -65,6 +69,13 @@ def _title(row: Any) -> str:
     if isinstance(row, ApiKey):
         return f"{row.name} ({row.public_id})"
     return f"{row.name} of {row.provider.name}" if isinstance(row, Model) else str(row)
+
+
+def _badge(row: Any) -> Badge | None:
+    """The state of a row of a kind that has states."""
+    if isinstance(row, ApiKey):
+        return row.badge()
+    return health_of([row])[0].badge if isinstance(row, Provider) else None
 
 
 def _pages(text: str) -> Iterator[Result]:

@@ -11,7 +11,7 @@ from gateway_project.json_types import JsonObject
 from gateway_project.work.what_if.drafts import ALIASES, LIMITS, PRICES, RULES
 from licensing.admin import LimitForm
 from licensing.models import SUBJECTS, Limit, Measure
-from providers.admin import PriceForm
+from providers.console.price_admin import PriceForm
 from providers.models import AMOUNTS, SUBJECT, ModelPrice
 from rules.admin import RuleForm
 from rules.aliases.admin import AliasForm

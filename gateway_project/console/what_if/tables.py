@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from django.urls import reverse
 
+from gateway_project.console.money import joined, money
 from gateway_project.json_types import JsonObject
 from gateway_project.work.what_if.outcome import COUNTED
 from rules.models import WhatIf
@@ -107,7 +109,7 @@ def _moment(side: str, moment: datetime) -> Iterator[tuple[str, str]]:
 
 
 def _money(costs: Mapping[str, Any]) -> str:
-    return ", ".join(f"{amount} {currency}".rstrip() for currency, amount in costs.items()) or "0"
+    return joined([money(Decimal(amount), currency) for currency, amount in costs.items()]) if costs else "0"
 
 
 def _share(share: float | None) -> str:

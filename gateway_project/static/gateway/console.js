@@ -99,3 +99,47 @@ addEventListener("DOMContentLoaded", () => {
     }, Number(element.dataset.refresh));
   }
 });
+
+// Times in UTC get the browser's own time beside them.
+addEventListener("DOMContentLoaded", () => {
+  for (const element of document.querySelectorAll("time[datetime$=Z]")) {
+    const moment = new Date(element.dateTime);
+    if (!moment.getTimezoneOffset()) continue;
+    const local = document.createElement("span");
+    local.className = "console-local";
+    local.textContent = `${moment.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit" })} local`;
+    element.append(local);
+  }
+});
+
+// In a histogram a period can be drawn: from the bar where the pointer goes down to the one where it goes up.
+addEventListener("DOMContentLoaded", () => {
+  for (const figure of document.querySelectorAll("[data-histogram]")) {
+    const bars = [...figure.querySelectorAll("a")];
+    let first = -1;
+    let last = -1;
+    const barAt = (event) => {
+      const box = figure.querySelector("svg").getBoundingClientRect();
+      const place = Math.floor(((event.clientX - box.left) / box.width) * bars.length);
+      return Math.min(Math.max(place, 0), bars.length - 1);
+    };
+    const show = () => bars.forEach((bar, place) => bar.classList.toggle("console-drawn", first >= 0 && place >= Math.min(first, last) && place <= Math.max(first, last)));
+    figure.addEventListener("dragstart", (event) => event.preventDefault());
+    figure.addEventListener("pointerdown", (event) => {
+      if (event.button || !event.target.closest("svg")) return;
+      first = last = barAt(event);
+    });
+    addEventListener("pointermove", (event) => first >= 0 && ((last = barAt(event)), show()));
+    addEventListener("pointerup", () => {
+      const [from, to] = [Math.min(first, last), Math.max(first, last)];
+      first = -1;
+      if (from < 0 || from === to) return show(); // the bar is a link
+      const query = new URLSearchParams(location.search);
+      ["p", "e"].forEach((name) => query.delete(name));
+      const ends = { from: bars[from].dataset.start, to: bars[to].dataset.end };
+      for (const [side, moment] of Object.entries(ends))
+        moment.split("T").forEach((text, part) => query.set(`timestamp_${side}_${part}`, text));
+      location.search = query.toString();
+    });
+  }
+});

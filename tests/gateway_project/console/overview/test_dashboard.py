@@ -49,8 +49,8 @@ def test_many_errors_of_the_last_hour(errors, requests, texts):
     ("cost", "text"),
     [
         ({}, "0"),
-        ({"USD": Decimal("1234.567")}, "1,234.57 USD"),
-        ({"EUR": Decimal("0.00319"), "USD": Decimal(2)}, "0.003190 EUR, 2.00 USD"),
+        ({"USD": Decimal("1234.567")}, "$1,234.57"),
+        ({"EUR": Decimal("0.00319"), "USD": Decimal(2)}, "€0.0032, $2.00"),
     ],
 )
 def test_money_has_cents_or_where_there_is_less_more_of_them(cost, text):

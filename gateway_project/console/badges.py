@@ -1,0 +1,18 @@
+"""The state of an object as every page shows it: a label, and beside it why, if that does not follow from the word."""
+
+from typing import NamedTuple
+
+from django.template.loader import render_to_string
+from django.utils.safestring import SafeString, mark_safe
+
+
+class Badge(NamedTuple):
+    """`kind` is the colour of the label: success, warning, danger, info, or '' for grey."""
+
+    text: str
+    kind: str
+    note: str = ""
+
+    @property
+    def html(self) -> SafeString:
+        return mark_safe(render_to_string("console/badge.html", {"badge": self}))  # noqa: S308 - the template escapes

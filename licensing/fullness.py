@@ -1,0 +1,59 @@
+"""How full a limit is, as every page shows it: a bar, used of total, and when it resets."""
+
+from decimal import Decimal
+from typing import NamedTuple
+
+from django.template.loader import render_to_string
+from django.utils.safestring import SafeString, mark_safe
+
+from gateway_project.console.badges import Badge
+from gateway_project.console.money import Figure, money, short, without_price
+from licensing.models import Limit, LimitStatus, Measure
+from licensing.status import count_unpriced
+
+NEARLY = Decimal("0.9")
+
+
+class Fullness(NamedTuple):
+    """`width` of a bar of a hundred parts; the badge says the state in words."""
+
+    badge: Badge
+    used: str
+    total: str
+    width: int
+    resets: str
+
+    @property
+    def html(self) -> SafeString:
+        return mark_safe(render_to_string("console/fullness.html", {"full": self}))  # noqa: S308 - the template escapes
+
+
+def fullness(limit: Limit, status: LimitStatus) -> Fullness:
+    """The state of a limit."""
+    used = status.used
+    part = used / limit.amount if used is not None and limit.amount else Decimal(0)
+    resets = f"{status.resets_at:%Y-%m-%d %H:%M} UTC" if status.resets_at else ""
+    total = _amount(limit, limit.amount) if limit.amount else "unlimited"
+    shown = "unknown" if used is None else _amount(limit, used)
+    return Fullness(_badge(limit, status, part), shown, total, min(int(100 * part), 100), resets)
+
+
+def unpriced_note(limit: Limit) -> str:
+    """What a cost limit does not count in its present window; '' for other limits."""
+    return without_price(count_unpriced(limit)) if limit.measure == Measure.COST else ""
+
+
+def _badge(limit: Limit, status: LimitStatus, part: Decimal) -> Badge:
+    if not limit.amount:
+        return Badge("Unlimited", "")
+    if status.used is None:
+        return Badge("Unknown", "info", "the counters do not answer")
+    if part >= 1:
+        return Badge("Used up", "danger")
+    return Badge(f"{int(100 * part)} % used", "warning" if part >= NEARLY else "success")
+
+
+def _amount(limit: Limit, amount: Decimal) -> Figure:
+    if limit.measure == Measure.COST:
+        return money(amount, limit.currency)
+    return short(int(amount)) if limit.measure == Measure.TOKENS else Figure(f"{amount:,.0f}", f"{amount:,.0f}")

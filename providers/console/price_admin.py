@@ -1,0 +1,124 @@
+"""Prices in the console."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.db import models
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from unfold.decorators import display
+
+from gateway_project.console.tables import ServiceAdmin, ServiceForm, plain_decimal
+from gateway_project.json_types import JsonObject
+from providers import services
+from providers.console.price_links import model_of
+from providers.models import AMOUNTS, SUBJECT, ModelPrice
+from providers.querysets import is_current
+from providers.viewsets import PriceViewSet
+
+LISTED = ("input", "output", "cache_read")
+
+
+class CurrentFilter(admin.SimpleListFilter):
+    """Prices that hold now, or all with their history."""
+
+    title, parameter_name = "validity", "valid"
+
+    def lookups(self, request: HttpRequest, model_admin: admin.ModelAdmin) -> list[tuple[str, str]]:
+        return [("now", "now")]
+
+    def queryset(self, request: HttpRequest, prices: QuerySet) -> QuerySet:
+        return prices.filter(is_current()) if self.value() == "now" else prices
+
+
+class PriceForm(ServiceForm):
+    class Meta:
+        model = ModelPrice
+        fields = [*SUBJECT, "currency", *AMOUNTS, "valid_from"]
+        help_texts = {
+            "model": "The provider's name of the model; * matches any characters.",
+            "input": "For a million tokens.",
+            "output": "For a million tokens.",
+            "request": "Per request, in addition to its tokens.",
+            "valid_from": "In UTC. Leave empty or unchanged for: from now on.",
+        }
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        if field := self.fields.get("valid_from"):
+            # The initial value would be in the past when the form is sent; services refuse that.
+            field.required, field.initial, field.show_hidden_initial = False, None, False
+
+
+def amount(field: str) -> Any:
+    """A column with a price, without trailing zeros."""
+
+    @display(description=field.replace("_", " ").capitalize(), ordering=field)
+    def shown(row: ModelPrice) -> str:
+        value = getattr(row, field)
+        return "" if value is None else str(plain_decimal(value))
+
+    return shown
+
+
+@admin.register(ModelPrice)
+class PriceAdmin(ServiceAdmin):
+    """Prices of models. A changed price is a new row: log entries keep their cost."""
+
+    viewset = PriceViewSet
+    form = PriceForm
+    empty_message = "There are no prices. The cost of requests is unknown."
+    list_display = ["model", "provider", "host", "currency", *map(amount, LISTED), "origin", "validity"]
+    list_filter = ["source", "currency", CurrentFilter]
+    search_fields = ["model", "host", "provider__name"]
+    autocomplete_fields = ["provider"]
+    list_select_related = ["provider"]
+    ordering = ["-id"]
+
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, str | list[str]]:
+        """The provider and model that the address names, if there is such a model: a link can fill in nothing else."""
+        model = model_of(request.GET.dict())
+        return {"model": model.name_at_provider, "provider": str(model.provider_id)} if model else {}
+
+    def get_readonly_fields(self, request: HttpRequest, obj: ModelPrice | None = None) -> list[str]:
+        return list(SUBJECT) if obj else []
+
+    def get_fieldsets(self, request: HttpRequest, obj: ModelPrice | None = None) -> list:
+        [(name, options)] = super().get_fieldsets(request, obj)
+        if obj is None or not self.is_archived(obj):
+            return [(name, options)]
+        return [(name, {"fields": [amount(field) if field in AMOUNTS else field for field in options["fields"]]})]
+
+    def is_archived(self, row: ModelPrice) -> bool:
+        return row.valid_until is not None
+
+    @display(description="Source", ordering="source")
+    def origin(self, row: ModelPrice) -> str:
+        return row.source
+
+    @display(description="Valid (UTC)")
+    def validity(self, row: ModelPrice) -> str:
+        until = f" until {row.valid_until:%Y-%m-%d %H:%M}" if row.valid_until else ""
+        return f"from {row.valid_from:%Y-%m-%d %H:%M}{until}"
+
+    def create(self, request: HttpRequest, values: JsonObject) -> ModelPrice:
+        return services.set_price(**values)
+
+    def store(self, request: HttpRequest, form: ServiceForm) -> models.Model:
+        """The stored row: a new one, where the price had begun."""
+        if form.instance.pk is None or not form.changed_data:
+            return super().store(request, form)
+        row, before = form.instance, self.serialized(form.instance)
+        changed = {name: form.cleaned_data[name] for name in form.changed_data}
+        new = services.change_price(row, **changed)
+        self.record(request, "update", new.pk, before=before, after=self.serialized(new), attributes=changed)
+        return new
+
+    def destroy(self, request: HttpRequest, row: ModelPrice) -> None:
+        services.end_price(row)
+
+    def deletion_effects(self, row: ModelPrice) -> list[str]:
+        return [
+            "The price no longer applies from now on; existing log entries keep their cost.",
+            "The row stays as history.",
+        ]

@@ -1,0 +1,123 @@
+"""The list of stored answers in the console."""
+
+from typing import Any
+
+from django.contrib import admin, messages
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import path
+from unfold.decorators import display
+
+from gateway_project.console.audit import record
+from gateway_project.console.filters import MomentFilter, equals
+from gateway_project.console.money import money
+from gateway_project.errors import GatewayError
+from gateway_project.json_types import JsonObject
+from telemetry import services
+from telemetry.admin import EntryAdmin
+from telemetry.models import CacheEntry
+from telemetry.paging import PAGE_MS, QueryTimeout, statement_timeout
+
+
+def moment(field: str, name: str) -> Any:
+    """A column with a time; the zone is in its heading, to save width."""
+
+    @display(description=f"{name} (UTC)", ordering=field)
+    def shown(row: CacheEntry) -> str:
+        value = getattr(row, field)
+        return f"{value:%Y-%m-%d %H:%M}" if value else ""
+
+    return shown
+
+
+STORED = moment("created_at", "Stored")
+
+
+@admin.register(CacheEntry)
+class CacheAdmin(EntryAdmin):
+    """Stored answers."""
+
+    unlisted = ("response",)
+    empty_message = "The cache is empty. Answers of providers are stored here until they expire."
+    list_display = [
+        STORED, "model", "provider_name", "username", "size", "hits", "saved",
+        moment("last_hit_at", "Last hit"), moment("expires_at", "Expires"),
+    ]  # fmt: skip
+    list_display_links = [STORED, "model"]
+    list_filter = [
+        ("created_at", MomentFilter),
+        equals("user", "user", "username"),
+        equals("model", "model_name", "model"),
+        equals("provider", "provider", "provider_name"),
+    ]
+    search_help_text = "Part of a model or an answer"
+    change_form_template = "console/cache_entry.html"
+    list_before_template = "console/cache_tools.html"
+
+    def details_context(self, entry: CacheEntry) -> JsonObject:
+        facts = [
+            ("Model", entry.model),
+            ("Served by model", entry.served_model or entry.model),
+            ("Provider", entry.provider_name),
+            ("Stored (UTC)", f"{entry.created_at:%Y-%m-%d %H:%M:%S}"),
+            ("Expires (UTC)", f"{entry.expires_at:%Y-%m-%d %H:%M:%S}"),
+            ("By", entry.username),
+            ("Kind", "stream" if entry.chunks else "whole answer"),
+            ("Size", self.size(entry)),
+            ("Hits", entry.hits),
+            ("Saved cost", self.saved(entry) or "unknown"),
+            ("Hash", entry.request_hash),
+        ]
+        return {"entry": entry, "facts": facts}
+
+    @display(description="Saved")
+    def saved(self, row: CacheEntry) -> str:
+        """What its hits would have cost at the provider."""
+        return "" if row.cost is None else money(row.cost * row.hits, row.currency or "")
+
+    @display(description="Size", ordering="size_bytes")
+    def size(self, row: CacheEntry) -> str:
+        return f"{row.size_bytes:,} B" if row.size_bytes < 10_000 else f"{row.size_bytes / 1024:,.0f} KiB"
+
+    def get_urls(self) -> list:
+        own = [path("purge/", self.for_selection(self.purge), name="cache-purge")]
+        return own + super().get_urls()
+
+    def purge(self, request: HttpRequest) -> HttpResponse:
+        """After a confirmation, remove the filtered entries from the list and from the cache that serves them."""
+        entries = self.selected(request)
+        back = f"{self.list_path}?{request.GET.urlencode()}"
+        if request.method != "POST":
+            try:
+                with statement_timeout(PAGE_MS):
+                    count = entries[:10_001].count()
+            except QueryTimeout:
+                return self.took_too_long(request)
+            number = f"{count:,}" if count <= 10_000 else "more than 10,000"
+            effect = (
+                f"Removes {_entries(number, count)} from the cache. The next identical requests go to the provider."
+            )
+            if not request.GET:
+                effect += " No filter is set: these are all entries."
+            context = self.admin_site.context(
+                request,
+                f"Purge {_entries(number, count)}",
+                effect=effect,
+                back=back,
+                opts=self.opts,
+                row="cache entries",
+            )
+            return TemplateResponse(request, "console/confirm.html", context)
+        try:
+            services.complete_cache_list()
+            removed = services.purge(entries.order_by())
+        except GatewayError as error:
+            self.message_user(request, error.sentence, messages.ERROR)
+            return HttpResponseRedirect(back)
+        record(request, "destroy", "cache", None, before={"removed": removed, "filters": request.GET.dict()})
+        self.message_user(request, f"{_entries(f'{removed:,}', removed)} removed from the cache.")
+        return HttpResponseRedirect(self.list_path)
+
+
+def _entries(number: str, count: int) -> str:
+    return f"{number} {'entry' if count == 1 else 'entries'}"

@@ -1,0 +1,165 @@
+"""The histogram above the list of requests: a bar for each minute, hour or day, with its errors.
+
+Hours and days are read from the usage tables. Minutes are counted in the log, for a few hours at most and within
+SCAN_MS: where that does not suffice, the bars are hours. So it takes no longer the more entries there are.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+
+from django.db.models import Count, Q
+from django.db.models.functions import TruncMinute
+from django.utils import timezone
+
+from accounts.models import User
+from providers.models import Provider
+from telemetry import services
+from telemetry.log_page.periods import NOT_KEPT, address, bounds
+from telemetry.models import Outcome
+from telemetry.paging import QueryTimeout, statement_timeout
+from telemetry.querysets import EntryQuerySet
+from telemetry.usage.statistics import UsageQuery
+
+SCAN_MS = 300
+DAY, HOUR, MINUTE = timedelta(days=1), timedelta(hours=1), timedelta(minutes=1)
+MAX_MINUTES, MAX_HOURS, MAX_DAYS = 3 * HOUR, 4 * DAY, 400 * DAY
+WIDTH, HEIGHT = 10, 60  # of a bar with its gap, and of the highest bar
+NO_ERRORS = (Outcome.COMPLETED, Outcome.DENIED, Outcome.BLOCKED, Outcome.REVOKED, Outcome.CLIENT_CLOSED)
+# Filters that the usage tables have too.
+FILTERED = ("user", "provider")
+UNFILTERED = (*NOT_KEPT, "o", "entry_type__exact")
+
+Counts = dict[datetime, tuple[int, int]]  # requests and errors at each time
+
+
+class Bar(NamedTuple):
+    """A bar: `address` is the list of its time; heights and places are those of the picture."""
+
+    title: str
+    address: str
+    start: str
+    end: str
+    x: int
+    height: float
+    error_height: float
+
+
+class Histogram(NamedTuple):
+    """`left_out` names the filters of the list that the bars do not follow."""
+
+    bars: list[Bar]
+    most: int
+    unit: str
+    first: str
+    last: str
+    left_out: str
+
+    @property
+    def width(self) -> int:
+        return WIDTH * len(self.bars)
+
+
+def histogram(query: Mapping[str, str], entries: EntryQuerySet) -> Histogram:
+    """The histogram of the list that the address selects; of the last day if it names no period."""
+    start, end = _period(query)
+    step = _step(end - start)
+    counts = _minutes(entries, start, end) if step == MINUTE else None
+    by_minute = counts is not None
+    if counts is None:
+        step = max(step, HOUR)
+        counts = _usage(query, start, end, step)
+    ignored = (
+        [] if by_minute else [name for name, value in query.items() if value and name not in UNFILTERED + FILTERED]
+    )
+    return _draw(query, counts, _times(start, end, step), step, left_out=", ".join(map(_words, ignored)))
+
+
+def _period(query: Mapping[str, str]) -> tuple[datetime, datetime]:
+    start, end = bounds(query)
+    end = max(min(end or timezone.now(), timezone.now()), services.EARLIEST + DAY).astimezone(UTC)
+    start = start if start and start < end else end - DAY
+    return max(start, end - MAX_DAYS), end
+
+
+def _step(length: timedelta) -> timedelta:
+    if length <= MAX_MINUTES:
+        return MINUTE
+    return HOUR if length <= MAX_HOURS else DAY
+
+
+def _minutes(entries: EntryQuerySet, start: datetime, end: datetime) -> Counts | None:
+    """The counts of each minute; None if they take too long."""
+    rows = entries.between(start, end).order_by().annotate(at=TruncMinute("timestamp", tzinfo=UTC)).values("at")
+    counted = rows.annotate(requests=Count("pk"), errors=Count("pk", filter=~Q(outcome__in=NO_ERRORS)))
+    try:
+        with statement_timeout(SCAN_MS):
+            return {row["at"]: (row["requests"], row["errors"]) for row in counted}
+    except QueryTimeout:
+        return None
+
+
+def _usage(query: Mapping[str, str], start: datetime, end: datetime, step: timedelta) -> Counts:
+    """The counts of each hour or day."""
+    by = "hour" if step == HOUR else "day"
+    period = services.period(start if step == HOUR else _floor(start, DAY), end)
+    rows = services.usage(UsageQuery(*period, (by,), _filters(query)), 0, MAX_DAYS // DAY + 1).rows
+    return {_parsed(row[by]): (row["requests"], row["errors"]) for row in rows}
+
+
+def _filters(query: Mapping[str, str]) -> dict[str, object]:
+    """The filters of the usage; 0 is nobody's id."""
+    filters: dict[str, object] = {}
+    if name := query.get("user"):
+        filters["user_id"] = User.objects.filter(username=name).values_list("pk", flat=True).first() or 0
+    if name := query.get("provider"):
+        filters["provider_id"] = Provider.objects.filter(name=name).values_list("pk", flat=True).first() or 0
+    return filters
+
+
+def _parsed(text: str) -> datetime:
+    moment = datetime.fromisoformat(text)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _floor(moment: datetime, step: timedelta) -> datetime:
+    day = moment.replace(hour=0, minute=0, second=0, microsecond=0)
+    return day + (moment - day) // step * step
+
+
+def _times(start: datetime, end: datetime, step: timedelta) -> list[datetime]:
+    times, at = [], _floor(start, step)
+    while at < end:
+        times.append(at)
+        at += step
+    return times
+
+
+def _draw(
+    query: Mapping[str, str], counts: Counts, times: list[datetime], step: timedelta, *, left_out: str
+) -> Histogram:
+    most = max((counts.get(at, (0, 0))[0] for at in times), default=0)
+    bars = [_bar(query, counts.get(at, (0, 0)), at, step, place, most) for place, at in enumerate(times)]
+    unit = {MINUTE: "minute", HOUR: "hour", DAY: "day"}[step]
+    form = "%Y-%m-%d" if step == DAY else "%Y-%m-%d %H:%M"
+    return Histogram(bars, most, unit, f"{times[0]:{form}}", f"{times[-1]:{form}}", left_out)
+
+
+def _bar(query: Mapping[str, str], count: tuple[int, int], at: datetime, step: timedelta, place: int, most: int) -> Bar:
+    requests, errors = count
+    end = at + step - timedelta(seconds=1)
+    form = "%Y-%m-%d" if step == DAY else "%Y-%m-%d %H:%M"
+    title = f"{at:{form}} UTC: {_count(requests, 'request')}, {_count(errors, 'error')}"
+    scale = HEIGHT / (most or 1)
+    return Bar(
+        title, address(query, at, end), f"{at:%Y-%m-%dT%H:%M:%S}", f"{end:%Y-%m-%dT%H:%M:%S}", WIDTH * place,
+        round(scale * requests, 2), round(scale * errors, 2),
+    )  # fmt: skip
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _words(name: str) -> str:
+    return {"q": "search", "request": "request id"}.get(name, name.removesuffix("__exact").replace("_", " "))

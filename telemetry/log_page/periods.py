@@ -1,0 +1,63 @@
+"""The period of the list of log entries: as its address names it, and links to the usual ones."""
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, date, datetime, time, timedelta
+from typing import NamedTuple
+from urllib.parse import urlencode
+
+from django.utils import timezone
+
+NAMES = tuple(f"timestamp_{side}_{part}" for side in ("from", "to") for part in (0, 1))
+NOT_KEPT = (*NAMES, "p", "e")
+
+
+class Link(NamedTuple):
+    title: str
+    address: str
+    is_current: bool = False
+
+
+def bounds(query: Mapping[str, str]) -> tuple[datetime | None, datetime | None]:
+    """Beginning and end in the address; None for one that is missing or no time, which the filter reports."""
+    return _moment(query, "from", time.min), _moment(query, "to", time.max)
+
+
+def _moment(query: Mapping[str, str], side: str, usual: time) -> datetime | None:
+    day, hour = (query.get(f"timestamp_{side}_{part}", "") for part in (0, 1))
+    try:
+        return datetime.combine(date.fromisoformat(day), time.fromisoformat(hour) if hour else usual, UTC)
+    except ValueError:
+        return None
+
+
+def address(query: Mapping[str, str], start: datetime | None, end: datetime | None) -> str:
+    """The same list with another period; without one if both are None."""
+    period = {}
+    for side, moment in (("from", start), ("to", end)):
+        if moment is not None:
+            period |= {f"timestamp_{side}_0": f"{moment:%Y-%m-%d}", f"timestamp_{side}_1": f"{moment:%H:%M:%S}"}
+    return f"?{urlencode({name: value for name, value in query.items() if name not in NOT_KEPT} | period)}"
+
+
+def periods(query: Mapping[str, str]) -> list[Link]:
+    """Links to the usual periods; the present one is recognized to the minute."""
+    now, (start, end) = timezone.now().astimezone(UTC), bounds(query)
+    links = [Link("All", address(query, None, None), start is None and end is None)]
+    for title, first, last in _usual(now):
+        is_current = (_minute(start), _minute(end)) == (_minute(first), _minute(last))
+        links.append(Link(title, address(query, first, last), is_current))
+    return links
+
+
+def _minute(moment: datetime | None) -> datetime | None:
+    return moment and moment.replace(second=0, microsecond=0)
+
+
+def _usual(now: datetime) -> Iterator[tuple[str, datetime, datetime | None]]:
+    midnight, second = now.replace(hour=0, minute=0, second=0, microsecond=0), timedelta(seconds=1)
+    yield "15 min", now - timedelta(minutes=15), None
+    yield "1 h", now - timedelta(hours=1), None
+    yield "Today", midnight, None
+    yield "Yesterday", midnight - timedelta(days=1), midnight - second
+    yield "7 days", midnight - timedelta(days=6), None
+    yield "This month", midnight.replace(day=1), None

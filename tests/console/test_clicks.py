@@ -1,0 +1,205 @@
+"""What administrators come for, each within so many clicks from the first page; typing and keys are no clicks."""
+
+import json
+from urllib.parse import urlsplit
+
+import pytest
+
+from keys.models import ApiKey
+from licensing.models import Limit
+from licensing.services import set_limit
+from providers.models import ModelPrice
+from telemetry.models import LogEntry
+from tests.console.conftest import stand_still
+
+
+class Hand:
+    """Clicks at a window of the console, and counts."""
+
+    def __init__(self, window) -> None:
+        self.window, self.page, self.clicks = window, window.page, 0
+        window.open("")
+
+    def click(self, what: str) -> None:
+        """Click what a selector finds first, and wait for what follows."""
+        self.clicks += 1
+        self.page.locator(what).first.click()
+        stand_still(self.page)
+
+    def search(self, text: str, kind: str) -> None:
+        """Search from the keyboard, and open the first result of a kind."""
+        self.page.keyboard.press("Control+k")
+        self.page.keyboard.insert_text(text)
+        self.click(f"dialog a:has-text('{kind}:')")
+
+
+@pytest.fixture
+def hand(console) -> Hand:
+    hand = Hand(console())
+    yield hand
+    assert hand.window.problems == []
+
+
+def text_of(hand: Hand) -> str:
+    return hand.page.inner_text("#main")
+
+
+def test_who_spent_most_is_found_with_three_clicks(hand, world):
+    world.provider().answers(text="Lisbon")
+    world.allow()
+    world.price(1_000_000, 2_000_000)
+    world.entry(world.ask())
+    hand.click("nav >> text=Statistics")
+    hand.page.select_option("#id_by", "user")
+    hand.click("main button:has-text('Show'), #main button:has-text('Show')")
+    hand.click("th a:text-is('Cost')")
+    assert "$" in hand.page.locator("tbody tr").first.inner_text()
+    assert hand.clicks <= 3
+
+
+def test_why_a_request_was_refused_is_found_with_three_clicks(hand, world):
+    world.provider()
+    response = world.ask(model=world.name("unknown"))
+    world.entry(response)
+    hand.click("nav >> text=Log >> visible=true")
+    hand.click("#result_list tbody a")
+    hand.click("text=Explain what happened")
+    assert hand.page.locator("[data-sentences] li").count() > 0
+    assert hand.clicks <= 3
+
+
+def test_a_leaked_key_is_blocked_with_three_clicks(hand, world):
+    issued = world.new_key()
+    hand.search(issued.text, "API key")
+    hand.click("main >> text=Lock, #main a:has-text('Lock'), a:text-is('Lock')")
+    hand.click("#main [type=submit]")
+    assert ApiKey.objects.get(pk=issued.key.pk).locked_time is not None
+    assert "Locked" in hand.page.locator("[data-state]").inner_text()
+    assert hand.clicks <= 3
+
+
+def test_the_key_of_a_suspicious_request_is_blocked_with_four_clicks(hand, world):
+    world.provider().answers(text="Lisbon")
+    world.allow()
+    entry = world.entry(world.ask())
+    hand.click("nav >> text=Log >> visible=true")
+    hand.click(f"#result_list a[href*='/{entry.pk}/']")
+    hand.click("text=Block this key")
+    hand.click("#main [type=submit]")
+    assert ApiKey.objects.get(pk=entry.key_id).locked_time is not None
+    assert LogEntry.objects.filter(message__endswith=f"changed keys {entry.key_id}: locked.").exists()
+    assert hand.clicks <= 4
+
+
+def test_a_missing_price_is_set_with_four_clicks(hand, world):
+    scripted = world.provider()
+    scripted.answers(text="Lisbon")
+    world.allow()
+    world.entry(world.ask())
+    hand.click("nav >> text=Statistics")
+    hand.page.select_option("#id_by", "model")
+    hand.click("main button:has-text('Show'), #main button:has-text('Show')")
+    hand.click(f"tbody tr:has(th:has-text('{world.model}')) a:has-text('without a price')")
+    assert hand.page.input_value("#id_model") == world.model
+    hand.page.fill("#id_currency", "USD")
+    hand.page.fill("#id_input", "1")
+    hand.page.fill("#id_output", "2")
+    hand.click("[name=_save]")
+    assert ModelPrice.objects.filter(model=world.model, provider=world.row(scripted)).exists()
+    assert hand.clicks <= 4
+
+
+def test_what_a_user_has_used_is_shown_with_two_clicks(hand, world):
+    world.provider().answers(text="Lisbon")
+    world.allow()
+    world.entry(world.ask())
+    hand.search(world.user.username, "User")
+    hand.click("a:text-is('Usage')")
+    assert "Requests" in text_of(hand)
+    assert hand.clicks <= 2
+
+
+def test_which_provider_fails_and_why_is_shown_with_one_click(hand, world):
+    broken = world.provider()
+    broken.answers(status=500)
+    world.allow()
+    world.ask()
+    hand.click("nav >> text=Providers >> visible=true")
+    row = hand.page.locator("#result_list tr", has_text=world.row(broken).name).inner_text()
+    assert "Failing" in row
+    assert "1 of 1 attempts in the last 10 minutes, last error ProviderError" in row
+    assert hand.clicks <= 1
+
+
+def test_a_limit_that_is_used_up_is_raised_with_three_clicks(hand, world):
+    limit = set_limit(user=world.user, measure="requests", window="day", amount=1)
+    world.provider().answers(text="Lisbon")
+    world.allow()
+    world.entry(world.ask())
+    hand.click("nav >> text=Limits")
+    row = hand.page.locator("#result_list tr", has_text=world.user.username)
+    assert "Used up" in row.inner_text()
+    hand.click(f"#result_list tr:has-text('{world.user.username}') a")
+    hand.page.fill("#id_amount", "10")
+    hand.click("[name=_save]")
+    assert Limit.objects.get(pk=limit.pk).amount == 10
+    assert hand.clicks <= 3
+
+
+def test_who_changed_something_is_shown_with_three_clicks(hand, world, administrator):
+    key = world.new_key().key
+    administrator.post(f"keys/apikey/{key.pk}/lock/", post="yes")
+    hand.click("nav >> text=Log >> visible=true")
+    hand.click(".console-tabs >> text=Audit")
+    hand.click(f"#result_list tr:has-text('changed keys {key.pk}') a")
+    assert f"changed keys {key.pk}: locked" in text_of(hand)
+    assert hand.clicks <= 3
+
+
+def test_a_logged_request_is_sent_again_with_four_clicks(hand, world):
+    world.provider().answers(text="Lisbon")
+    world.allow(everyone="user")
+    entry = world.entry(world.ask("Capital of Portugal?"))
+    hand.click("nav >> text=Log >> visible=true")
+    hand.click(f"#result_list a[href*='/{entry.pk}/']")
+    hand.click("text=Open in playground")
+    assert hand.page.input_value("[name=prompt]") == "Capital of Portugal?"
+    hand.click("#playground [type=submit]")
+    hand.page.wait_for_function("document.querySelector('[data-note]')?.innerText.includes('complete after')")
+    assert hand.clicks <= 4
+
+
+def test_a_period_is_drawn_on_the_histogram_or_opened_by_a_bar(hand, world):
+    world.provider().answers(text="Lisbon")
+    world.allow()
+    world.entry(world.ask())
+    hand.click("nav >> text=Log >> visible=true")
+    bars = hand.page.locator("[data-histogram] a")
+    first, last = bars.nth(20).bounding_box(), bars.nth(22).bounding_box()
+    hand.page.mouse.move(first["x"] + 5, first["y"] + 20)
+    hand.page.mouse.down()
+    hand.page.mouse.move(last["x"] + 5, last["y"] + 20, steps=3)
+    with hand.page.expect_navigation():
+        hand.page.mouse.up()
+    stand_still(hand.page)
+    query = urlsplit(hand.page.url).query
+    assert bars.first.get_attribute("data-start")[11:] in query.replace("%3A", ":")
+    assert "timestamp_to_0=" in query
+    address = bars.nth(1).get_attribute("href")
+    hand.page.goto(f"{hand.window.url}/admin/telemetry/logentry/{address}")
+    assert hand.window.check() == []
+
+
+@pytest.mark.parametrize("look", ["light", "dark", "phone"])
+def test_a_conversation_is_read_in_every_look(console, look, orm):
+    body = {"messages": [{"role": "user", "content": "<b>Why?</b>"}, {"role": "tool", "content": "x" * 400}]}
+    entry = LogEntry.objects.create(
+        entry_type="WorkRequest", outcome="completed", payload=json.dumps({"request": body, "response": "Because."})
+    )
+    window = console(look)
+    window.open(f"telemetry/logentry/{entry.pk}/change/")
+    turns = window.page.locator("[data-conversation] section").all_inner_texts()
+    assert [turn.split("\n")[0] for turn in turns] == ["User", "Tool", "Assistant"]
+    assert "<b>Why?</b>" in turns[0]
+    assert window.check() == []
+    entry.delete()

@@ -1,0 +1,84 @@
+"""The histogram of the log: minutes from the log, hours and days from the usage, and its periods."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.utils import timezone
+
+from telemetry.log_page.histogram import HEIGHT, histogram
+from telemetry.log_page.periods import address, bounds, periods
+from telemetry.models import LogEntry, UsageHour
+
+pytestmark = pytest.mark.django_db
+DAY = "2026-01-05"
+
+
+def period(start: str, end: str, **others: str) -> dict[str, str]:
+    (day, hour), (last_day, last_hour) = start.split(), end.split()
+    return {
+        "timestamp_from_0": day, "timestamp_from_1": hour, "timestamp_to_0": last_day, "timestamp_to_1": last_hour,
+        **others,
+    }  # fmt: skip
+
+
+def entries():
+    return LogEntry.objects.filter(entry_type="WorkRequest")
+
+
+def test_minutes_are_counted_in_the_list_itself():
+    for minute, outcome in ((1, "completed"), (1, "failed"), (3, "denied")):
+        LogEntry.objects.create(
+            entry_type="WorkRequest", outcome=outcome, timestamp=datetime(2026, 1, 5, 10, minute, 30, tzinfo=UTC)
+        )
+    drawn = histogram(period(f"{DAY} 10:00:00", f"{DAY} 10:04:59", model_name="m"), entries())
+    assert drawn.unit == "minute"
+    assert [(bar.height, bar.error_height) for bar in drawn.bars] == [
+        (0, 0), (HEIGHT, HEIGHT / 2), (0, 0), (HEIGHT / 2, 0), (0, 0),
+    ]  # fmt: skip
+    assert drawn.bars[1].title == f"{DAY} 10:01 UTC: 2 requests, 1 error"
+    assert drawn.left_out == ""
+
+
+@pytest.mark.parametrize(("end", "unit", "bars"), [(f"{DAY} 23:59:59", "hour", 24), ("2026-01-31 23:59:59", "day", 27)])
+def test_hours_and_days_are_read_from_the_usage_alone(end, unit, bars, django_assert_max_num_queries):
+    UsageHour.objects.create(hour=f"{DAY}T10:00Z", user_id=7, requests=4, errors=1)
+    with django_assert_max_num_queries(12) as queries:
+        drawn = histogram(period(f"{DAY} 00:00:00", end, model_name="m"), entries())
+    assert not [query for query in queries.captured_queries if '"telemetry_logentry"' in query["sql"]]
+    assert (drawn.unit, len(drawn.bars), drawn.most) == (unit, bars, 4)
+    assert [bar.height for bar in drawn.bars if bar.height] == [HEIGHT]
+    assert drawn.left_out == "model name"
+
+
+def test_the_usage_is_filtered_by_user():
+    UsageHour.objects.create(hour=f"{DAY}T10:00Z", user_id=7, requests=4)
+    drawn = histogram(period(f"{DAY} 00:00:00", f"{DAY} 23:59:59", user="nobody"), entries())
+    assert (drawn.most, drawn.left_out) == (0, "")
+
+
+def test_the_longest_period_has_few_bars():
+    drawn = histogram(period("0001-01-01 00:00:00", "9999-12-31 00:00:00"), entries())
+    assert len(drawn.bars) <= 402
+
+
+def test_a_bar_leads_to_its_time_and_keeps_the_filters():
+    drawn = histogram(period(f"{DAY} 00:00:00", f"{DAY} 23:59:59", model_name="m", p="3"), entries())
+    assert drawn.bars[10].address == "?" + "&".join(
+        ["model_name=m", f"timestamp_from_0={DAY}", "timestamp_from_1=10%3A00%3A00"]
+        + [f"timestamp_to_0={DAY}", "timestamp_to_1=10%3A59%3A59"]
+    )
+
+
+def test_presets_name_the_period_that_is_shown():
+    today = timezone.now().astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    query = dict(part.split("=") for part in address({}, today, None)[1:].replace("%3A", ":").split("&"))
+    titles = [link.title for link in periods(query)]
+    assert titles == ["All", "15 min", "1 h", "Today", "Yesterday", "7 days", "This month"]
+    assert "Today" in [link.title for link in periods(query) if link.is_current]
+    assert [link.title for link in periods({}) if link.is_current] == ["All"]
+
+
+def test_a_text_that_is_no_time_is_no_bound():
+    assert bounds({"timestamp_from_0": "x", "timestamp_to_0": DAY, "timestamp_to_1": "y"}) == (None, None)
+    start, end = bounds({"timestamp_from_0": DAY, "timestamp_to_0": DAY})
+    assert end - start == timedelta(days=1) - timedelta(microseconds=1)
