@@ -63,6 +63,11 @@ class LimitCheck(NamedTuple):
         """Whether it only counts, and refuses nobody."""
         return self.kind == USE and not self.amount
 
+    def taking(self, take: int, minimum: int) -> "LimitCheck":
+        """The check for a request that takes so much, and needs that much; faster than _replace()."""
+        name, amount, seconds, kind, _, _, *others = self
+        return LimitCheck(name, amount, seconds, kind, take, minimum, *others)
+
 
 class CheckStatus(NamedTuple):
     """A limit after this request: what remains, and the seconds until the window ends.

@@ -7,6 +7,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from gateway_project.json_types import JsonObject
+from gateway_project.work.snapshot.records import Caller
 from gateway_project.work.what_if.traffic import Traffic
 
 MAX_EXAMPLES, MAX_ROW_EXAMPLES, MAX_ROWS = 20, 5, 1000
@@ -51,14 +52,6 @@ class Judgement(NamedTuple):
     def keeps_cache(self) -> bool:
         """Whether an answer from the cache would have been one."""
         return self.change not in (Change.DENIED, Change.REROUTED)
-
-
-class Party(NamedTuple):
-    """Whose requests they are, with the names of now."""
-
-    user_id: int
-    user_name: str
-    groups: tuple[int, ...]
 
 
 @dataclass(slots=True)
@@ -124,15 +117,15 @@ class Outcome:
         """Requests that cannot be judged."""
         self.skipped += traffic.requests
 
-    def count(self, traffic: Traffic, party: Party, judgement: Judgement) -> None:
-        """Add requests that are alike."""
+    def count(self, traffic: Traffic, caller: Caller, judgement: Judgement) -> None:
+        """Add requests of a caller that are alike."""
         self.total.add(traffic, judgement)
         if judgement.change is Change.NONE:
             return
         self.unknown_costs += traffic.requests if judgement.cost is None else 0
-        if party.user_id in self.users or len(self.users) < MAX_ROWS:
-            self.users.setdefault(party.user_id, (party.user_name, Counts()))[1].add(traffic, judgement)
-        for group_id in party.groups:
+        if caller.id in self.users or len(self.users) < MAX_ROWS:
+            self.users.setdefault(caller.id, (caller.name, Counts()))[1].add(traffic, judgement)
+        for group_id in caller.group_ids:
             if group_id in self.groups or len(self.groups) < MAX_ROWS:
                 self.groups.setdefault(group_id, Counts()).add(traffic, judgement)
         if traffic.model in self.models or len(self.models) < MAX_ROWS:
