@@ -1,6 +1,6 @@
 """What a replay counts: in all, by user, group and model, with entries behind each number."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import Enum
@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from gateway_project.json_types import JsonObject
 from gateway_project.work.snapshot.records import Caller
+from gateway_project.work.what_if.guardrail_counts import GuardrailCounts
 from gateway_project.work.what_if.traffic import Traffic
 
 MAX_EXAMPLES, MAX_ROW_EXAMPLES, MAX_ROWS = 20, 5, 1000
@@ -106,12 +107,12 @@ class Outcome:
     skipped: int = 0  # requests of nobody that is active now
     unknown_costs: int = 0
     unknown_usage: int = 0  # newly allowed requests that limits counted with the usual use of their model
-    unknown_texts: int = 0  # requests whose text guardrails would have searched, and that was not kept
+    unknown_texts: int = 0  # requests of which nobody knows whether guardrails would block them
     has_limits: bool = False
-    has_guardrails: bool = False
     users: dict[int, tuple[str, Counts]] = field(default_factory=dict)
     groups: dict[int, Counts] = field(default_factory=dict)
     models: dict[str, Counts] = field(default_factory=dict)
+    guardrails: Mapping[int, GuardrailCounts] = field(default_factory=dict)  # those that the draft touches
 
     def skip(self, traffic: Traffic) -> None:
         """Requests that cannot be judged."""
@@ -148,6 +149,7 @@ class Outcome:
                 for group_id, counts in sorted(self.groups.items())
             ],
             "byModel": [{"model": model, **counts.document()} for model, counts in sorted(self.models.items())],
+            "byGuardrail": [counts.document() for counts in self.guardrails.values()],
             "unknown": list(self.unknown()),
         }
 
@@ -167,10 +169,11 @@ class Outcome:
                 f"{self.unknown_usage:,} requests that were refused then have no usage: limits count the average of "
                 "their model for them."
             )
-        if self.unknown_texts:
-            yield f"The text of {self.unknown_texts:,} requests was not kept: guardrails could not search them."
-        if self.has_guardrails:
-            yield "Texts were searched as far as they were kept; what guardrails took out of them then is not there."
+        for counts in self.guardrails.values():
+            yield from counts.unknown()
+        if self.guardrails:
+            yield "Guardrails that the draft does not have are taken as they were; requests that they blocked stay so."
+            yield "What was blocked has no answer: guardrails of the draft could not search one."
         if max(len(self.users), len(self.groups), len(self.models)) >= MAX_ROWS:
             yield f"At most {MAX_ROWS:,} users, groups and models are listed."
 

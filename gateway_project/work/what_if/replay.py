@@ -43,7 +43,9 @@ class Replay:
         self._averages = Averages()
         self._keys: dict[int, KeySnapshot] = {key.id: key for key in before.keys.values()}
         self._judgements: dict[tuple[object, ...], tuple[Targets, Targets]] = {}
-        self._outcome = Outcome(has_limits=limits is not None, has_guardrails=guardrails is not None)
+        self._outcome = Outcome(has_limits=limits is not None)
+        if guardrails is not None:
+            self._outcome.guardrails = guardrails.counts
 
     def run(self, start: datetime, end: datetime) -> Outcome:
         """Compare the requests of a period. Raises Cancelled."""
@@ -74,7 +76,7 @@ class Replay:
         before, after = self.judge(traffic, caller, key)
         judgement = self._limited(traffic, Asker(key, caller), before, after)
         if self._guardrails is not None and judgement.change is not Change.DENIED and after:
-            judgement = self._guarded(traffic, caller, judgement)
+            judgement = self._guarded(traffic, caller, judgement, after)
         self._outcome.count(traffic, caller, judgement)
 
     def judge(self, traffic: Traffic, caller: Caller, key: KeySnapshot | None) -> tuple[Targets, Targets]:
@@ -128,12 +130,15 @@ class Replay:
         ordered = _in_order(traffic, targets)
         return ordered, self._costs.for_limits(traffic, ordered, is_draft=is_draft)
 
-    def _guarded(self, traffic: Traffic, caller: Caller, judgement: Judgement) -> Judgement:
+    def _guarded(self, traffic: Traffic, caller: Caller, judgement: Judgement, targets: Targets) -> Judgement:
+        """The judgement once guardrails of the draft have been asked; `targets` may serve the request with the draft."""
         assert self._guardrails is not None
         verdict = self._guardrails.judge(traffic, caller)
         if verdict is Verdict.UNKNOWN:
             self._outcome.unknown_texts += 1
-        if verdict is not Verdict.BLOCKED:
+        if verdict is Verdict.RELEASED:
+            return self._costs.judged(traffic, Change.ALLOWED, targets)
+        if verdict is not Verdict.DENIED:
             return judgement
         return self._costs.judged(traffic, Change.DENIED, ())._replace(cause=Cause.GUARDRAIL)
 

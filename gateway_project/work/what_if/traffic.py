@@ -44,6 +44,7 @@ class Recorded(NamedTuple):
     rule_id: int | None
     alias: str
     payload: str = ""
+    guardrails: list[dict[str, Any]] | None = None  # what they did with it
 
 
 class Traffic(NamedTuple):
@@ -99,15 +100,15 @@ def traffic_of(start: datetime, end: datetime, tiers: Collection[int] = ()) -> I
 
 def requests_of(start: datetime, end: datetime, *, with_payload: bool = False) -> Iterator[Traffic]:
     """The same requests one by one, in the order in which they began."""
-    names = (*COLUMNS, *BUCKETS, "cost", "pk", *RECORDED, *(("payload",) if with_payload else ()))
+    names = (*COLUMNS, *BUCKETS, "cost", "pk", *RECORDED, *(("payload", "guardrails") if with_payload else ()))
     # Tags as text: there are few different ones, and each is read once.
     expressions = {"tags": Cast("tags", TextField()), "timestamp": Seconds("timestamp")}
     columns = [expressions.get(name, name) for name in names]
     rows = _entries(start, end).order_by("timestamp", "id").values_list(*columns)
     for row in rows.iterator(chunk_size=CHUNK):
         usage = Usage(*row[8:13])
-        at, milliseconds, exception, outcome, rule_id, alias, *payload = row[15:]
-        recorded = Recorded(at, (milliseconds or 0) / 1000, exception, outcome, rule_id, alias or "", *payload)
+        at, milliseconds, exception, outcome, rule_id, alias, *texts = row[15:]
+        recorded = Recorded(at, (milliseconds or 0) / 1000, exception, outcome, rule_id, alias or "", *texts)
         place = (*row[:3], _tags(row[3]), *row[4:8])
         yield _traffic(place, 1, usage, usage.all_input, row[13], row[14], recorded)
 
