@@ -117,6 +117,7 @@ TABLE: dict[str, dict[str, str]] = {
     "cache": {"list": USER, "retrieve": USER, "destroy": ADMIN},
     "logs": {"list": USER, "retrieve": USER},
     "explanation": {"retrieve": USER},
+    "comparison": {"retrieve": USER},
     "audit": {"list": "audit.view", "retrieve": "audit.view"},
     "licence": {"list": USER, "create": "licence.manage"},
     "stats": {"list": "stats.view"},
