@@ -91,6 +91,7 @@ urlpatterns = [
     path(f"rules/(?P<rule_id>{ID})/versions", RuleVersionViewSet, {"get": "list"}, name="versions"),
     path(f"rules/(?P<id>{ID})/restore", RuleViewSet, {"post": "restore"}, name="rules-restore"),
     *resource(AccessTestViewSet),
+    path("access-tests/import", AccessTestViewSet, {"post": "import_file"}, name="access-tests-import"),
     *resource(AliasViewSet),
     *resource(GuardrailViewSet),
     *resource(TrustedIssuerViewSet),

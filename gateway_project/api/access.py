@@ -88,6 +88,7 @@ TABLE: dict[str, dict[str, str]] = {
         "create": "rules.modify",
         "update": "rules.modify",
         "destroy": "rules.modify",
+        "import_file": "rules.modify",
     },
     "versions": {"list": "rules.view"},
     "lint": {"list": "rules.view"},

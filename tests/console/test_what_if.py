@@ -120,7 +120,11 @@ def test_the_form_of_a_guardrail(console, world, entries, look):
     LogEntry.objects.filter(pk=rows[0].pk).update(payload=json.dumps(kept))
     audience = {"users": [world.user.pk]}
     guardrail = create_guardrail(
-        name=world.name("fish"), action="monitor", type="words", parameters={"words": ["swordfish"]}, applies_to=audience
+        name=world.name("fish"),
+        action="monitor",
+        type="words",
+        parameters={"words": ["swordfish"]},
+        applies_to=audience,
     )
     window = console(look)
     window.open(f"rules/guardrail/{guardrail.pk}/change/")

@@ -67,7 +67,11 @@ def test_who_may_see_the_entry_sees_it_beside_entries_that_they_may_see(nobody, 
     recorded(3.0, minutes=1, user_id=owner.pk)
     recorded(100.0, minutes=2, user_id=other.pk)
     assert comparison(nobody.as_user(owner), entry)["entries"] == 1
-    assert comparison(admin, entry)["entries"] == comparison(nobody.as_user(new_user("logs.view_all")), entry)["entries"] == 2
+    assert (
+        comparison(admin, entry)["entries"]
+        == comparison(nobody.as_user(new_user("logs.view_all")), entry)["entries"]
+        == 2
+    )
     for path in (f"/logs/{entry.pk}/comparison/", f"/logs/{entry.pk + 1000}/comparison/"):
         refused(nobody.as_user(other).get(path), 404, "NotFound")
     assert nobody.get(f"/logs/{entry.pk}/comparison/").status_code == 401

@@ -79,9 +79,7 @@ class LimitSide:
         self._in_flight: list[Admitted] = []
         self._numbers = count()
 
-    def admit(
-        self, traffic: Traffic, asker: Asker, targets: Sequence[Target], cost: Decimal | None
-    ) -> int | None:
+    def admit(self, traffic: Traffic, asker: Asker, targets: Sequence[Target], cost: Decimal | None) -> int | None:
         """Take from the limits of a request; None if one of them refuses it, else the number of the target with room.
 
         The targets are in the order of asking; a cost of None says that there is no price.

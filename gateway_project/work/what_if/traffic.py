@@ -7,7 +7,21 @@ from functools import lru_cache
 from json import loads
 from typing import Any, NamedTuple
 
-from django.db.models import Case, Count, F, FloatField, Func, IntegerField, Max, Min, QuerySet, Sum, TextField, Value, When
+from django.db.models import (
+    Case,
+    Count,
+    F,
+    FloatField,
+    Func,
+    IntegerField,
+    Max,
+    Min,
+    QuerySet,
+    Sum,
+    TextField,
+    Value,
+    When,
+)
 from django.db.models.functions import Cast, Coalesce
 from django.db.models.sql.compiler import SQLCompiler
 

@@ -22,7 +22,9 @@ SERVICE = {"type": "http", "parameters": {"url": "https://guard.example.org/chec
 
 
 def payload(text, response="Hi"):
-    return json.dumps({"request": {"model": "m1", "messages": [{"role": "user", "content": text}]}, "response": response})
+    return json.dumps(
+        {"request": {"model": "m1", "messages": [{"role": "user", "content": text}]}, "response": response}
+    )
 
 
 @pytest.fixture
@@ -42,7 +44,8 @@ def blocked(served, guardrail):
     def record(count, **values):
         usual = {"outcome": "blocked", "status": 400, "exception": "GuardrailBlocked", "cost": None, "currency": ""}
         return served(
-            count, **{**usual, "payload": payload("the word is [words]"), "guardrails": ran(guardrail, "blocked")} | values
+            count,
+            **{**usual, "payload": payload("the word is [words]"), "guardrails": ran(guardrail, "blocked")} | values,
         )
 
     return record
