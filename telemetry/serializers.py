@@ -119,7 +119,7 @@ class ComparedKind(serializers.Serializer[JsonObject]):
 
 
 class ComparedStage(serializers.Serializer[JsonObject]):
-    """A stage of the request, all visits together, or a step of one of its attempts; what is usual is null if unknown."""
+    """A stage of the request, all visits together, or a step of one of its attempts; null where nothing is usual."""
 
     stage = serializers.CharField()
     attempt = serializers.IntegerField(allow_null=True, min_value=1, help_text="Null for a stage of the request.")

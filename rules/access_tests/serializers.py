@@ -90,9 +90,7 @@ class AccessTestAttributes(Attributes):
 class AccessTestFile(Attributes):
     """Access tests as a file."""
 
-    example = {
-        "yaml": "access-tests:\n- name: Interns use the small model\n  group: interns\n  model: small\n  expected: allowed\n"
-    }
+    example = {"yaml": "access-tests:\n- name: Interns use it\n  group: interns\n  model: small\n  expected: allowed\n"}
     yaml = Text(max_length=MAX_BYTES, help_text="The text of a file, as exported with format=yaml.")
 
 

@@ -1,4 +1,4 @@
-"""A draft from the form of a rule, an alias, a limit, a price or a guardrail, as the API takes it. The form stores nothing."""
+"""A draft from the form of a rule, an alias, a limit, a price or a guardrail, as the API takes it; stores nothing."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple

@@ -4,7 +4,7 @@ All others are taken as they were.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -25,6 +25,7 @@ from rules.guardrails.models import Guardrail, for_everyone
 from telemetry.models import Outcome
 
 BLOCKED = RESULTS[BLOCK]
+DIRECTIONS = (REQUEST, RESPONSE)
 SECRET = "secret"  # the parameter that is stored by itself
 
 
@@ -49,6 +50,7 @@ class Results(NamedTuple):
 
     before: Mapping[int, str]
     after: Mapping[int, str]
+    may_be_blocked: bool = False  # by one of which it is unknown what it would do
 
 
 class GuardrailTrial:
@@ -62,7 +64,7 @@ class GuardrailTrial:
         drafted = [_drafted(row, -number) for number, row in enumerate(draft.of(GUARDRAILS), start=1)]
         before = [guardrail_record(row) for row in rows.values() if row.enabled]
         after = [guardrail_record(row) for row in drafted if row.enabled]
-        self._sources = {one.id: one.source for one in before}
+        self._sources = {row.pk: guardrail_record(row).source for row in rows.values()}
         self._touched = touched
         self._before, self._after = GuardrailBook(before), GuardrailBook(after)
         self.counts = {row.pk: GuardrailCounts(row.pk, row.name, row.type) for row in (*rows.values(), *drafted)}
@@ -80,7 +82,7 @@ class GuardrailTrial:
 
     def _results(self, traffic: Traffic, recorded: Recorded, caller: Caller) -> Results:
         facts = CallerFacts(caller.id, caller.group_ids, traffic.key_id, recorded.rule_id, recorded.alias)
-        earlier = {one: result for one, result in _earlier(recorded).items() if one in self._touched}
+        earlier = {one: result for one, result in _earlier(recorded, DIRECTIONS).items() if one in self._touched}
         applicable = [book.applicable(facts) for book in (self._before, self._after)]
         if not earlier and applicable == [None, None]:
             return Results({}, {})
@@ -91,13 +93,15 @@ class GuardrailTrial:
             for one in applicable
         )
         chosen = () if applicable[1] is None else applicable[1].guardrails
-        return Results(
-            {**before, **earlier},
-            {one.id: self._result(one, after.get(one.id), earlier.get(one.id), is_whole) for one in chosen},
-        )
+        drafted = {one: self._result(one, after.get(one.id), recorded, is_whole) for one in chosen}
+        may_be_blocked = any(one.action == BLOCK and result == UNKNOWN for one, result in drafted.items())
+        return Results({**before, **earlier}, {one.id: result for one, result in drafted.items()}, may_be_blocked)
 
-    def _result(self, guardrail: Snapshot, searched: str | None, earlier: str | None, is_whole: bool) -> str:
-        """What a guardrail of the draft does with a request; `earlier` is what the one did that it replaces."""
+    def _result(self, guardrail: Snapshot, searched: str | None, recorded: Recorded, is_whole: bool) -> str:
+        """What a guardrail of the draft does with a request, by what is found now and what was found then."""
+        sides = ((REQUEST, guardrail.is_for_requests), (RESPONSE, guardrail.is_for_answers))
+        directions = [direction for direction, is_searched in sides if is_searched]
+        earlier = _earlier(recorded, directions).get(guardrail.id)
         if earlier is not None and self._sources.get(guardrail.id) == guardrail.source:
             return RESULTS[guardrail.action] if earlier in (*TAKEN_OUT, MONITORED) else earlier
         is_known = is_whole and guardrail.service is None and earlier not in TAKEN_OUT
@@ -108,7 +112,7 @@ def _verdict(recorded: Recorded, results: Results) -> Verdict:
     was_blocked = recorded.outcome == Outcome.BLOCKED or BLOCKED in results.before.values()
     if BLOCKED in results.after.values():
         return Verdict.SAME if was_blocked else Verdict.DENIED
-    if UNKNOWN in results.after.values():
+    if results.may_be_blocked:
         return Verdict.UNKNOWN
     return Verdict.RELEASED if was_blocked else Verdict.SAME
 
@@ -117,14 +121,16 @@ def _stays_blocked(recorded: Recorded, touched: frozenset[int]) -> bool:
     """Whether a guardrail that the draft does not touch has blocked the request."""
     if recorded.outcome != Outcome.BLOCKED:
         return False
-    blocking = {one for one, result in _earlier(recorded).items() if result == BLOCKED}
+    blocking = {one for one, result in _earlier(recorded, DIRECTIONS).items() if result == BLOCKED}
     return not blocking or not blocking <= touched
 
 
-def _earlier(recorded: Recorded) -> Mapping[int, str]:
-    """What guardrails did with the request when it was sent, by id."""
+def _earlier(recorded: Recorded, directions: Collection[str]) -> Mapping[int, str]:
+    """What guardrails did with the request or its answer when it was sent, by id."""
     results: dict[int, str] = {}
     for row in recorded.guardrails or ():
+        if row["direction"] not in directions:
+            continue
         results[row["id"]] = strictest(results.get(row["id"], PASSED), row["result"])
     return results
 

@@ -131,7 +131,7 @@ class Replay:
         return ordered, self._costs.for_limits(traffic, ordered, is_draft=is_draft)
 
     def _guarded(self, traffic: Traffic, caller: Caller, judgement: Judgement, targets: Targets) -> Judgement:
-        """The judgement once guardrails of the draft have been asked; `targets` may serve the request with the draft."""
+        """The judgement once guardrails of the draft have been asked; `targets` may serve the request with it."""
         assert self._guardrails is not None
         verdict = self._guardrails.judge(traffic, caller)
         if verdict is Verdict.UNKNOWN:

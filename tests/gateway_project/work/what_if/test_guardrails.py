@@ -111,6 +111,8 @@ def test_what_another_one_has_blocked_stays_blocked(admin, blocked, guardrail):
         ({"enabled": False, **WORDS}, 1, 0),
         ({"position": 5, **WORDS}, 0, 0),
         (OTHER_WORDS, 0, 1),
+        ({"action": "monitor", **OTHER_WORDS}, 1, 0),
+        ({"direction": "response", **WORDS}, 1, 0),
     ],
 )
 def test_one_that_replaces_another(admin, blocked, guardrail, draft, allowed_number, unknown):
