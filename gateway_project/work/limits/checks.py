@@ -65,8 +65,7 @@ class LimitCheck(NamedTuple):
 
     def taking(self, take: int, minimum: int) -> "LimitCheck":
         """The check for a request that takes so much, and needs that much; faster than _replace()."""
-        name, amount, seconds, kind, _, _, *others = self
-        return LimitCheck(name, amount, seconds, kind, take, minimum, *others)
+        return LimitCheck._make((*self[:4], take, minimum, *self[6:]))
 
 
 class CheckStatus(NamedTuple):

@@ -20,10 +20,12 @@ class Averages:
 
     def _add(self, model: str, usage: Usage) -> None:
         sums = self._sums.setdefault(model, [0, 0, 0, 0, 0, 0])
+        counts = usage.input, usage.cache_read, usage.cache_write, usage.output, usage.reasoning
         sums[0] += 1
-        for place in range(1, len(sums)):
-            sums[place] += usage[place - 1] or 0
+        for place, tokens in enumerate(counts, 1):
+            sums[place] += tokens or 0
 
     def _mean(self, model: str) -> Usage:
         number, *sums = self._sums.get(model, (1, 0, 0, 0, 0, 0))
-        return Usage(*(tokens // number for tokens in sums))
+        plain, read, write, output, reasoning = (tokens // number for tokens in sums)
+        return Usage(plain, read, write, output, reasoning)

@@ -129,7 +129,8 @@ def requests_of(start: datetime, end: datetime, *, with_payload: bool = False) -
 
 @lru_cache(maxsize=10_000)
 def _tags(text: str) -> dict[str, str]:
-    return loads(text)
+    tags: dict[str, str] = loads(text)
+    return tags
 
 
 def _entries(start: datetime, end: datetime) -> "QuerySet[LogEntry]":
