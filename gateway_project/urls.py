@@ -31,7 +31,7 @@ from rules.lint.viewsets import LintViewSet
 from rules.versions.viewsets import RuleVersionViewSet
 from rules.viewsets import RuleViewSet
 from telemetry.audit.viewsets import AuditViewSet
-from telemetry.viewsets import CacheViewSet, LogViewSet, UnpricedViewSet, UsageViewSet
+from telemetry.viewsets import CacheViewSet, ComparisonViewSet, LogViewSet, UnpricedViewSet, UsageViewSet
 
 MEMBERS = f"groups/(?P<group_id>{ID})/members"
 SIGN_ON = "auth/sso/(?P<slug>[a-z0-9-]{1,50})"
@@ -101,6 +101,7 @@ urlpatterns = [
         for name in TRANSITIONS
     ],
     *resource(AccessTestViewSet),
+    path("access-tests/import", AccessTestViewSet, {"post": "import_file"}, name="access-tests-import"),
     *resource(AliasViewSet),
     *resource(GuardrailViewSet),
     *resource(TrustedIssuerViewSet),
@@ -109,6 +110,7 @@ urlpatterns = [
     *resource(CacheViewSet),
     *resource(LogViewSet),
     path(f"logs/(?P<id>{ID})/explanation", EntryExplanationViewSet, {"get": "retrieve"}, name="explanation"),
+    path(f"logs/(?P<id>{ID})/comparison", ComparisonViewSet, {"get": "retrieve"}, name="comparison"),
     *resource(AuditViewSet),
     *resource(LicenceViewSet, item=False),
     *resource(StatsViewSet, item=False),

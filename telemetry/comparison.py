@@ -6,13 +6,17 @@ from datetime import timedelta
 from math import ceil
 from typing import Any, NamedTuple
 
+from gateway_project.api.names import camel
+from gateway_project.json_types import JsonObject
 from telemetry.attempts import LoggedAttempt
 from telemetry.models import LogEntry
 from telemetry.paging import QueryTimeout, statement_timeout
+from telemetry.querysets import EntryQuerySet
 
 MAX_SAMPLE = 1000
 SAMPLE_HOURS = 24
 COMPARISON_MS = 2_000
+KIND = ("entry_type", "entry_source", "provider_id", "model", "served_model", "stream", "outcome")
 
 Stage = tuple[str, str]  # "" or "attempt", and the name
 Row = tuple[list[Any], list[Any] | None]
@@ -35,13 +39,13 @@ class Comparison(NamedTuple):
 NOTHING = Comparison(0, {})
 
 
-def compare(entry: LogEntry) -> Comparison | None:
-    """The comparison with the requests of the day before the entry; None if the database took too long."""
+def compare(entry: LogEntry, entries: EntryQuerySet | None = None) -> Comparison | None:
+    """The comparison with the requests of the day before, of all or of these entries; None if that took too long."""
     if entry.provider_id is None:
         return NOTHING
     try:
         with statement_timeout(COMPARISON_MS):
-            rows = _sample(entry)
+            rows = _sample(entry, LogEntry.objects.all() if entries is None else entries)
     except QueryTimeout:
         return None
     lengths: dict[Stage, list[float]] = defaultdict(list)
@@ -51,13 +55,29 @@ def compare(entry: LogEntry) -> Comparison | None:
     return Comparison(len(rows), {stage: _usual(values) for stage, values in lengths.items()})
 
 
-def _sample(entry: LogEntry) -> list[Row]:
-    """The newest ones of the same kind: model, provider, stream or not, stored answer or not, and outcome."""
-    kind = {
-        name: getattr(entry, name)
-        for name in ("entry_type", "entry_source", "provider_id", "model", "served_model", "stream", "outcome")
+def described(entry: LogEntry, entries: EntryQuerySet) -> JsonObject:
+    """An entry's stages and the steps of its attempts beside those of its kind among these entries, as data."""
+    comparison = compare(entry, entries)
+    usual = {} if comparison is None else comparison.stages
+    calls = [LoggedAttempt(*call).stages for call in entry.provider_calls or ()]
+    sums = [(None, _sums("", entry.stages)), *((number, _sums("attempt", one)) for number, one in enumerate(calls, 1))]
+    return {
+        "kind": {camel(name): getattr(entry, name) for name in KIND},
+        "entries": None if comparison is None else comparison.requests,
+        "stages": [
+            _stage(number, stage, length, usual.get(stage)) for number, stages in sums for stage, length in stages
+        ],
     }
-    similar = LogEntry.objects.filter(**kind).exclude(pk=entry.pk)
+
+
+def _stage(attempt: int | None, stage: Stage, length: float, usual: Usual | None) -> JsonObject:
+    p50, p95 = usual or (None, None)
+    return {"stage": stage[1], "attempt": attempt, "milliseconds": round(length, 3), "p50": p50, "p95": p95}
+
+
+def _sample(entry: LogEntry, entries: EntryQuerySet) -> list[Row]:
+    """The newest ones of the same kind: model, provider, stream or not, stored answer or not, and outcome."""
+    similar = entries.filter(**{name: getattr(entry, name) for name in KIND}).exclude(pk=entry.pk)
     day = similar.between(entry.timestamp - timedelta(hours=SAMPLE_HOURS), entry.timestamp).newest_first()
     return list(day.values_list("stages", "provider_calls")[:MAX_SAMPLE])
 

@@ -8,7 +8,7 @@ from gateway_project.api.names import camel
 from gateway_project.json_types import JsonObject
 from providers.health.status import HealthState
 from telemetry.attempts import ATTEMPT_FIELDS, LoggedAttempt
-from telemetry.models import CacheEntry, LogEntry
+from telemetry.models import CacheEntry, EntrySource, EntryType, LogEntry, Outcome
 
 USED = (
     *("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens"),
@@ -104,6 +104,44 @@ class LogEntrySerializer(serializers.ModelSerializer):
 
     def get_failed_attempts(self, entry: LogEntry) -> int:
         return entry.failed_attempts or 0
+
+
+class ComparedKind(serializers.Serializer[JsonObject]):
+    """What requests have to have in common to be compared."""
+
+    entry_type = serializers.ChoiceField(EntryType.choices)
+    entry_source = serializers.ChoiceField(EntrySource.choices)
+    provider_id = serializers.IntegerField(allow_null=True)
+    model = serializers.CharField(allow_blank=True)
+    served_model = serializers.CharField(allow_null=True)
+    stream = serializers.BooleanField()
+    outcome = serializers.ChoiceField(Outcome.choices)
+
+
+class ComparedStage(serializers.Serializer[JsonObject]):
+    """A stage of the request, all visits together, or a step of one of its attempts; null where nothing is usual."""
+
+    stage = serializers.CharField()
+    attempt = serializers.IntegerField(allow_null=True, min_value=1, help_text="Null for a stage of the request.")
+    milliseconds = serializers.FloatField()
+    p50 = serializers.FloatField(allow_null=True)
+    p95 = serializers.FloatField(allow_null=True)
+
+
+class StageComparison(serializers.Serializer[JsonObject]):
+    """The stages of a request beside those of its kind."""
+
+    kind = ComparedKind()
+    entries = serializers.IntegerField(
+        allow_null=True, min_value=0, help_text="With how many it is compared; null if that took too long."
+    )
+    stages = ComparedStage(many=True)
+
+
+class ComparisonAnswer(serializers.Serializer[JsonObject]):
+    """The body of the response."""
+
+    data = StageComparison()  # type: ignore[assignment]  # DRF has a property of this name, which a field replaces
 
 
 class CacheEntrySerializer(serializers.ModelSerializer):

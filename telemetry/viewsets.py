@@ -15,14 +15,22 @@ from gateway_project.api.fields import read_id
 from gateway_project.api.filters import ChoiceFilter, DateTimeFilter, Filter, IntegerFilter, TextFilter, read_parameters
 from gateway_project.api.names import camel, snake
 from gateway_project.api.paging import ApiPagination, PagePosition, listing
+from gateway_project.api.response_specs import ResponseSpec
 from gateway_project.api.viewsets import PAGING, ApiViewSet, ListMixin
 from gateway_project.errors import NotFound, PermissionDenied, ValidationError
 from gateway_project.json_types import JsonObject
 from telemetry import services
+from telemetry.comparison import described
 from telemetry.models import CacheEntry, EntrySource, EntryType, LogEntry, Outcome
 from telemetry.paging import EntryPagination
 from telemetry.querysets import EntryQuerySet
-from telemetry.serializers import CacheEntrySerializer, LogEntrySerializer, UnpricedSerializer, UsageSerializer
+from telemetry.serializers import (
+    CacheEntrySerializer,
+    ComparisonAnswer,
+    LogEntrySerializer,
+    UnpricedSerializer,
+    UsageSerializer,
+)
 from telemetry.usage import statistics
 
 CSV = "text/csv"
@@ -88,6 +96,21 @@ class LogViewSet(EntryViewSet):
             group_id = self.filter_values().get("groupId")
             return own if group_id not in groups else LogEntry.objects.newest_first().of_groups([group_id])
         return own | LogEntry.objects.newest_first().of_groups(groups)
+
+
+class ComparisonViewSet(LogViewSet):
+    """How long the stages of a request took beside others of its kind; for whoever may see its entry."""
+
+    resource_name = "comparison"
+    response_specs = {"retrieve": ResponseSpec((ComparisonAnswer,))}
+
+    def retrieve(self, request: Request, **kwargs: str) -> Response:
+        """Compare the stages of a request with those of its kind
+
+        The kind is type, source, provider, model, stream or not, and outcome. The newest 1,000 of the 24 hours before
+        the request are compared, as far as the caller may see their entries.
+        """
+        return Response(Plain(data=described(self.get_object(), self.get_queryset())))
 
 
 class CacheViewSet(EntryViewSet):

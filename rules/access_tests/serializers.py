@@ -3,6 +3,8 @@
 from rest_framework import serializers
 
 from gateway_project.api.fields import Attributes, Choice, Id, Text
+from gateway_project.json_types import JsonObject
+from rules.access_tests.documents import MAX_BYTES
 from rules.access_tests.judging import verdicts_of
 from rules.access_tests.models import (
     MAX_DESCRIPTION_LENGTH,
@@ -83,3 +85,24 @@ class AccessTestAttributes(Attributes):
         required=False,
         help_text="allowed: the request would be served; denied: it would not, whatever its tags.",
     )
+
+
+class AccessTestFile(Attributes):
+    """Access tests as a file."""
+
+    example = {"yaml": "access-tests:\n- name: Interns use it\n  group: interns\n  model: small\n  expected: allowed\n"}
+    yaml = Text(max_length=MAX_BYTES, help_text="The text of a file, as exported with format=yaml.")
+
+
+class ImportedTests(serializers.Serializer[JsonObject]):
+    """What an import has done."""
+
+    created = serializers.ListField(child=serializers.CharField(), help_text="The names of new tests.")
+    changed = serializers.ListField(child=serializers.CharField(), help_text="The names of tests that were others.")
+    unchanged = serializers.IntegerField(min_value=0)
+
+
+class ImportAnswer(serializers.Serializer[JsonObject]):
+    """The body of the response."""
+
+    data = ImportedTests()  # type: ignore[assignment]  # DRF has a property of this name, which a field replaces

@@ -1,11 +1,22 @@
 """Access tests as a resource of the management API."""
 
+from django.http import HttpResponse
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from gateway_project.api.documents import Plain, prefers
 from gateway_project.api.filters import ChoiceFilter, IntegerFilter, TextFilter
-from gateway_project.api.viewsets import CreateMixin, DestroyMixin, ListMixin, UpdateMixin
+from gateway_project.api.response_specs import ResponseSpec
+from gateway_project.api.viewsets import PAGING, CreateMixin, DestroyMixin, ListMixin, UpdateMixin
+from gateway_project.errors import ValidationError
 from gateway_project.json_types import JsonObject
 from rules.access_tests import services
+from rules.access_tests.documents import read_document, write_document
+from rules.access_tests.importing import import_access_tests
 from rules.access_tests.models import AccessTest, Expectation
-from rules.access_tests.serializers import AccessTestAttributes, AccessTestSerializer
+from rules.access_tests.serializers import AccessTestAttributes, AccessTestFile, AccessTestSerializer, ImportAnswer
+
+YAML = "application/yaml"
 
 
 class AccessTestViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
@@ -16,6 +27,9 @@ class AccessTestViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
     queryset = AccessTest.objects.shown()
     serializer_class = AccessTestSerializer
     create_attributes = update_attributes = AccessTestAttributes
+    import_file_attributes = AccessTestFile
+    response_specs = {"import_file": ResponseSpec((ImportAnswer,))}
+    other_media_types = {"list": (YAML,)}
     volatile = frozenset({"holds", "because"})
     filters = {
         "id": IntegerFilter("id"),
@@ -25,7 +39,36 @@ class AccessTestViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
         "providerId": IntegerFilter("provider_id"),
         "model": TextFilter("model"),
         "expected": ChoiceFilter("expected", Expectation.values),
+        "format": ChoiceFilter(
+            "", ["json", "yaml"], "yaml exports all rows as a file, as Accept: application/yaml does."
+        ),
     }
+
+    def list(self, request: Request, **kwargs: str) -> HttpResponse:  # type: ignore[override]  # or a file
+        """List access tests, or export them as YAML
+
+        In a file users, groups, keys and providers stand by name. A test about something that is deleted is left out.
+        """
+        chosen = self.filter_values().get("format")
+        if chosen == "yaml" or (chosen is None and prefers(request, YAML)):
+            return self.export()
+        return super().list(request, **kwargs)
+
+    def export(self) -> HttpResponse:
+        """The chosen tests as a file. Raises ValidationError for a page of it."""
+        if parameters := [name for name in PAGING if name in self.request.query_params]:
+            raise ValidationError("a file has no pages; omit it.", parameter=parameters[0])
+        text = write_document(self.filter_queryset(self.get_queryset()))
+        headers = {"Content-Disposition": 'attachment; filename="access-tests.yaml"'}
+        return HttpResponse(text, content_type=f"{YAML}; charset=utf-8", headers=headers)
+
+    def import_file(self, request: Request, **kwargs: str) -> Response:
+        """Import access tests from YAML
+
+        Those with a new name are created, those with a known one changed, all or none; the others stay.
+        """
+        result = import_access_tests(read_document(self.values(self.import_file_attributes)["yaml"]))
+        return Response(Plain(data=result._asdict()))
 
     def perform_create(self, values: JsonObject) -> AccessTest:
         return services.create_access_test(**values)

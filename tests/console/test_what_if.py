@@ -8,6 +8,7 @@ import pytest
 from django.utils import timezone
 
 from licensing.models import Limit
+from rules.guardrails.services import create_guardrail
 from rules.models import Rule, WhatIf
 from telemetry.models import LogEntry
 from tests.console.conftest import LOOKS, USERNAME, stand_still
@@ -110,6 +111,34 @@ def test_the_forms_of_an_alias_a_limit_and_a_price(console, world, entries):
         assert results.items() <= dict(zip(names, values, strict=True)).items(), path
         assert window.check() == []
     limit.delete()
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_the_form_of_a_guardrail(console, world, entries, look):
+    rows = entries[2]
+    kept = {"request": {"model": world.model, "messages": [{"role": "user", "content": "swordfish"}]}, "response": "Hi"}
+    LogEntry.objects.filter(pk=rows[0].pk).update(payload=json.dumps(kept))
+    audience = {"users": [world.user.pk]}
+    guardrail = create_guardrail(
+        name=world.name("fish"),
+        action="monitor",
+        type="words",
+        parameters={"words": ["swordfish"]},
+        applies_to=audience,
+    )
+    window = console(look)
+    window.open(f"rules/guardrail/{guardrail.pk}/change/")
+    window.page.select_option("[name=action]", "block")
+    window.page.get_by_role("button", name="Try on the last 7 days").click()
+    assert "Blocked by guardrails" in wait_for_result(window)
+    row = window.page.get_by_role("region", name="By guardrail").locator("tr", has_text=guardrail.name)
+    cells = [one.split()[0] for one in row.locator("td").all_inner_texts()[1:]]
+    assert cells == ["0", "0", "1", "1", "0", "0", "2"]
+    assert row.get_by_role("link", name=str(rows[0].pk)).count() == 2
+    assert window.check() == []
+    guardrail.refresh_from_db()
+    assert guardrail.action == "monitor"
+    guardrail.delete()
 
 
 def test_what_is_wrong_is_said(console, world, entries):

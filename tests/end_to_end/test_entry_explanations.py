@@ -2,6 +2,7 @@
 
 import pytest
 
+from accounts.services import add_member
 from rules.services import delete_rule, update_rule
 from telemetry.models import EntryType, LogEntry, Outcome
 from tests.end_to_end.test_explain import MEMBERS
@@ -130,6 +131,13 @@ class TestWhoMay:
         everything = explanation(world, entry)
         assert others.name in rules(everything)
         assert everything["otherRules"] == 0
+
+    def test_an_admin_of_a_group_sees_what_happened_to_its_members(self, world, provider):
+        group, head = world.new_group(world.user), new_user()
+        add_member(group, user_id=head.pk, is_admin=True)
+        world.settle()
+        entry = world.entry(world.ask())
+        assert explanation(world, entry, token_of(head))["allowed"] is True
 
     def test_nobody_else(self, world, provider):
         entry = world.entry(world.ask())

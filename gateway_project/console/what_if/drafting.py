@@ -1,4 +1,4 @@
-"""A draft from the form of a rule, an alias, a limit or a price, as the API takes it. The form stores nothing."""
+"""A draft from the form of a rule, an alias, a limit, a price or a guardrail, as the API takes it; stores nothing."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 from django.db.models import Model
 from django.http import QueryDict
 
+from gateway_project.api.names import camel
 from gateway_project.console.tables import ServiceForm, plain_decimal
 from gateway_project.json_types import JsonObject
-from gateway_project.work.what_if.drafts import ALIASES, LIMITS, PRICES, RULES
+from gateway_project.work.what_if.drafts import ALIASES, GUARDRAILS, LIMITS, PRICES, RULES
 from licensing.admin import LimitForm
 from licensing.models import SUBJECTS, Limit, Measure
 from providers.console.price_admin import PriceForm
@@ -17,6 +18,8 @@ from rules.admin import RuleForm
 from rules.aliases.admin import AliasForm
 from rules.aliases.drafts import TargetDraft
 from rules.aliases.models import Alias
+from rules.guardrails.admin import FIELDS, GuardrailForm
+from rules.guardrails.models import Guardrail
 from rules.models import Rule
 
 # Of the forms of rows that exist, the fields that cannot be changed.
@@ -116,6 +119,10 @@ def _price(values: Mapping[str, Any], row: ModelPrice | None) -> JsonObject:
     }
 
 
+def _guardrail(values: Mapping[str, Any], row: Guardrail | None) -> JsonObject:
+    return {camel(name): values[name] for name in FIELDS if name in values}
+
+
 def _pk(row: Model | None) -> int | None:
     return None if row is None else row.pk
 
@@ -128,6 +135,7 @@ def _text(amount: Any) -> str:
 DRAFTINGS: Mapping[str, Drafting] = {
     "rule": Drafting(RULES, Rule, RuleForm, _rule),
     "alias": Drafting(ALIASES, Alias, AliasForm, _alias),
+    "guardrail": Drafting(GUARDRAILS, Guardrail, GuardrailForm, _guardrail),
     "limit": Drafting(LIMITS, Limit, LimitForm, _limit, LIMIT_SUBJECT),
     "modelprice": Drafting(PRICES, ModelPrice, PriceForm, _price, SUBJECT),
 }

@@ -10,7 +10,7 @@ from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 from gateway_project.json_types import JsonObject
 
 DAYS, MAX_DRAFT = 7, 1_000_000
-EMPTY = '{\n  "rules": [],\n  "aliases": [],\n  "limits": [],\n  "prices": [],\n  "delete": {}\n}'
+EMPTY = '{\n  "rules": [],\n  "aliases": [],\n  "limits": [],\n  "prices": [],\n  "guardrails": [],\n  "delete": {}\n}'
 
 
 def last_days() -> tuple[datetime, datetime]:

@@ -19,6 +19,15 @@ LABELS = {
     "rerouted": "Other provider",
     "repriced": "Other cost",
 }
+GUARDRAIL_LABELS = {
+    "blockedBefore": "Blocked now",
+    "redactedBefore": "Redacted now",
+    "monitoredBefore": "Only recorded now",
+    "blocked": "Blocked with the draft",
+    "redacted": "Redacted with the draft",
+    "monitored": "Only recorded with the draft",
+    "unknown": "Unknown",
+}
 MAX_SHOWN = 200  # rows of a table
 
 
@@ -57,6 +66,11 @@ def shown(what_if: WhatIf) -> JsonObject:
         "labels": list(LABELS.values()),
         "tables": list(_tables(result, what_if)),
         "examples": [(label, _examples(result, name)) for name, label in LABELS.items() if result["examples"][name]],
+        "guardrails": [
+            (row["guardrail"], [(row[name], _examples(row, name)) for name in GUARDRAIL_LABELS])
+            for row in result.get("byGuardrail", ())  # results of before an update lack it
+        ],
+        "guardrail_labels": list(GUARDRAIL_LABELS.values()),
         "unknown": result["unknown"],
         "log": _log(what_if),
     }

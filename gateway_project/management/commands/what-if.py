@@ -27,6 +27,15 @@ WORDS = {
     "rerouted": "served by another provider",
     "repriced": "at another cost",
 }
+RESULTS = {
+    "blockedBefore": "blocked now",
+    "redactedBefore": "redacted now",
+    "monitoredBefore": "only recorded now",
+    "blocked": "blocked with the draft",
+    "redacted": "redacted with the draft",
+    "monitored": "only recorded with the draft",
+    "unknown": "unknown",
+}
 
 
 class Command(BaseCommand):
@@ -79,6 +88,8 @@ class Command(BaseCommand):
             self.stdout.write(f"Group {row['groupName']}: {_counts(row)}")
         for row in document["byModel"]:
             self.stdout.write(f"Model {row['model']}: {_counts(row)}")
+        for row in document["byGuardrail"]:
+            self.stdout.write(f"Guardrail {row['guardrail']}: {_guarded(row)}")
         for sentence in document["unknown"]:
             self.stdout.write(sentence)
 
@@ -112,6 +123,12 @@ def _examples(document: JsonObject, change: str) -> str:
 
 def _counts(row: JsonObject) -> str:
     return ", ".join(f"{row[name]:,} {words}" for name, words in WORDS.items() if row[name])
+
+
+def _guarded(row: JsonObject) -> str:
+    words = ((name, RESULTS[name]) for name in RESULTS if row[name])
+    numbers = (f"{row[name]:,} {text}{_examples(row, name)}" for name, text in words)
+    return ", ".join(numbers) or "nothing"
 
 
 def _money(costs: dict[str, str]) -> str:

@@ -38,17 +38,29 @@ def load_guardrails(before: GuardrailBook | None) -> GuardrailBook | None:
 
 
 def _guardrail(row: Guardrail, former: Detectors, detectors: Detectors) -> GuardrailSnapshot:
-    source = dumps([row.type, row.parameters], sort_keys=True)
+    source = _source(row)
     if source not in detectors:
         detectors[source] = former.get(source) or _detector(row)
+    return _snapshot(row, detectors[source])
+
+
+def guardrail_record(row: Guardrail) -> GuardrailSnapshot:
+    """A row, stored or not, as requests are searched by it."""
+    return _snapshot(row, _detector(row))
+
+
+def _source(row: Guardrail) -> str:
+    return dumps([row.type, row.parameters], sort_keys=True)
+
+
+def _snapshot(row: Guardrail, detector: Detector) -> GuardrailSnapshot:
     parameters = row.parameters if isinstance(row.parameters, dict) else {}
-    detector = detectors[source]
     return GuardrailSnapshot(
         id=row.pk,
         name=row.name,
         position=row.position,
         action=row.action,
-        source=source,
+        source=_source(row),
         detector=detector,
         service=_service(row) if isinstance(detector, Remote) else None,
         audience=audience_of(row.applies_to if isinstance(row.applies_to, dict) else {}),

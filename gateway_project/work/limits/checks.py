@@ -63,6 +63,10 @@ class LimitCheck(NamedTuple):
         """Whether it only counts, and refuses nobody."""
         return self.kind == USE and not self.amount
 
+    def taking(self, take: int, minimum: int) -> "LimitCheck":
+        """The check for a request that takes so much, and needs that much; faster than _replace()."""
+        return LimitCheck._make((*self[:4], take, minimum, *self[6:]))
+
 
 class CheckStatus(NamedTuple):
     """A limit after this request: what remains, and the seconds until the window ends.

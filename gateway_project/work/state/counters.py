@@ -110,7 +110,6 @@ class Counters:
             hold = self._take(check, token, mode, now)
             if hold is not None:
                 admission.holds.append(hold)
-            admission.statuses.append(self._status(check, now))
 
     def statuses(self, checks: Iterable[LimitCheck], now: float) -> list[CheckStatus]:
         """The current status of each."""
@@ -304,8 +303,10 @@ class Counters:
         return self._count(check, now).used
 
     def _total(self, check: LimitCheck, now: float) -> int:
-        reserved = self._count(check, now).reserved if check.kind == RESERVE else 0
-        return self._used(check, now) + reserved
+        if check.kind != RESERVE:
+            return self._used(check, now)
+        count = self._count(check, now)
+        return count.used + count.reserved
 
     def _already_holds(self, check: LimitCheck, token: str, now: float) -> bool:
         if check.kind == LEASE:
@@ -357,7 +358,7 @@ class Counters:
 
     def _reserve(self, check: LimitCheck, token: str, now: float) -> Hold:
         count = self._count(check, now)
-        take = min(check.take, self._room(check, now))
+        take = min(check.take, self._amount(check, now) - count.used - count.reserved)
         count.reserved += take
         count.reservations[token] = count.reservations.get(token, 0) + take
         return Hold(check, take, count.begin, max(now, count.since))

@@ -170,6 +170,7 @@ class LocalState:
         candidate_checks: Sequence[Checks] = (),
         accept_lost: bool = False,
         ignore_lost: bool = False,
+        with_statuses: bool = True,
     ) -> Admission:
         with self._lock:
             counters, now = self._counters, self.clock.now()
@@ -189,6 +190,8 @@ class LocalState:
                     self._flights[key] = token
                     admission.leads = True
             counters.take(admission, checks, token, mode, now)
+            if with_statuses:
+                admission.statuses = counters.statuses(checks, now)
             return admission
 
     def _mode(self, key: str, token: str, value: bytes | None) -> int:

@@ -1,96 +1,180 @@
-"""Guardrails of a draft, which search what was kept of recorded requests and answers."""
+"""Guardrails that a draft touches: what those of now and those of the draft do with recorded requests and answers.
+
+All others are taken as they were.
+"""
 
 import json
+from collections.abc import Collection, Mapping
 from enum import Enum
-from json import dumps
-from typing import Any
+from typing import Any, NamedTuple
 
 from gateway_project.errors import ValidationError
 from gateway_project.json_types import JsonObject
-from gateway_project.work.guardrails.book import CallerFacts, GuardrailBook, GuardrailSnapshot, Side, audience_of
-from gateway_project.work.guardrails.detectors.compilation import compile_detector
-from gateway_project.work.guardrails.searching import Search
+from gateway_project.work.guardrails.book import BLOCK, REQUEST, RESPONSE, CallerFacts, GuardrailBook, Side
+from gateway_project.work.guardrails.book import GuardrailSnapshot as Snapshot
+from gateway_project.work.guardrails.loading import guardrail_record
+from gateway_project.work.guardrails.remote.compilation import compile_guardrail
+from gateway_project.work.guardrails.searching import PASSED, RESULTS, Search
 from gateway_project.work.guardrails.texts import of_whole_texts, rewrite
 from gateway_project.work.snapshot.records import Caller
 from gateway_project.work.what_if.drafts import GUARDRAILS, Draft, RowDraft
-from gateway_project.work.what_if.traffic import Traffic
+from gateway_project.work.what_if.guardrail_counts import MONITORED, TAKEN_OUT, UNKNOWN, GuardrailCounts, strictest
+from gateway_project.work.what_if.traffic import Recorded, Traffic
 from rules.guardrails.audience import check_audience
-from rules.guardrails.models import Action, Direction, FailMode, for_everyone
+from rules.guardrails.models import Guardrail, for_everyone
 from telemetry.models import Outcome
+
+BLOCKED = RESULTS[BLOCK]
+DIRECTIONS = (REQUEST, RESPONSE)
+SECRET = "secret"  # the parameter that is stored by itself
 
 
 class Verdict(Enum):
-    """What guardrails of a draft say of a request."""
+    """What a draft of guardrails changes for a request."""
 
-    PASSED = "passed"
-    BLOCKED = "blocked"
-    UNKNOWN = "unknown"  # its text was not kept
+    SAME = "same"
+    DENIED = "denied"
+    RELEASED = "released"
+    UNKNOWN = "unknown"
+
+
+class Texts(NamedTuple):
+    """The request and its answer, as far as they were kept; None: not at all."""
+
+    request: JsonObject | None
+    response: Any
+
+
+class Results(NamedTuple):
+    """What guardrails do with a request, by id: those that are now, and those of the draft."""
+
+    before: Mapping[int, str]
+    after: Mapping[int, str]
+    may_be_blocked: bool = False  # by one of which it is unknown what it would do
 
 
 class GuardrailTrial:
-    """The guardrails of a draft. Those in force are taken as they were: what they blocked stays blocked."""
+    """The guardrails of a draft beside those that they replace or that are deleted."""
 
     def __init__(self, draft: Draft) -> None:
-        rows = enumerate(draft.of(GUARDRAILS), start=1)
-        self._book = GuardrailBook([_snapshot(number, row) for number, row in rows if row.values.get("enabled", True)])
+        touched = draft.replaced(GUARDRAILS)
+        rows = {row.pk: row for row in Guardrail.objects.filter(pk__in=touched)}
+        if missing := touched - rows.keys():
+            raise ValidationError(f"no row with id {min(missing)}.", field=GUARDRAILS)
+        drafted = [_drafted(row, -number) for number, row in enumerate(draft.of(GUARDRAILS), start=1)]
+        before = [guardrail_record(row) for row in rows.values() if row.enabled]
+        after = [guardrail_record(row) for row in drafted if row.enabled]
+        self._sources = {row.pk: guardrail_record(row).source for row in rows.values()}
+        self._touched = touched
+        self._before, self._after = GuardrailBook(before), GuardrailBook(after)
+        self.counts = {row.pk: GuardrailCounts(row.pk, row.name, row.type) for row in (*rows.values(), *drafted)}
 
     def judge(self, traffic: Traffic, caller: Caller) -> Verdict:
-        """Whether they would have blocked the request, or its answer."""
+        """What the draft changes for a request that rules and limits let pass."""
         recorded = traffic.recorded
         assert recorded is not None, "texts are searched one request after the other"
+        if recorded.outcome == Outcome.DENIED or _stays_blocked(recorded, self._touched):
+            return Verdict.SAME
+        results = self._results(traffic, recorded, caller)
+        for guardrail_id, counts in self.counts.items():
+            counts.add(traffic, results.before.get(guardrail_id, PASSED), results.after.get(guardrail_id, PASSED))
+        return _verdict(recorded, results)
+
+    def _results(self, traffic: Traffic, recorded: Recorded, caller: Caller) -> Results:
         facts = CallerFacts(caller.id, caller.group_ids, traffic.key_id, recorded.rule_id, recorded.alias)
-        applicable = self._book.applicable(facts)
-        if applicable is None or recorded.outcome in (Outcome.BLOCKED, Outcome.DENIED):
-            return Verdict.PASSED
-        request, response = _texts(recorded.payload)
-        if request is None:
-            return Verdict.UNKNOWN
-        if applicable.requests is not None and _blocks(applicable.requests, request, traffic.model):
-            return Verdict.BLOCKED
-        if applicable.answers is None or response is None:
-            return Verdict.PASSED
-        return Verdict.BLOCKED if _blocks(applicable.answers, response, is_of_answer=True) else Verdict.PASSED
+        earlier = {one: result for one, result in _earlier(recorded, DIRECTIONS).items() if one in self._touched}
+        applicable = [book.applicable(facts) for book in (self._before, self._after)]
+        if not earlier and applicable == [None, None]:
+            return Results({}, {})
+        texts = _texts(recorded.payload)
+        is_whole = texts.request is not None
+        before, after = (
+            _searched(one.requests, one.answers, texts, traffic.model) if one is not None and is_whole else {}
+            for one in applicable
+        )
+        chosen = () if applicable[1] is None else applicable[1].guardrails
+        drafted = {one: self._result(one, after.get(one.id), recorded, is_whole) for one in chosen}
+        may_be_blocked = any(one.action == BLOCK and result == UNKNOWN for one, result in drafted.items())
+        return Results({**before, **earlier}, {one.id: result for one, result in drafted.items()}, may_be_blocked)
+
+    def _result(self, guardrail: Snapshot, searched: str | None, recorded: Recorded, is_whole: bool) -> str:
+        """What a guardrail of the draft does with a request, by what is found now and what was found then."""
+        sides = ((REQUEST, guardrail.is_for_requests), (RESPONSE, guardrail.is_for_answers))
+        directions = [direction for direction, is_searched in sides if is_searched]
+        earlier = _earlier(recorded, directions).get(guardrail.id)
+        if earlier is not None and self._sources.get(guardrail.id) == guardrail.source:
+            return RESULTS[guardrail.action] if earlier in (*TAKEN_OUT, MONITORED) else earlier
+        is_known = is_whole and guardrail.service is None and earlier not in TAKEN_OUT
+        return (searched or PASSED) if is_known else UNKNOWN
 
 
-def _blocks(side: Side, document: Any, model: str = "", *, is_of_answer: bool = False) -> bool:
-    search = Search(side, is_of_answer=is_of_answer)
+def _verdict(recorded: Recorded, results: Results) -> Verdict:
+    was_blocked = recorded.outcome == Outcome.BLOCKED or BLOCKED in results.before.values()
+    if BLOCKED in results.after.values():
+        return Verdict.SAME if was_blocked else Verdict.DENIED
+    if results.may_be_blocked:
+        return Verdict.UNKNOWN
+    return Verdict.RELEASED if was_blocked else Verdict.SAME
+
+
+def _stays_blocked(recorded: Recorded, touched: frozenset[int]) -> bool:
+    """Whether a guardrail that the draft does not touch has blocked the request."""
+    if recorded.outcome != Outcome.BLOCKED:
+        return False
+    blocking = {one for one, result in _earlier(recorded, DIRECTIONS).items() if result == BLOCKED}
+    return not blocking or not blocking <= touched
+
+
+def _earlier(recorded: Recorded, directions: Collection[str]) -> Mapping[int, str]:
+    """What guardrails did with the request or its answer when it was sent, by id."""
+    results: dict[int, str] = {}
+    for row in recorded.guardrails or ():
+        if row["direction"] not in directions:
+            continue
+        results[row["id"]] = strictest(results.get(row["id"], PASSED), row["result"])
+    return results
+
+
+def _searched(requests: Side | None, answers: Side | None, texts: Texts, model: str) -> dict[int, str]:
+    """What these guardrails find in what was kept; the answer is searched unless the request is blocked."""
+    results = _results_of(requests, texts.request, REQUEST, model)
+    if BLOCKED not in results.values() and texts.response is not None:
+        for one, result in _results_of(answers, texts.response, RESPONSE).items():
+            results[one] = strictest(results.get(one, PASSED), result)
+    return results
+
+
+def _results_of(side: Side | None, document: Any, direction: str, model: str = "") -> dict[int, str]:
+    if side is None:
+        return {}
+    search = Search(side, is_of_answer=direction == RESPONSE)
     if model:
         search.note_model(model)
     rewrite(document, of_whole_texts(search.visit))
-    return search.blocking is not None
+    return {one: tally.result for one, tally in search.tallies.items()}
 
 
-def _texts(payload: str) -> tuple[JsonObject | None, Any]:
+def _texts(payload: str) -> Texts:
     """The request and the answer, as far as they were kept whole."""
     try:
         document = json.loads(payload)
     except (ValueError, RecursionError):
-        return None, None
+        return Texts(None, None)
     request = document.get("request") if isinstance(document, dict) else None
     if not isinstance(request, dict) or "model" not in request:
-        return None, None
+        return Texts(None, None)
     response = document.get("response")
-    return request, None if isinstance(response, dict) and response.keys() == {"bytes", "sha256"} else response
+    is_digest = isinstance(response, dict) and response.keys() == {"bytes", "sha256"}
+    return Texts(request, None if is_digest else response)
 
 
-def _snapshot(number: int, row: RowDraft) -> GuardrailSnapshot:
-    values = row.values
-    kind, parameters = values["type"], values.get("parameters") or {}
+def _drafted(draft: RowDraft, new_id: int) -> Guardrail:
+    """The row of a draft, which is not stored. Raises ValidationError with the place of what is wrong."""
+    values = {"parameters": {}, **draft.values}
     try:
-        detector = compile_detector(kind, parameters)
-        audience = audience_of(check_audience(values["applies_to"], {}) if "applies_to" in values else for_everyone())
+        compile_guardrail(values["type"], values["parameters"])
+        audience = check_audience(values["applies_to"], {}) if "applies_to" in values else for_everyone()
     except ValidationError as error:
-        raise ValidationError(error.message, field=f"{row.place}.{error.field}") from None
-    direction = values.get("direction", Direction.BOTH)
-    return GuardrailSnapshot(
-        id=number,
-        name=values["name"],
-        position=values.get("position", 100),
-        action=values.get("action", Action.BLOCK),
-        source=dumps([kind, parameters], sort_keys=True),
-        detector=detector,
-        audience=audience,
-        is_for_requests=direction != Direction.RESPONSE,
-        is_for_answers=direction != Direction.REQUEST,
-        fails_closed=values.get("fail_mode") == FailMode.CLOSED,
-    )
+        raise ValidationError(error.message, field=f"{draft.place}.{error.field}") from None
+    parameters = {name: value for name, value in values["parameters"].items() if name != SECRET}
+    return Guardrail(pk=draft.id or new_id, **{**values, "parameters": parameters, "applies_to": audience})

@@ -14,17 +14,16 @@ from django.conf import settings
 
 from gateway_project.errors import ValidationError
 from gateway_project.errors.client_errors import LIMIT_ERROR_NAMES
-from gateway_project.work.limits.book import LimitBook, LimitRow
+from gateway_project.work.limits.book import LimitBook, LimitRow, Limits
 from gateway_project.work.limits.checks import (
     MAX_AMOUNT,
     RESERVE,
     Admission,
-    Hold,
     LimitCheck,
     Settlement,
     window_begin,
 )
-from gateway_project.work.limits.kinds import COUNT_UNPRICED, NANO, REFUSE, TOKENS, Subject, unpriced_units
+from gateway_project.work.limits.kinds import COUNT_UNPRICED, NANO, TOKENS, Subject, unpriced_units
 from gateway_project.work.limits.status import in_units, usage_from_log
 from gateway_project.work.snapshot.loading import limit_rows
 from gateway_project.work.snapshot.records import Caller, KeySnapshot, Target
@@ -58,15 +57,11 @@ class ReplayClock(Clock):
         return self.at
 
 
-class LimitedRequest(NamedTuple):
-    """A request as limits see it; a cost of None: there is no price."""
+class Asker(NamedTuple):
+    """Whose request it is; without a key it came with a login, or with a key that was deleted."""
 
     key: KeySnapshot | None
     caller: Caller
-    targets: Sequence[Target]  # in the order of asking
-    cost: Decimal | None
-    at: float
-    seconds: float
 
 
 class LimitSide:
@@ -84,40 +79,46 @@ class LimitSide:
         self._in_flight: list[Admitted] = []
         self._numbers = count()
 
-    def admit(self, traffic: Traffic, request: LimitedRequest) -> int | None:
-        """The number of the target whose limits have room, and take from them; None if a limit refuses the request."""
-        own, candidates = self.book.for_caller(request.key, request.caller), self._candidates(request.targets)
+    def admit(self, traffic: Traffic, asker: Asker, targets: Sequence[Target], cost: Decimal | None) -> int | None:
+        """Take from the limits of a request; None if one of them refuses it, else the number of the target with room.
+
+        The targets are in the order of asking; a cost of None says that there is no price.
+        """
+        own, candidates = self.book.for_caller(*asker), self._candidates(targets)
         if not own.checks and not candidates:
             return 0
-        self._settle_until(request.at)
-        if request.cost is None and any(check.limit.unpriced == REFUSE for check in own.refusing_unpriced):
+        assert traffic.recorded is not None, "limits are counted one request after the other"
+        at, seconds, *_ = traffic.recorded
+        self._settle_until(at)
+        if cost is None and own.refusing_unpriced:
             return None
         token = "" if traffic.is_from_cache else str(next(self._numbers))
-        admission = _admit(self._state, token, [own.checks, *candidates], traffic, request.cost)
+        admission = _admit(self._state, token, own, candidates, traffic, cost)
         if admission.is_rejected:
             return None
         if admission.holds:
-            amounts = [_used(hold, traffic, request.cost) for hold in admission.holds]
+            amounts = [hold.check.take for hold in admission.holds]  # what it was known to use
             settlement = Settlement(token, admission.holds, amounts)
-            heappush(self._in_flight, Admitted(request.at + request.seconds, next(self._numbers), settlement))
+            heappush(self._in_flight, Admitted(at + seconds, next(self._numbers), settlement))
         return admission.choice
 
-    def has_room(self, traffic: Traffic, request: LimitedRequest) -> bool:
+    def has_room(self, traffic: Traffic, asker: Asker, targets: Sequence[Target], cost: Decimal | None) -> bool:
         """Whether it would be admitted; takes nothing."""
-        own, candidates = self.book.for_caller(request.key, request.caller), self._candidates(request.targets)
-        self._settle_until(request.at)
-        checks = [own.checks, *candidates]
-        copy = self._state.excerpt(list(chain.from_iterable(checks)))
-        return not _admit(copy, "one", checks, traffic, request.cost).is_rejected
+        own, candidates = self.book.for_caller(*asker), self._candidates(targets)
+        assert traffic.recorded is not None, "limits are counted one request after the other"
+        self._settle_until(traffic.recorded.at)
+        checks = list(chain.from_iterable(limits.checks for limits in (own, *candidates)))
+        copy = self._state.excerpt(checks)
+        return not _admit(copy, "one", own, candidates, traffic, cost).is_rejected
 
     def tidy(self) -> None:
         """Forget windows that are over."""
         self._state.tidy()
 
-    def _candidates(self, targets: Sequence[Target]) -> list[Sequence[LimitCheck]]:
+    def _candidates(self, targets: Sequence[Target]) -> list[Limits]:
         if not self.book.has_provider_limits:
             return []
-        return [self.book.for_provider(target.provider).checks for target in targets]
+        return [self.book.for_provider(target.provider) for target in targets]
 
     def _settle_until(self, at: float) -> None:
         """End the requests that had ended by then; time never goes back."""
@@ -192,24 +193,26 @@ def _count_before(counters: Counters, check: LimitCheck, clock: ReplayClock) -> 
 
 
 def _admit(
-    state: LocalState, token: str, checks: Sequence[Sequence[LimitCheck]], traffic: Traffic, cost: Decimal | None
+    state: LocalState, token: str, own: Limits, candidates: Sequence[Limits], traffic: Traffic, cost: Decimal | None
 ) -> Admission:
-    """Ask for room: of the first checks, those of the caller, and of one of the others, those of the targets."""
-    own, *candidates = [[_sized(check, traffic, cost) for check in choice] for choice in checks]
-    return state.admit(own, token=token, candidate_checks=candidates, ignore_lost=True)
+    """Ask for room in the limits of the caller, and in those of one of the targets."""
+    checks = _sized(own, traffic, cost)
+    choices = [_sized(limits, traffic, cost) for limits in candidates]
+    return state.admit(checks, token=token, candidate_checks=choices, ignore_lost=True, with_statuses=False)
 
 
-def _used(hold: Hold, traffic: Traffic, cost: Decimal | None) -> int:
-    return _units(hold.check, traffic, cost) if hold.check.kind == RESERVE else hold.take
+def _sized(limits: Limits, traffic: Traffic, cost: Decimal | None) -> Sequence[LimitCheck]:
+    """The checks with what the request takes; only reservations differ from request to request."""
+    if not limits.reserves:
+        return limits.checks
+    return [_reserving(check, traffic, cost) if check.kind == RESERVE else check for check in limits.checks]
 
 
-def _sized(check: LimitCheck, traffic: Traffic, cost: Decimal | None) -> LimitCheck:
+def _reserving(check: LimitCheck, traffic: Traffic, cost: Decimal | None) -> LimitCheck:
     """The check with what the request is known to use; of a limit that has less room, its input has to fit."""
-    if check.kind != RESERVE:
-        return check
     take = _units(check, traffic, cost)
     least = min(traffic.usage.all_input, take) if check.limit.measure == TOKENS else min(1, take)
-    return check._replace(take=take, minimum=take if check.limit.is_strict else least)
+    return check.taking(take, take if check.limit.is_strict else least)
 
 
 def _units(check: LimitCheck, traffic: Traffic, cost: Decimal | None) -> int:

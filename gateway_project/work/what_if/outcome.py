@@ -1,12 +1,14 @@
 """What a replay counts: in all, by user, group and model, with entries behind each number."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import Enum
 from typing import NamedTuple
 
 from gateway_project.json_types import JsonObject
+from gateway_project.work.snapshot.records import Caller
+from gateway_project.work.what_if.guardrail_counts import GuardrailCounts
 from gateway_project.work.what_if.traffic import Traffic
 
 MAX_EXAMPLES, MAX_ROW_EXAMPLES, MAX_ROWS = 20, 5, 1000
@@ -51,14 +53,6 @@ class Judgement(NamedTuple):
     def keeps_cache(self) -> bool:
         """Whether an answer from the cache would have been one."""
         return self.change not in (Change.DENIED, Change.REROUTED)
-
-
-class Party(NamedTuple):
-    """Whose requests they are, with the names of now."""
-
-    user_id: int
-    user_name: str
-    groups: tuple[int, ...]
 
 
 @dataclass(slots=True)
@@ -113,26 +107,26 @@ class Outcome:
     skipped: int = 0  # requests of nobody that is active now
     unknown_costs: int = 0
     unknown_usage: int = 0  # newly allowed requests that limits counted with the usual use of their model
-    unknown_texts: int = 0  # requests whose text guardrails would have searched, and that was not kept
+    unknown_texts: int = 0  # requests of which nobody knows whether guardrails would block them
     has_limits: bool = False
-    has_guardrails: bool = False
     users: dict[int, tuple[str, Counts]] = field(default_factory=dict)
     groups: dict[int, Counts] = field(default_factory=dict)
     models: dict[str, Counts] = field(default_factory=dict)
+    guardrails: Mapping[int, GuardrailCounts] = field(default_factory=dict)  # those that the draft touches
 
     def skip(self, traffic: Traffic) -> None:
         """Requests that cannot be judged."""
         self.skipped += traffic.requests
 
-    def count(self, traffic: Traffic, party: Party, judgement: Judgement) -> None:
-        """Add requests that are alike."""
+    def count(self, traffic: Traffic, caller: Caller, judgement: Judgement) -> None:
+        """Add requests of a caller that are alike."""
         self.total.add(traffic, judgement)
         if judgement.change is Change.NONE:
             return
         self.unknown_costs += traffic.requests if judgement.cost is None else 0
-        if party.user_id in self.users or len(self.users) < MAX_ROWS:
-            self.users.setdefault(party.user_id, (party.user_name, Counts()))[1].add(traffic, judgement)
-        for group_id in party.groups:
+        if caller.id in self.users or len(self.users) < MAX_ROWS:
+            self.users.setdefault(caller.id, (caller.name, Counts()))[1].add(traffic, judgement)
+        for group_id in caller.group_ids:
             if group_id in self.groups or len(self.groups) < MAX_ROWS:
                 self.groups.setdefault(group_id, Counts()).add(traffic, judgement)
         if traffic.model in self.models or len(self.models) < MAX_ROWS:
@@ -155,6 +149,7 @@ class Outcome:
                 for group_id, counts in sorted(self.groups.items())
             ],
             "byModel": [{"model": model, **counts.document()} for model, counts in sorted(self.models.items())],
+            "byGuardrail": [counts.document() for counts in self.guardrails.values()],
             "unknown": list(self.unknown()),
         }
 
@@ -174,10 +169,11 @@ class Outcome:
                 f"{self.unknown_usage:,} requests that were refused then have no usage: limits count the average of "
                 "their model for them."
             )
-        if self.unknown_texts:
-            yield f"The text of {self.unknown_texts:,} requests was not kept: guardrails could not search them."
-        if self.has_guardrails:
-            yield "Texts were searched as far as they were kept; what guardrails took out of them then is not there."
+        for counts in self.guardrails.values():
+            yield from counts.unknown()
+        if self.guardrails:
+            yield "Guardrails that the draft does not have are taken as they were; requests that they blocked stay so."
+            yield "What was blocked has no answer: guardrails of the draft could not search one."
         if max(len(self.users), len(self.groups), len(self.models)) >= MAX_ROWS:
             yield f"At most {MAX_ROWS:,} users, groups and models are listed."
 

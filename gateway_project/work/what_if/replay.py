@@ -2,27 +2,21 @@
 
 from collections.abc import Callable, Iterator
 from datetime import datetime
-from typing import NamedTuple, TypeAlias
+from decimal import Decimal
+from typing import TypeAlias
 
 from gateway_project.work.snapshot.records import Caller, KeySnapshot, Snapshot, Target
 from gateway_project.work.stages.rules import allowed_targets
 from gateway_project.work.what_if.averages import Averages
 from gateway_project.work.what_if.costs import Costs
 from gateway_project.work.what_if.guardrails import GuardrailTrial, Verdict
-from gateway_project.work.what_if.limits import LimitedRequest, LimitSides, is_refused_by_limit
-from gateway_project.work.what_if.outcome import Cause, Change, Judgement, Outcome, Party
+from gateway_project.work.what_if.limits import Asker, LimitSides, is_refused_by_limit
+from gateway_project.work.what_if.outcome import Cause, Change, Judgement, Outcome
 from gateway_project.work.what_if.traffic import Traffic, parts_of, requests_of, traffic_of
 
 MAX_JUDGEMENTS = 100_000  # that are remembered
 REPORT_EVERY = 5000  # requests
 Targets: TypeAlias = tuple[Target, ...]
-
-
-class Asker(NamedTuple):
-    """Whose request it is; without a key it came with a login, or with a key that was deleted."""
-
-    caller: Caller
-    key: KeySnapshot | None
 
 
 class Cancelled(Exception):
@@ -49,7 +43,9 @@ class Replay:
         self._averages = Averages()
         self._keys: dict[int, KeySnapshot] = {key.id: key for key in before.keys.values()}
         self._judgements: dict[tuple[object, ...], tuple[Targets, Targets]] = {}
-        self._outcome = Outcome(has_limits=limits is not None, has_guardrails=guardrails is not None)
+        self._outcome = Outcome(has_limits=limits is not None)
+        if guardrails is not None:
+            self._outcome.guardrails = guardrails.counts
 
     def run(self, start: datetime, end: datetime) -> Outcome:
         """Compare the requests of a period. Raises Cancelled."""
@@ -78,10 +74,10 @@ class Replay:
             return
         key = self._keys.get(traffic.key_id or 0)
         before, after = self.judge(traffic, caller, key)
-        judgement = self._limited(traffic, caller, key, before, after)
+        judgement = self._limited(traffic, Asker(key, caller), before, after)
         if self._guardrails is not None and judgement.change is not Change.DENIED and after:
-            judgement = self._guarded(traffic, caller, judgement)
-        self._outcome.count(traffic, Party(caller.id, caller.name, caller.group_ids), judgement)
+            judgement = self._guarded(traffic, caller, judgement, after)
+        self._outcome.count(traffic, caller, judgement)
 
     def judge(self, traffic: Traffic, caller: Caller, key: KeySnapshot | None) -> tuple[Targets, Targets]:
         """The targets that may serve the request: now, and with the draft."""
@@ -99,16 +95,14 @@ class Replay:
         caller = snapshot.callers[traffic.user_id or 0]
         return allowed_targets(traffic.model, caller, key, snapshot, traffic.tags)
 
-    def _limited(
-        self, traffic: Traffic, caller: Caller, key: KeySnapshot | None, before: Targets, after: Targets
-    ) -> Judgement:
+    def _limited(self, traffic: Traffic, asker: Asker, before: Targets, after: Targets) -> Judgement:
         """The judgement once limits of the draft have been asked."""
         if self._limits is None:
             return self._costs.judged(traffic, change_of(traffic, before, after), after)
-        used, asker = self._averages.usual(traffic), Asker(caller, key)
+        used = self._averages.usual(traffic)
         if before and is_refused_by_limit(traffic):
-            request = self._request(used, asker, before, is_draft=False)
-            if self._limits.before.has_room(used, request):
+            ordered, cost = self._asked(used, before, is_draft=False)
+            if self._limits.before.has_room(used, asker, ordered, cost):
                 return Judgement()  # it was another limit that refused it, which does so still
         now = self._left(used, asker, before, is_draft=False)
         drafted = self._left(used, asker, after, is_draft=True)
@@ -125,32 +119,36 @@ class Replay:
         side = self._limits.after if is_draft else self._limits.before
         if not targets or side.is_empty:
             return targets
-        request = self._request(traffic, asker, targets, is_draft=is_draft)
-        number = side.admit(traffic, request)
+        ordered, cost = self._asked(traffic, targets, is_draft=is_draft)
+        number = side.admit(traffic, asker, ordered, cost)
         if number is None:
             return ()
-        return (request.targets[number],) if number else targets
+        return (ordered[number],) if number else targets
 
-    def _request(self, traffic: Traffic, asker: Asker, targets: Targets, *, is_draft: bool) -> LimitedRequest:
-        assert traffic.recorded is not None, "limits are counted one request after the other"
+    def _asked(self, traffic: Traffic, targets: Targets, *, is_draft: bool) -> tuple[Targets, Decimal | None]:
+        """The targets in the order of asking, and what limits count for the request at the first of them."""
         ordered = _in_order(traffic, targets)
-        cost = self._costs.for_limits(traffic, ordered, is_draft=is_draft)
-        return LimitedRequest(asker.key, asker.caller, ordered, cost, traffic.recorded.at, traffic.recorded.seconds)
+        return ordered, self._costs.for_limits(traffic, ordered, is_draft=is_draft)
 
-    def _guarded(self, traffic: Traffic, caller: Caller, judgement: Judgement) -> Judgement:
+    def _guarded(self, traffic: Traffic, caller: Caller, judgement: Judgement, targets: Targets) -> Judgement:
+        """The judgement once guardrails of the draft have been asked; `targets` may serve the request with it."""
         assert self._guardrails is not None
         verdict = self._guardrails.judge(traffic, caller)
         if verdict is Verdict.UNKNOWN:
             self._outcome.unknown_texts += 1
-        if verdict is not Verdict.BLOCKED:
+        if verdict is Verdict.RELEASED:
+            return self._costs.judged(traffic, Change.ALLOWED, targets)
+        if verdict is not Verdict.DENIED:
             return judgement
         return self._costs.judged(traffic, Change.DENIED, ())._replace(cause=Cause.GUARDRAIL)
 
 
 def change_of(traffic: Traffic, before: Targets, after: Targets) -> Change:
     """What changes for requests that these targets may serve now, and those with the draft."""
+    if before == after:
+        return Change.NONE
     if not before:
-        return Change.ALLOWED if after else Change.NONE
+        return Change.ALLOWED
     if not after:
         return Change.DENIED
     keys = {target.key for target in after}
@@ -160,4 +158,6 @@ def change_of(traffic: Traffic, before: Targets, after: Targets) -> Change:
 
 def _in_order(traffic: Traffic, targets: Targets) -> Targets:
     """The target that served first, then the others."""
+    if len(targets) == 1:
+        return targets
     return tuple(sorted(targets, key=lambda one: (one.key != traffic.served, one.provider.priority)))

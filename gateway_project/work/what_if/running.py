@@ -51,7 +51,7 @@ def compare(draft: Draft, start: datetime, end: datetime, report: Callable[[floa
     before = Snapshot()
     load_all(before)
     limits = LimitSides(draft, start) if draft.changes(LIMITS) else None
-    guardrails = GuardrailTrial(draft) if draft.of(GUARDRAILS) else None
+    guardrails = GuardrailTrial(draft) if draft.changes(GUARDRAILS) else None
     replay = Replay(before, drafted(before, draft), report, limits=limits, guardrails=guardrails)
     return replay.run(start, end)
 

@@ -7,6 +7,7 @@ from rest_framework import serializers
 from gateway_project.api.fields import Attributes, DateTime, Read
 from gateway_project.json_types import JsonObject
 from gateway_project.work.what_if.drafts import KINDS, MAX_DRAFTED
+from gateway_project.work.what_if.guardrail_counts import COLUMNS
 from gateway_project.work.what_if.outcome import COUNTED, MAX_EXAMPLES
 from rules.what_if.models import State, WhatIf
 
@@ -16,11 +17,10 @@ DELETIONS: JsonObject = {"type": "object", "properties": dict.fromkeys(KINDS, ID
 AMOUNTS: JsonObject = {"type": "object", "additionalProperties": {"type": "string"}, "description": "By currency."}
 NUMBER: JsonObject = {"type": "integer", "minimum": 0}
 SHARE: JsonObject = {"type": ["number", "null"], "minimum": 0, "maximum": 1}
+ENTRIES: JsonObject = {"type": "array", "items": {"type": "integer"}, "maxItems": MAX_EXAMPLES}
 EXAMPLES: JsonObject = {
     "type": "object",
-    "properties": {
-        change.value: {"type": "array", "items": {"type": "integer"}, "maxItems": MAX_EXAMPLES} for change in COUNTED
-    },
+    "properties": {change.value: ENTRIES for change in COUNTED},
     "description": "Ids of log entries behind each number.",
 }
 COUNTS: JsonObject = {
@@ -41,16 +41,23 @@ def _rows(**members: JsonObject) -> JsonObject:
     return {"type": "array", "items": {"type": "object", "properties": {**members, **COUNTS, **log}}}
 
 
+GUARDRAIL: JsonObject = {
+    "guardrailId": {"type": ["integer", "null"], "description": "Null for one that would be new."},
+    "guardrail": {"type": "string"},
+    **dict.fromkeys(COLUMNS, NUMBER),
+    "examples": {"type": "object", "properties": dict.fromkeys(COLUMNS, ENTRIES)},
+}
 RESULT: JsonObject = {
     "type": ["object", "null"],
     "properties": {
         **COUNTS,
         "skipped": {**NUMBER, "description": "Requests of nobody who is active now."},
         "unknownCosts": NUMBER,
-        "unknownTexts": {**NUMBER, "description": "Requests that guardrails could not search."},
+        "unknownTexts": {**NUMBER, "description": "Of which it is unknown whether guardrails would block them."},
         "byUser": _rows(userId=NUMBER, userName={"type": "string"}),
         "byGroup": _rows(groupId=NUMBER, groupName={"type": "string"}),
         "byModel": _rows(model={"type": "string"}),
+        "byGuardrail": {"type": "array", "items": {"type": "object", "properties": GUARDRAIL}},
         "unknown": {"type": "array", "items": {"type": "string"}, "description": "What cannot be known."},
     },
     "description": "What would have been otherwise; null while it runs, and in lists.",

@@ -11,7 +11,6 @@ from gateway_project.database.guarding import unguarded_trial
 from gateway_project.database.saving import races_as_conflicts
 from gateway_project.errors import Conflict, NotFound, ValidationError
 from gateway_project.work.what_if.drafts import ALIASES, GUARDRAILS, LIMITS, PRICES, RULES, Draft, RowDraft
-from gateway_project.work.what_if.guardrails import GuardrailTrial
 from licensing import services as licensing
 from licensing.models import Limit
 from providers import services as providers
@@ -61,7 +60,6 @@ def check_draft(draft: Draft) -> None:
             if kind in DELETED_LAST:
                 _delete(kind, services, draft)
         transaction.set_rollback(True)
-    GuardrailTrial(draft)  # refuses those that ask a service
 
 
 def _delete(kind: str, services: Services, draft: Draft) -> None:

@@ -7,11 +7,13 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import transaction
 
-from gateway_project.errors import GatewayError
+from gateway_project.database.guarding import override_reason, overriding
+from gateway_project.errors import BrokenTest, GatewayError
 from rules.access_tests.documents import MAX_BYTES, read_document, write_document
 from rules.access_tests.importing import import_access_tests
 from rules.access_tests.judging import verdicts_of
 from rules.access_tests.models import AccessTest
+from rules.access_tests.watching import record_override
 
 
 class Command(BaseCommand):
@@ -20,6 +22,9 @@ class Command(BaseCommand):
     help = "Runs all access tests: exit code 1 and a list of those that fail. Imports and exports them as YAML."
 
     def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "--override", metavar="REASON", default="", help="end well although tests fail; the audit keeps the reason"
+        )
         action = parser.add_mutually_exclusive_group()
         action.add_argument(
             "--import", dest="source", metavar="FILE", help="store the tests of a file, - for the input"
@@ -29,12 +34,14 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
+        if options["override"] and (options["source"] or options["target"]):
+            raise CommandError("--override is for running the tests.")
         if options["source"] is not None:
             self.store(options["source"])
         elif options["target"] is not None:
             self.write(options["target"])
         else:
-            self.run_tests()
+            self.run_tests(options["override"])
 
     def store(self, source: str) -> None:
         """Import the tests of a file. Raises CommandError."""
@@ -56,8 +63,9 @@ class Command(BaseCommand):
         except OSError as error:
             raise CommandError(f"The file cannot be written: {error}") from error
 
-    def run_tests(self) -> None:
-        """Run all; raises CommandError, which ends with the exit code 1, if one fails."""
+    def run_tests(self, override: str) -> None:
+        """Run all; raises CommandError, which ends with the exit code 1, if one fails without a reason to override."""
+        reason = _reason(override)
         tests = list(AccessTest.objects.shown())
         failures = [
             (test, verdict) for test, verdict in zip(tests, verdicts_of(tests), strict=True) if not verdict.holds
@@ -65,9 +73,20 @@ class Command(BaseCommand):
         for test, verdict in failures:
             self.stdout.write(f"FAILS  {test.name}: {test.model} should be {test.expected}. {verdict.because}")
         summary = f"{len(tests) - len(failures):,} of {len(tests):,} access tests hold."
-        if failures:
+        if failures and not reason:
             raise CommandError(summary)
+        if failures:
+            record_override([BrokenTest(test.pk, test.name, verdict.because) for test, verdict in failures], reason)
         self.stdout.write(summary)
+
+
+def _reason(override: str) -> str:
+    """The reason, as one for a change has to be. Raises CommandError."""
+    try:
+        with overriding(override):
+            return override_reason()
+    except GatewayError as error:
+        raise CommandError(f"--override {error.message}") from error
 
 
 def _read(source: str) -> str:

@@ -1,5 +1,6 @@
 """Access tests as YAML, and manage.py access-tests."""
 
+import json
 from io import StringIO
 
 import pytest
@@ -121,3 +122,20 @@ def test_the_command_imports_and_exports(scene, tmp_path):
     for arguments in (["--import", str(file)], ["--import", str(tmp_path)], ["--export", str(tmp_path)]):
         with pytest.raises(CommandError):
             command(*arguments)
+
+
+def test_failing_tests_are_let_pass_for_a_reason_that_the_audit_keeps(scene):
+    create_access_test(name="never", user_id=scene.ann.pk, model="nobody-has-this", expected="allowed")
+    with pytest.raises(CommandError, match="2 of 3"):
+        command()
+    output = command("--override", "The model comes on Monday.")
+    assert "FAILS  never" in output
+    assert "2 of 3 access tests hold." in output
+    entry = AuditEntry.objects.get(resource="access-tests", action="override")
+    after = json.loads(entry.after)
+    assert after["reason"] == "The model comes on Monday."
+    assert [row["name"] for row in after["accessTests"]] == ["never"]
+    for arguments, words in ((["--override", "a\nb"], "printable"), (["--override", "a", "--export"], "for running")):
+        with pytest.raises(CommandError, match=words):
+            command(*arguments)
+    assert AuditEntry.objects.filter(resource="access-tests", action="override").count() == 1

@@ -177,3 +177,49 @@ def test_wrong_values_are_refused(admin, scene):
 
     try_wrong(lambda **attributes: admin.post("/access-tests/", **attributes), names, good)
     try_wrong(lambda **attributes: admin.patch(f"/access-tests/{scene.allowed.pk}/", **attributes), names, dict)
+
+
+FILE = "access-tests:\n- name: Ann\n  user: {user}\n  model: gpt-5\n  expected: allowed\n"
+
+
+class TestFiles:
+    def test_an_import_and_an_export(self, admin, scene):
+        text = FILE.format(user=scene.ann.username)
+        for expected in ((["Ann"], [], 0), ([], [], 1)):
+            response = admin.post("/access-tests/import/", yaml=text)
+            assert response.status_code == 200, response.text
+            data = response.json()["data"]
+            assert (data["created"], data["changed"], data["unchanged"]) == expected
+        audited = AuditEntry.objects.filter(resource="access-tests", action="import")
+        assert audited.count() == 2
+        other = AccessTest.objects.create(name="Other", user=scene.ann, model="other", expected="denied")
+        for path, headers in (("format=yaml", {}), ("", {"Accept": "application/yaml"})):
+            exported = admin.get(f"/access-tests/?name=Ann&{path}", headers=headers)
+            assert exported.headers["Content-Type"] == "application/yaml; charset=utf-8"
+            assert exported.text == text
+        assert other.name in admin.get("/access-tests/?format=yaml").text
+        assert admin.get("/access-tests/?format=json").json()["meta"]["totalCount"] == 4
+
+    @pytest.mark.parametrize(
+        ("text", "words"),
+        [
+            ("[", "not YAML"),
+            ("access-tests: 5", "a list"),
+            ("access-tests: [{name: n, model: m}]", "expected"),
+            (FILE.format(user="nobody-of-this-name"), "access-tests[0]"),
+        ],
+    )
+    def test_what_is_wrong_is_named_and_nothing_is_stored(self, admin, scene, text, words):
+        refused(admin.post("/access-tests/import/", yaml=text), 400, "ValidationError", words)
+        refused(admin.post("/access-tests/import/", yaml=5), 400, "ValidationError", "yaml")
+        refused(admin.get("/access-tests/?format=yaml&page[number]=1"), 400, "ValidationError", "page[number]")
+        refused(admin.get("/access-tests/?format=xml"), 400, "ValidationError", "format")
+        assert AccessTest.objects.count() == 2
+
+    def test_who_may(self, nobody, scene):
+        text = FILE.format(user=scene.ann.username)
+        reader = nobody.as_user(new_user("rules.view"))
+        assert reader.get("/access-tests/?format=yaml&model=none").text == "access-tests: []\n"
+        refused(reader.post("/access-tests/import/", yaml=text), 403, "PermissionDenied")
+        refused(nobody.as_user(new_user()).get("/access-tests/?format=yaml"), 403, "PermissionDenied")
+        assert nobody.as_user(new_user("rules.modify")).post("/access-tests/import/", yaml=text).status_code == 200

@@ -9,18 +9,13 @@ from gateway_project.work.explain.recorded.entries import describe_entry
 from gateway_project.work.explain.recorded.serializers import EntryExplanationAnswer
 from gateway_project.work.explain.subjects import sees_all
 from gateway_project.work.runtime import gateway
-from telemetry.models import LogEntry
-from telemetry.serializers import LogEntrySerializer
-from telemetry.viewsets import EntryViewSet
+from telemetry.viewsets import LogViewSet
 
 
-class EntryExplanationViewSet(EntryViewSet):
+class EntryExplanationViewSet(LogViewSet):
     """Why a request in the log was served or refused; for whoever may see its entry."""
 
     resource_name = "explanation"
-    sees_all = "logs.view_all"
-    queryset = LogEntry.objects.newest_first()
-    serializer_class = LogEntrySerializer
     response_specs = {"retrieve": ResponseSpec((EntryExplanationAnswer,))}
 
     def retrieve(self, request: Request, **kwargs: str) -> Response:

@@ -211,7 +211,7 @@ def test_what_a_process_counted_in_windows_that_are_over_it_lets_go():
         ]
         admission = counters.check(checks, "t", now, ignore_lost=True)
         counters.take(admission, checks, "t", 2, now)
-        counters.note_redis_statuses(admission.statuses, now)
+        counters.note_redis_statuses(counters.statuses(checks, now), now)
         counters.settle(Settlement("t", admission.holds, [1] * len(admission.holds)))
     stored = sizes(counters)
     assert min(stored["counts"], stored["redis_counts"]) == 2000

@@ -1,4 +1,4 @@
-"""A million recorded requests are judged again within a minute of one core (two with limits), in bounded memory."""
+"""A million recorded requests are judged again within a minute of one core, in bounded memory."""
 
 import resource
 import time
@@ -16,7 +16,7 @@ from tests.support.management import new_user
 ENTRIES, DAYS = 1_000_000, 7
 START = datetime(2026, 11, 1, tzinfo=UTC)
 USERS, MODELS, MAX_MEGABYTES = 200, 10, 200
-MAX_SECONDS = {"rules": 60, "prices": 60, "limits": 120}  # with limits each request is read by itself
+MAX_SECONDS = 60
 COLUMNS = (
     *("timestamp", "entry_type", "outcome", "user_id", "model", "served_model", "provider_id", "input_tokens"),
     *("output_tokens", "cost", "currency", "cost_status", "duration_ms", "cache_status"),
@@ -54,7 +54,7 @@ def test_a_million_requests(db, capsys):
         "limits": [
             {"userId": user_id, "measure": measure, "window": window, "amount": amount}
             for user_id in users
-            for measure, window, amount in (("requests", "minute", 20), ("cost", "day", 5))
+            for measure, window, amount in (("requests", "minute", 20), ("cost", "day", 0.5))
         ]
     }
     for name, draft in {"rules": rules, "prices": prices, "limits": limits}.items():
@@ -66,5 +66,5 @@ def test_a_million_requests(db, capsys):
             print(f"\n{name}: {ENTRIES:,} requests in {seconds:.1f} s, {growth:.0f} MB more")
         assert outcome.total.requests == ENTRIES
         assert sum(outcome.total.changes.values()) > 0
-        assert seconds < MAX_SECONDS[name], name
+        assert seconds < MAX_SECONDS, name
         assert growth < MAX_MEGABYTES, name

@@ -1,0 +1,62 @@
+"""What the guardrails of a draft come to, by guardrail, with entries behind each number."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from gateway_project.json_types import JsonObject
+from gateway_project.work.guardrails.book import BLOCK, MONITOR, REDACT
+from gateway_project.work.guardrails.remote.services import REMOTE_TYPES
+from gateway_project.work.guardrails.searching import PASSED, RESULTS
+from gateway_project.work.what_if.traffic import Traffic
+
+MAX_EXAMPLES = 20
+BLOCKED, REDACTED, MONITORED = RESULTS[BLOCK], RESULTS[REDACT], RESULTS[MONITOR]
+TAKEN_OUT = (BLOCKED, REDACTED)  # the text was kept without what the guardrail found
+UNKNOWN = "unknown"
+STRICTNESS = (PASSED, MONITORED, REDACTED, BLOCKED)
+# The members of a row of a result: what the guardrail of now does, and what that of the draft does.
+BEFORE = {result: f"{result}Before" for result in (BLOCKED, REDACTED, MONITORED)}
+COLUMNS = (*BEFORE.values(), BLOCKED, REDACTED, MONITORED, UNKNOWN)
+
+
+def strictest(one: str, other: str) -> str:
+    """Of two results of a guardrail the one that counts."""
+    return max(one, other, key=lambda result: STRICTNESS.index(result) if result in STRICTNESS else 0)
+
+
+@dataclass(slots=True)
+class GuardrailCounts:
+    """Requests by what a guardrail does with them; the ids of new ones are negative."""
+
+    id: int
+    name: str
+    type: str
+    numbers: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COLUMNS, 0))
+    examples: dict[str, list[int]] = field(default_factory=lambda: {name: [] for name in COLUMNS})
+
+    def add(self, traffic: Traffic, before: str, after: str) -> None:
+        """Count a request; what passes, or could not be searched then, is not counted."""
+        for column in (BEFORE.get(before), after if after in COLUMNS else None):
+            if column is not None:
+                self.numbers[column] += traffic.requests
+                if len(self.examples[column]) < MAX_EXAMPLES:
+                    self.examples[column].append(traffic.example)
+
+    def document(self) -> JsonObject:
+        return {
+            "guardrailId": self.id if self.id > 0 else None,
+            "guardrail": self.name,
+            **self.numbers,
+            "examples": self.examples,
+        }
+
+    def unknown(self) -> Iterator[str]:
+        """What is not known of it, in sentences."""
+        number = self.numbers[UNKNOWN]
+        if number and self.type in REMOTE_TYPES:
+            yield f"The guardrail {self.name} asks a service: what it would say of {number:,} requests is unknown."
+        elif number:
+            yield (
+                f"What the guardrail {self.name} would find in {number:,} requests is unknown: their text was not "
+                "kept, or without what a guardrail took out of it."
+            )
