@@ -13,8 +13,8 @@ from unfold.decorators import display
 
 from gateway_project.change_feed.cuts import Credential
 from gateway_project.console.audit import caller
-from gateway_project.console.badges import Badge
 from gateway_project.console.bulk_actions import bulk_action
+from gateway_project.console.display.badges import Badge
 from gateway_project.console.filters import equals
 from gateway_project.console.row_actions import row_action, row_link
 from gateway_project.console.tabs import Tab, log_tab, usage_tab

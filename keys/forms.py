@@ -17,8 +17,8 @@ from unfold.widgets import (
 )
 
 from accounts.models import Feature
+from gateway_project.console.display.widgets import NativeSelect
 from gateway_project.console.tables import ServiceForm
-from gateway_project.console.widgets import NativeSelect
 from gateway_project.errors import ValidationError
 from gateway_project.json_types import JsonObject
 from keys import services

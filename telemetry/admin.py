@@ -21,8 +21,8 @@ from unfold.decorators import display
 from unfold.paginator import InfinitePaginator as ThemesPaginator
 
 import telemetry.statistics_page.page  # noqa: F401 - its page
+from gateway_project.console.display.money import money
 from gateway_project.console.filters import MomentFilter, equals
-from gateway_project.console.money import money
 from gateway_project.console.site import view_name
 from gateway_project.console.tables import ReadOnlyAdmin
 from gateway_project.errors import GatewayError

@@ -9,8 +9,8 @@ from django.urls import path
 from unfold.decorators import display
 
 from gateway_project.console.audit import record
+from gateway_project.console.display.money import money
 from gateway_project.console.filters import MomentFilter, equals
-from gateway_project.console.money import money
 from gateway_project.errors import GatewayError
 from gateway_project.json_types import JsonObject
 from telemetry import services

@@ -8,7 +8,7 @@ from typing import Any
 from django.db.models import Q
 from django.urls import reverse
 
-from gateway_project.console.money import Figure, money, short
+from gateway_project.console.display.money import Figure, money, short
 from gateway_project.json_types import JsonObject
 from keys.models import ApiKey
 from telemetry.attempts import ANSWERED, INTERRUPTED, REJECTED, LoggedAttempt

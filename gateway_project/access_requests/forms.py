@@ -12,7 +12,7 @@ from accounts.access_requests.models import MAX_NOTE_LENGTH, AccessRequest
 from accounts.access_requests.querysets import AccessRequestQuerySet
 from gateway_project.access_requests import services
 from gateway_project.api import audit
-from gateway_project.console.widgets import NativeSelect
+from gateway_project.console.display.widgets import NativeSelect
 from gateway_project.errors import ValidationError
 
 PAGE_ROWS = 25

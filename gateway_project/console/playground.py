@@ -10,7 +10,7 @@ from django.views.decorators.http import require_POST
 
 from accounts.tokens import issue_access
 from gateway_project.console.audit import LOGIN
-from gateway_project.console.money import exactly
+from gateway_project.console.display.money import exactly
 from gateway_project.console.site import console_site
 from providers.models import Model
 from rules.aliases.models import Alias

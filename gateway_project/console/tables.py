@@ -23,7 +23,7 @@ from unfold.dataclasses import UnfoldAction
 from gateway_project.api.audit import ChangeDetails
 from gateway_project.api.viewsets import ApiViewSet
 from gateway_project.console.audit import record
-from gateway_project.console.badges import Badge
+from gateway_project.console.display.badges import Badge
 from gateway_project.console.site import REASON, view_name
 from gateway_project.console.tabs import Tab
 from gateway_project.database.saving import races_as_conflicts

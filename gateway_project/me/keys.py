@@ -11,6 +11,7 @@ from django.urls import reverse
 from accounts.models import User
 from gateway_project.api import audit
 from gateway_project.errors import GatewayError
+from gateway_project.json_types import JsonObject
 from gateway_project.me.forms import KeyForm
 from gateway_project.me.site import actor, caller, page, show
 from keys import services
@@ -26,11 +27,15 @@ PAGE_ROWS = 25
 @page
 def key_list(request: HttpRequest) -> HttpResponse:
     """The user's keys, the newest first."""
-    keys = ApiKey.objects.live().of(caller(request).user).with_state().order_by("-id")
-    rows = Paginator(keys, PAGE_ROWS).get_page(request.GET.get("page"))
+    return show(request, "keys", "API keys", key_page(request, caller(request).user))
+
+
+def key_page(request: HttpRequest, owner: User) -> JsonObject:
+    """A page of the owner's keys, each with its state and whether it can be rotated."""
+    keys = ApiKey.objects.live().of(owner).with_state().order_by("-id")
+    page = Paginator(keys, PAGE_ROWS).get_page(request.GET.get("page"))
     can_rotate = (KeyState.USABLE, KeyState.NOT_YET_VALID)
-    listed = [(key, key.badge(), key.state() in can_rotate) for key in rows]
-    return show(request, "keys", "API keys", {"page": rows, "rows": listed})
+    return {"page": page, "rows": [(key, key.badge(), key.state() in can_rotate) for key in page]}
 
 
 def own_key(request: HttpRequest, key_id: int) -> ApiKey:

@@ -2,7 +2,7 @@
 
 from django.http import Http404, HttpRequest, HttpResponse
 
-from gateway_project.console.money import money
+from gateway_project.console.display.money import money
 from gateway_project.json_types import JsonObject
 from gateway_project.me.site import caller, page, show
 from telemetry.details import LONG_FIELDS, details, tokens

@@ -3,7 +3,7 @@
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 
-from gateway_project.console.money import price as exact_price
+from gateway_project.console.display.money import price as exact_price
 from gateway_project.json_types import JsonObject
 from gateway_project.me.site import caller, page, show
 from gateway_project.work.doors.base import Model

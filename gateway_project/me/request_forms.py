@@ -5,7 +5,7 @@ from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 from accounts.access_requests.models import MAX_MODEL_LENGTH, MAX_REASON_LENGTH, RequestKind
 from accounts.models import MAX_GROUP_NAME_LENGTH, Group
-from gateway_project.console.widgets import NativeSelect
+from gateway_project.console.display.widgets import NativeSelect
 from gateway_project.json_types import JsonObject
 from licensing.models import Measure, Window
 from providers.models import Provider

@@ -6,7 +6,7 @@ from decimal import Decimal
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
-from gateway_project.console.money import money, short, without_price
+from gateway_project.console.display.money import money, short, without_price
 from gateway_project.json_types import JsonObject
 from gateway_project.me.site import caller, page, show
 from telemetry import services

@@ -9,8 +9,8 @@ from urllib.parse import urlencode
 
 from django.urls import reverse
 
-from gateway_project.console import charts
-from gateway_project.console.money import money, short, without_price
+from gateway_project.console.display import charts
+from gateway_project.console.display.money import money, short, without_price
 from gateway_project.json_types import JsonObject
 from providers.console.price_links import price_form
 from telemetry import services

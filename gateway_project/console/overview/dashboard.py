@@ -12,8 +12,8 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
 
-from gateway_project.console import charts
-from gateway_project.console.money import Figure, joined, money, short, without_price
+from gateway_project.console.display import charts
+from gateway_project.console.display.money import Figure, joined, money, short, without_price
 from gateway_project.console.notices import Notice, notices
 from gateway_project.console.overview.checklist import first_steps
 from gateway_project.json_types import JsonObject

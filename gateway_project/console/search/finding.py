@@ -8,7 +8,7 @@ from django.db.models import Q, QuerySet
 from django.urls import reverse
 
 from accounts.models import Group, User
-from gateway_project.console.badges import Badge
+from gateway_project.console.display.badges import Badge
 from gateway_project.console.sidebar import NAVIGATION
 from gateway_project.console.tables import ReadOnlyAdmin
 from keys.models import ApiKey

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from django.urls import reverse
 
-from gateway_project.console.money import joined, money
+from gateway_project.console.display.money import joined, money
 from gateway_project.json_types import JsonObject
 from gateway_project.work.what_if.outcome import COUNTED
 from rules.models import WhatIf

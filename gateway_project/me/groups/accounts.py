@@ -1,10 +1,8 @@
 """Service accounts of a group, and their keys."""
 
-from django.core.paginator import Paginator
 from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
-from django.utils import timezone
 from django.views.decorators.http import require_POST
 
 from accounts import services
@@ -16,8 +14,8 @@ from gateway_project.api import audit
 from gateway_project.database.saving import races_as_conflicts
 from gateway_project.errors import GatewayError
 from gateway_project.me.groups.forms import AccountForm, add_errors
-from gateway_project.me.groups.pages import PAGE_ROWS, administered_group
-from gateway_project.me.keys import create_key, delete_key, rotate_key, state_of
+from gateway_project.me.groups.pages import administered_group
+from gateway_project.me.keys import create_key, delete_key, key_page, rotate_key
 from gateway_project.me.site import actor, caller, featured_caller, page, show
 from keys.delegation import check_delegation
 from keys.models import ApiKey
@@ -50,10 +48,8 @@ def _create(request: HttpRequest, values: dict[str, object]) -> User:
 def account_page(request: HttpRequest, account_id: int) -> HttpResponse:
     """The account with its keys."""
     account = _account(request, account_id)
-    keys = Paginator(ApiKey.objects.live().of(account).order_by("-id"), PAGE_ROWS).get_page(request.GET.get("page"))
-    now = timezone.now()
-    context = {"account": account, "page": keys, "rows": [(key, *state_of(key, now)) for key in keys]}
-    return show(request, "account_of_group", account.username, context | {"current": "me:groups"})
+    context = {"account": account, "current": "me:groups", **key_page(request, account)}
+    return show(request, "account_of_group", account.username, context)
 
 
 @page

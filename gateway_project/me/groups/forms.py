@@ -7,7 +7,7 @@ from django.utils.text import capfirst
 from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 from accounts.models import LONGEST_USERNAME, User, check_name, check_text
-from gateway_project.console.widgets import NativeSelect
+from gateway_project.console.display.widgets import NativeSelect
 from gateway_project.errors import GatewayError
 from gateway_project.json_types import JsonObject
 from providers.models import Provider

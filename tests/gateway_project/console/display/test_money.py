@@ -5,7 +5,7 @@ from decimal import Decimal
 import pytest
 from django.template import Context, Template
 
-from gateway_project.console.money import joined, money, price, short, without_price
+from gateway_project.console.display.money import joined, money, price, short, without_price
 
 
 @pytest.mark.parametrize(
