@@ -163,7 +163,12 @@ class User(AbstractBaseUser):
     roles = models.ManyToManyField(Role, related_name="users", blank=True)
     # The id that the directory has given it, for users that SCIM creates or takes over.
     external_id = models.CharField(
-        max_length=MAX_EXTERNAL_ID_LENGTH, blank=True, default="", editable=False, validators=[check_text]
+        max_length=MAX_EXTERNAL_ID_LENGTH,
+        blank=True,
+        default="",
+        db_default="",
+        editable=False,
+        validators=[check_text],
     )
     created_at = models.DateTimeField(default=timezone.now, editable=False)
 
@@ -259,7 +264,12 @@ class Group(models.Model):
     parent = models.ForeignKey("self", on_delete=models.PROTECT, null=True, blank=True, related_name="children")
     # The id that the directory has given it, as of users.
     external_id = models.CharField(
-        max_length=MAX_EXTERNAL_ID_LENGTH, blank=True, default="", editable=False, validators=[check_text]
+        max_length=MAX_EXTERNAL_ID_LENGTH,
+        blank=True,
+        default="",
+        db_default="",
+        editable=False,
+        validators=[check_text],
     )
     size: int  # the number of members, in rows of with_size()
 

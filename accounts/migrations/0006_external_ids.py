@@ -14,12 +14,12 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='group',
             name='external_id',
-            field=models.CharField(blank=True, default='', editable=False, max_length=255, validators=[accounts.models.check_text]),
+            field=models.CharField(blank=True, db_default='', default='', editable=False, max_length=255, validators=[accounts.models.check_text]),
         ),
         migrations.AddField(
             model_name='user',
             name='external_id',
-            field=models.CharField(blank=True, default='', editable=False, max_length=255, validators=[accounts.models.check_text]),
+            field=models.CharField(blank=True, db_default='', default='', editable=False, max_length=255, validators=[accounts.models.check_text]),
         ),
         migrations.AddConstraint(
             model_name='group',
