@@ -184,7 +184,7 @@ class LogAdmin(EntryAdmin):
     """What happened."""
 
     unlisted = LONG_FIELDS
-    empty_message = "The log is empty. Each request and each change adds an entry."
+    empty_message = "There are no such entries. Each request and each change adds one, under its tab."
     list_display = [
         "moment", "result", "key", "user", "model_name", "provider", "tokens", "price", "first_token", "duration",
     ]  # fmt: skip

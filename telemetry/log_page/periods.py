@@ -32,7 +32,7 @@ def _moment(query: Mapping[str, str], side: str, usual: time) -> datetime | None
 
 def address(query: Mapping[str, str], start: datetime | None, end: datetime | None) -> str:
     """The same list with another period; without one if both are None."""
-    period = dict[str, str]()
+    period: dict[str, str] = {}
     for side, moment in (("from", start), ("to", end)):
         if moment is not None:
             period |= {f"timestamp_{side}_0": f"{moment:%Y-%m-%d}", f"timestamp_{side}_1": f"{moment:%H:%M:%S}"}

@@ -235,7 +235,7 @@ def cells(row: JsonObject, form: UsageForm) -> list[Cell]:
     costs = [*(line for cost in row["costs"] for line in _cost(cost)), *missing]
     saved = [Line(_saved(cost)) for cost in row["costs"] if cost["saved"] != "0"]
     return [
-        *([Cell("State", [Line(row["health"] or "")])] if "health" in row else []),
+        *([Cell("State", [Line((row["health"] or "").capitalize())])] if "health" in row else []),
         *(Cell(TITLES[name], [Line(_count(name, row[name]))], _sorting(name, form)) for name in counts),
         Cell("Cost", costs, _sorting("cost", form)),
         Cell("Saved", saved),

@@ -38,7 +38,8 @@ def test_a_limit_is_set_used_changed_and_deleted(console, world):
     window.open("licensing/limit/?for=group")
     row = page.locator("#result_list tbody tr", has_text=group.name).inner_text()
     assert "4 requests per day" in row
-    assert "25 %" in row
+    assert "25 % used" in row
+    assert "1 of 4, resets" in row
     window.open("licensing/limit/?for=key")
     assert page.locator("#result_list tbody tr", has_text=group.name).count() == 0
 
@@ -91,7 +92,7 @@ def test_the_first_page_tells_of_one_that_is_nearly_used_up(console, world):
     set_limit(user=world.user, measure="requests", window="month", amount=Decimal(1))
     assert world.ask().status_code == 200
     window = console()
-    result = f"These limits are almost used up: {world.user.username}, 1 request per month (100 %)"
+    result = f"These limits are almost used up: {world.user.username}, 1 request per month (used up)"
 
     def shown() -> bool:
         window.open("")  # what the page has found it shows for some seconds

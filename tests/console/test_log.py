@@ -92,7 +92,7 @@ def test_the_waterfall_compares_each_step_with_similar_requests(console, look, s
 def test_a_stored_answer_tells_what_its_hits_saved(administrator, orm):
     row = CacheEntry.objects.create(request_hash="saved", model="m", cost="0.5", currency="USD", hits=3)
     for page in ("", f"{row.pk}/change/"):
-        assert "1.5 USD" in administrator.get(f"telemetry/cacheentry/{page}").text
+        assert "$1.50" in administrator.get(f"telemetry/cacheentry/{page}").text
     row.delete()
 
 
@@ -150,27 +150,65 @@ def test_each_filter_finds_what_fits_in_list_tail_and_export(administrator, orm,
     row.delete()
 
 
-WIDTHS = """
-() => Object.fromEntries(["user", "model_name", "provider", "cache", "short_message"].map(name => {
+LINES = """
+names => Object.fromEntries(names.map(name => {
   const range = document.createRange();
   range.selectNodeContents(document.querySelector(`#result_list .field-${name}`));
   return [name, [new Set([...range.getClientRects()].map(line => line.top)).size, range.getBoundingClientRect().width]];
 }))
 """
+COLUMNS = ("result", "key", "user", "model_name", "provider", "tokens", "price", "first_token", "duration")
 
 
-def test_short_words_stay_whole_and_messages_can_be_read(console, orm):
+@pytest.fixture
+def long_words(orm) -> LogEntry:
     row = LogEntry.objects.create(
-        entry_type="WorkRequest", outcome="client_closed", cache_status="BYPASS", duration_ms=1234, cost="0.000043",
-        currency="USD", input_tokens=1300, output_tokens=1000, usage_estimated=True, username="alice", model="gpt-4o",
-        tags={"team": "words"}, provider_name="openai",
-        message="The client disconnected before the model had answered, in words that need some room.",
+        entry_type="WorkRequest", outcome="client_closed", cache_status="BYPASS", duration_ms=1234, cost="0.0021943",
+        currency="USD", input_tokens=1300, output_tokens=1000, usage_estimated=True, username="alice.liddell",
+        model="gpt-4o-mini-2024-07-18", tags={"team": "words"}, provider_name="openai-west", key_name="nightly-build",
+        first_byte_ms=321, status=499, exception="ClientClosed",
     )  # fmt: skip
+    yield row
+    row.delete()
+
+
+def test_no_word_of_a_request_breaks_and_figures_are_short(console, long_words):
     window = console()
     window.open("telemetry/logentry/?tag=team%3Dwords")
-    result = window.page.evaluate(WIDTHS)
-    lines, width = result.pop("short_message")
-    assert {name: lines for name, (lines, _) in result.items()} == dict.fromkeys(result, 1)
-    assert lines <= 5
-    assert width >= 140
-    row.delete()
+    cells = window.page.evaluate(LINES, COLUMNS)
+    assert {name: lines for name, (lines, _) in cells.items()} == dict.fromkeys(COLUMNS, 1)
+    row = window.page.locator("#result_list tbody tr")
+    assert "1.3k in, 1.0k out (estimated)" in row.inner_text()
+    assert "499 ClientClosed" in row.inner_text()
+    assert row.locator(".field-price span").get_attribute("title") == "0.0021943 USD"
+
+
+def test_a_request_takes_two_lines_on_a_phone(console, long_words):
+    window = console("phone")
+    window.open("telemetry/logentry/?tag=team%3Dwords")
+    cells = window.page.locator("#result_list tbody tr :is(td, th)").all()
+    tops = {round(cell.bounding_box()["y"] / 12) for cell in cells if cell.is_visible()}
+    assert window.page.locator("#result_list tbody tr").bounding_box()["height"] < 80
+    assert len(tops) >= 2
+    assert window.check() == []
+
+
+def test_messages_have_a_tab_without_what_stands_elsewhere(console, administrator, orm, world):
+    world.provider()
+    administrator.post(f"keys/apikey/{world.new_key().key.pk}/lock/", post="yes")
+    LogEntry.objects.create(entry_type="Message", message="The provider answers again.", severity="info")
+    failed = {"correlation_id": "twice", "exception": "ProviderError", "message": "It failed, once."}
+    request = LogEntry.objects.create(entry_type="WorkRequest", outcome="failed", status=502, **failed)
+    LogEntry.objects.create(entry_type="Message", severity="error", **failed)
+    window = console()
+    window.open("telemetry/logentry/?tab=messages")
+    text = window.page.inner_text("#result_list")
+    assert "The provider answers again." in text
+    assert "changed keys" not in text
+    assert "It failed, once." not in text
+    window.open("telemetry/logentry/?request=twice")
+    assert window.page.locator("#result_list tbody tr").count() == 1
+    assert f"/{request.pk}/" in window.page.locator("#result_list tbody a").first.get_attribute("href")
+    window.page.click(".console-tabs >> text=Audit")
+    assert "changed keys" in window.page.inner_text("#result_list")
+    assert window.problems == []

@@ -79,7 +79,7 @@ def test_models_have_their_prices_and_an_example_that_names_one(visitor, served)
     stand_still(window.page)
     row = window.page.locator("tbody tr", has_text=served.model)
     assert row.count() == 1
-    assert re.findall(r"[\d.]+ USD", row.inner_text()) == ["2 USD", "8 USD"]
+    assert re.findall(r"\$[\d.]+", row.inner_text()) == ["$2", "$8"]
     first = window.page.locator("tbody th").first.inner_text()
     assert f'"model": "{first}"' in window.page.inner_text("pre")
 

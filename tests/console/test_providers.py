@@ -31,7 +31,7 @@ def test_an_open_circuit_stands_on_the_provider_in_the_list_and_on_the_first_pag
     world.until(lambda: shows(page, "Circuit open in 1 of 1 process"), seconds=30)
     world.until(lambda: shows(page, "ProviderError"), seconds=30)
     world.until(lambda: shows(page, "In the last hour "), seconds=30)
-    world.until(lambda: shows(f"providers/provider/?q={row.name}", "failing"), seconds=30)
+    world.until(lambda: shows(f"providers/provider/?q={row.name}", "Failing"), seconds=30)
     world.until(lambda: shows("", f"The provider {row.name} fails. Its last error: ProviderError of"), seconds=30)
     for look in LOOKS:
         window = console(look)
@@ -47,7 +47,7 @@ def test_a_rest_that_a_provider_asked_for_stands_there_with_its_end(administrato
     assert world.ask().status_code == 429
     page = f"providers/provider/{row.pk}/change/"
     world.until(lambda: "Circuit closed Pause until" in page_text(administrator, page), seconds=10)
-    assert "resting" in page_text(administrator, f"providers/provider/?q={row.name}")
+    assert "Resting" in page_text(administrator, f"providers/provider/?q={row.name}")
 
 
 def test_one_that_is_not_enabled_is_not_asked(administrator, world):
@@ -67,9 +67,9 @@ def test_one_whose_failures_another_one_makes_good_still_fails(administrator, wo
         assert world.ask(f"{number}").headers["X-Svc-Provider"] == world.row(second).name
     page, listed = f"providers/provider/{row.pk}/change/", f"providers/provider/?q={row.name}"
     world.until(lambda: "6 attempts, 5 failed" in page_text(administrator, listed))
-    assert "failing" in page_text(administrator, listed)
+    assert "Failing" in page_text(administrator, listed)
     shown = page_text(administrator, page)
-    assert "State failing" in shown
+    assert "State Failing 5 of 6 attempts in the last 10 minutes, last error ProviderError" in shown
     assert "In the last hour 6 attempts, 5 failed" in shown
     assert "Since the gateway started 6 attempts, 5 failed" in shown
     assert f"UTC, {world.model}: ProviderError: " in shown
@@ -80,4 +80,4 @@ def test_one_whose_failures_another_one_makes_good_still_fails(administrator, wo
     assert f"{row.name} {world.model} error" in details
     assert f"{world.row(second).name} {world.model} answered" in details
     usage = page_text(administrator, "statistics/?by=provider&chart=failed_attempts")
-    assert f"{row.name} failing 1 0 6 5" in usage
+    assert f"{row.name} Failing 1 0 6 5" in usage

@@ -135,7 +135,7 @@ def test_a_key_has_buttons_for_what_can_be_done_with_it(console, changes, offere
 
 def test_keys_are_filtered_by_what_the_list_says_of_them(console):
     users = dict.fromkeys(("usable", "locked", "expired", "deleted"), new_user())
-    users |= {state: new_user() for state in ("Owner inactive", "Owner deleted")}
+    users |= {state: new_user() for state in ("owner inactive", "owner deleted")}
     over = {"locked": True, "expire": True}  # said first: that it is locked, and before that whose it is
     values = {"locked": over, "expired": {"expire": True}, "owner inactive": over, "owner deleted": {}}
     for state, owner in users.items():

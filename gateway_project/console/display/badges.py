@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from django.template.loader import render_to_string
-from django.utils.safestring import SafeString, mark_safe
+from django.utils.safestring import SafeString
 
 
 class Badge(NamedTuple):
@@ -15,4 +15,4 @@ class Badge(NamedTuple):
 
     @property
     def html(self) -> SafeString:
-        return mark_safe(render_to_string("console/badge.html", {"badge": self}))  # noqa: S308 - the template escapes
+        return render_to_string("console/badge.html", {"badge": self})

@@ -87,7 +87,7 @@ def _about_providers(failing: Mapping[str, Health]) -> Iterator[Notice]:
     for name, health in failing.items():
         error = health.last_error
         last = f" Its last error: {error.exception} of {error.model}, {error.at:%H:%M} UTC." if error else ""
-        text = f"The provider {name} fails: {health.badge.note}.{last}"
+        text = f"The provider {name} fails.{last}"
         yield Notice("error", text, "Open it", _searched("providers_provider", name))
 
 
