@@ -19,6 +19,7 @@ from unfold.contrib.filters.admin import ChoicesDropdownFilter, TextFilter
 from unfold.decorators import display
 from unfold.paginator import InfinitePaginator as ThemesPaginator
 
+import telemetry.guardrails.page  # noqa: F401 - its page
 import telemetry.statistics_page.page  # noqa: F401 - its page
 from gateway_project.console.audit import record
 from gateway_project.console.filters import MomentFilter, equals
@@ -31,6 +32,7 @@ from providers.models import Provider
 from telemetry import services
 from telemetry.details import LONG_FIELDS, all_input, details
 from telemetry.export import log_as_csv, log_as_json_lines
+from telemetry.guardrails.filters import GuardrailFilter, GuardrailResultFilter
 from telemetry.models import CacheEntry, EntryType, LogEntry, Outcome
 from telemetry.paging import PAGE_MS, QueryTimeout, statement_timeout
 from telemetry.querysets import EntryQuerySet, LogEntryQuerySet
@@ -178,6 +180,8 @@ class LogAdmin(EntryAdmin):
         equals("alias", "alias", "alias"),
         equals("provider", "provider", "provider_name"),
         AttemptedFilter,
+        GuardrailFilter,
+        GuardrailResultFilter,
         equals("key", "key", "key_name"),
         equals("request id", "request", "correlation_id"),
         TagFilter,

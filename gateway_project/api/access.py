@@ -122,6 +122,7 @@ TABLE: dict[str, dict[str, str]] = {
     "stats": {"list": "stats.view"},
     "usage": {"list": USER},
     "unpriced": {"list": "stats.view"},
+    "guardrail-counts": {"list": f"stats.view{OR}guardrails.modify"},
     "version": {"list": ANYBODY},
 }
 # Django's own sites, by namespace or name. Other views outside the management API declare who may use them

@@ -10,6 +10,7 @@ from unfold.decorators import display
 from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 from gateway_project.console.tables import ServiceAdmin, ServiceForm
+from gateway_project.console.tabs import Tab, log_tab
 from gateway_project.json_types import JsonObject
 from rules.guardrails import services
 from rules.guardrails.audience import KINDS
@@ -78,6 +79,9 @@ class GuardrailAdmin(ServiceAdmin):
         ("What", {"fields": ["direction", "type", "parameters", "action", "fail_mode"]}),
         ("Who", {"fields": ["applies_to"]}),
     ]
+
+    def tabs(self, row: Guardrail) -> list[Tab]:
+        return [Tab("Usage", "guardrail-usage", {"guardrail": row.pk}), log_tab(guardrail=row.name)]
 
     @display(description="Enabled", boolean=True, ordering="enabled")
     def is_enabled(self, row: Guardrail) -> bool:

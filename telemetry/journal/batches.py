@@ -13,6 +13,7 @@ from django.db.models import Max
 from django.utils import timezone
 from psycopg.types.json import Json
 
+from telemetry.guardrails.rollup import have_guardrails, insert_counts, log_rows
 from telemetry.journal.records import CACHE_COLUMNS, LOG_COLUMNS, OWNER_COLUMNS
 from telemetry.models import CacheEntry, KeptState, LogEntry
 from telemetry.usage import rollups, tags
@@ -34,22 +35,29 @@ _ADD_HITS = f'UPDATE "{CACHE_TABLE}" SET "hits" = "hits" + %s, "last_hit_at" = %
 
 
 def insert_log_entries(records: Sequence[bytes]) -> None:
-    """Store log entries in their order and add them to the hourly usage."""
+    """Store log entries in their order and add them to the hourly usage, and to the counts of guardrails that ran."""
     if not records:
         return
-    has_overflow = tags.admit(records)
+    has_overflow, has_guardrails = tags.admit(records), have_guardrails(records)
     with _cursor() as cursor:
         if connection.vendor == "postgresql":
-            # RETURNING aggregates the new rows in the same statement, without reading them again.
-            stored = _insert_sql(
-                LOG_TABLE, LOG_COLUMNS, f"RETURNING entry_type, {rollups.entry_columns(has_overflow=has_overflow)}"
-            )
-            added = rollups.aggregate_insert(f"stored WHERE {rollups.IS_WORK_REQUEST}")
-            cursor.execute(f"WITH stored AS ({stored}) {added}", [_json_array(records)])
+            statement = _insert_and_aggregate(has_overflow=has_overflow, has_guardrails=has_guardrails)
+            cursor.execute(statement, [_json_array(records)])
             return
         last = LogEntry.objects.aggregate(last=Max("id", default=0))["last"]
         cursor.execute(_insert_sql(LOG_TABLE, LOG_COLUMNS), [_json_array(records)])
         cursor.execute(rollups.aggregate_insert(rollups.log_rows("id > %s", has_overflow=has_overflow)), [last])
+        if has_guardrails:
+            cursor.execute(insert_counts(log_rows("id > %s")), [last])
+
+
+def _insert_and_aggregate(*, has_overflow: bool, has_guardrails: bool) -> str:
+    """PostgreSQL's statement: RETURNING aggregates the new rows without reading them again."""
+    returned = f"entry_type, {rollups.entry_columns(has_overflow=has_overflow)}"
+    stored = _insert_sql(LOG_TABLE, LOG_COLUMNS, f"RETURNING {returned}{', guardrails' if has_guardrails else ''}")
+    counted = f", counted AS ({insert_counts('stored')})" if has_guardrails else ""
+    added = rollups.aggregate_insert(f"stored WHERE {rollups.IS_WORK_REQUEST}")
+    return f"WITH stored AS ({stored}){counted} {added}"
 
 
 def insert_cache_entries(records: Sequence[bytes]) -> None:

@@ -12,7 +12,8 @@ from django.conf import settings
 from django.db import connection
 
 from gateway_project.errors import AuthenticationFailed
-from telemetry.models import CacheEntry, KeptState, LogEntry, Usage, UsageDay, UsageHour
+from telemetry.guardrails import rollup as guardrail_rollup
+from telemetry.models import CacheEntry, GuardrailHour, KeptState, LogEntry, Usage, UsageDay, UsageHour
 from telemetry.querysets import LogEntryQuerySet
 from telemetry.retention import partitions
 from telemetry.usage import rollups
@@ -150,12 +151,17 @@ def merge_hours(now: datetime) -> bool:
     return _merge(UsageHour, rollups.merge_hour, now - timedelta(minutes=75))
 
 
+def merge_guardrail_hours(now: datetime) -> bool:
+    """Merge the counts of guardrails of hours that are over."""
+    return _merge(GuardrailHour, guardrail_rollup.merge_hour, now - timedelta(minutes=75))
+
+
 def merge_days(now: datetime) -> bool:
     """Merge days that are over; with a delay, as hours may be merged after their day."""
     return _merge(UsageDay, rollups.merge_day, now - timedelta(hours=26))
 
 
-def _merge(kind: type[Usage], merge: Callable[[datetime], None], over: datetime) -> bool:
+def _merge(kind: type[Usage | GuardrailHour], merge: Callable[[datetime], None], over: datetime) -> bool:
     """Merge the oldest unmerged time that is over, or a present one while more than MAX_UNMERGED rows are unmerged."""
     parts = kind._default_manager.filter(merged=False).order_by("hour").values_list("hour", flat=True)
     begin = parts.filter(hour__lt=over).first() or parts[MAX_UNMERGED:].first()

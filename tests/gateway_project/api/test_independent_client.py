@@ -32,7 +32,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 # The specification writes these out in a shape that is not JSON:API's: docs/management-api.md.
 OF_ANOTHER_SHAPE = {"licence", "stats", "version", "members", "lint"}
-QUERIES = {"usage": f"{WITHIN}&by=model&", "unpriced": f"{WITHIN}&"}
+QUERIES = {"usage": f"{WITHIN}&by=model&", "unpriced": f"{WITHIN}&", "guardrail-counts": f"{WITHIN}&"}
 WITHOUT_ADDRESS = {*QUERIES, "versions"}  # of single rows
 
 
