@@ -29,7 +29,7 @@ from rules.lint.viewsets import LintViewSet
 from rules.versions.viewsets import RuleVersionViewSet
 from rules.viewsets import RuleViewSet
 from telemetry.audit.viewsets import AuditViewSet
-from telemetry.guardrails.viewsets import GuardrailCountsViewSet
+from telemetry.guardrails.viewsets import GuardrailCountsViewSet, GuardrailSampleViewSet
 from telemetry.viewsets import CacheViewSet, LogViewSet, UnpricedViewSet, UsageViewSet
 
 MEMBERS = f"groups/(?P<group_id>{ID})/members"
@@ -94,6 +94,7 @@ urlpatterns = [
     *resource(AccessTestViewSet),
     *resource(AliasViewSet),
     *resource(GuardrailViewSet),
+    path(f"guardrails/(?P<guardrail_id>{ID})/samples", GuardrailSampleViewSet, {"get": "list"}, name="samples"),
     *resource(TrustedIssuerViewSet),
     *resource(WhatIfViewSet),
     *resource(LimitViewSet),

@@ -99,6 +99,10 @@ class CacheEntryQuerySet(EntryQuerySet[Row]):
         return self.filter(Q(model__icontains=text) | _in_json("response", text))
 
 
+class GuardrailSampleQuerySet(EntryQuerySet[Row]):
+    time_field = "timestamp"
+
+
 def newest(rows: models.QuerySet[Any, Values], first: int, end: int, until: datetime | None = None) -> list[Values]:
     """newest() of an EntryQuerySet, for one of values() or values_list(), whose type is that of any queryset."""
     assert isinstance(rows, EntryQuerySet)

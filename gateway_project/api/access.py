@@ -105,6 +105,7 @@ TABLE: dict[str, dict[str, str]] = {
         "update": "guardrails.modify",
         "destroy": "guardrails.modify",
     },
+    "samples": {"list": f"logs.view_all{AND}guardrails.modify"},
     "trusted-issuers": dict.fromkeys(("list", "retrieve", "create", "update", "destroy"), ADMIN),
     "what-if": dict.fromkeys(("list", "retrieve", "create", "destroy"), f"rules.modify{AND}logs.view_all"),
     "limits": {

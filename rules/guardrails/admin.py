@@ -19,7 +19,7 @@ from rules.guardrails.viewsets import GuardrailViewSet
 
 FIELDS = (
     *("name", "description", "enabled", "position", "direction", "action", "type", "parameters"),
-    *("fail_mode", "applies_to"),
+    *("fail_mode", "samples", "sample_days", "applies_to"),
 )
 
 
@@ -47,6 +47,7 @@ class GuardrailForm(ServiceForm):
         help_texts = {
             "position": "Lower first.",
             "fail_mode": "While the guardrail cannot run.",
+            "samples": "Some of what it matches is kept, encrypted, for whoever may see payloads and change guardrails.",
             "action": "Of several guardrails the strictest action wins.",
         }
         widgets = {"name": UnfoldAdminTextInputWidget, "description": UnfoldAdminTextareaWidget(attrs={"rows": 2})}
@@ -77,6 +78,7 @@ class GuardrailAdmin(ServiceAdmin):
     fieldsets = [
         (None, {"fields": ["name", "description", "enabled", "position"]}),
         ("What", {"fields": ["direction", "type", "parameters", "action", "fail_mode"]}),
+        ("Samples", {"fields": ["samples", "sample_days"]}),
         ("Who", {"fields": ["applies_to"]}),
     ]
 

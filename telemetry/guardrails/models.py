@@ -1,6 +1,13 @@
 """Tables of what guardrails have come to. Guardrails are plain numbers here: the counts outlive them."""
 
+import json
+
+from django.conf import settings
 from django.db import models
+from django.utils import timezone
+
+from providers.credentials import CredentialUnreadable, decrypt
+from telemetry.querysets import GuardrailSampleQuerySet
 
 
 class GuardrailHour(models.Model):
@@ -25,3 +32,43 @@ class GuardrailHour(models.Model):
 
     def __str__(self) -> str:
         return f"{self.hour:%Y-%m-%d %H}:00 {self.guardrail_name} {self.direction}"
+
+
+class GuardrailSample(models.Model):
+    """What a guardrail has matched, with a little text around it, for as long as the guardrail said then."""
+
+    timestamp = models.DateTimeField(default=timezone.now)
+    expires_at = models.DateTimeField(default=timezone.now)
+    guardrail_id = models.BigIntegerField(default=0)
+    correlation_id = models.CharField(max_length=128, default="")
+    user_id = models.BigIntegerField(null=True)
+    direction = models.CharField(max_length=10, default="")
+    category = models.CharField(max_length=200, default="")
+    sealed = models.TextField(default="")  # the text before the match, the match, the text after it, as JSON, encrypted
+
+    objects = GuardrailSampleQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-timestamp", "-id"]
+        indexes = [
+            models.Index(fields=["guardrail_id", "-timestamp", "-id"], name="samples_of_a_guardrail"),
+            models.Index(fields=["expires_at"], name="samples_by_expiry"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.category} of guardrail {self.guardrail_id}"
+
+    @property
+    def parts(self) -> list[str] | None:
+        """The text before the match, the match, and the text after it; None without the key that it needs."""
+        try:
+            text = decrypt(self.sealed, origin=origin_of_samples(self.guardrail_id), keys=settings.GATEWAY_ENCRYPTION_KEYS)
+        except CredentialUnreadable:
+            return None
+        parts: list[str] = json.loads(text)
+        return parts
+
+
+def origin_of_samples(guardrail_id: int) -> str:
+    """What the samples of a guardrail are sealed for."""
+    return f"samples of guardrail {guardrail_id}"

@@ -14,11 +14,12 @@ from django.utils import timezone
 from psycopg.types.json import Json
 
 from telemetry.guardrails.rollup import have_guardrails, insert_counts, log_rows
-from telemetry.journal.records import CACHE_COLUMNS, LOG_COLUMNS, OWNER_COLUMNS
-from telemetry.models import CacheEntry, KeptState, LogEntry
+from telemetry.journal.records import CACHE_COLUMNS, LOG_COLUMNS, OWNER_COLUMNS, SAMPLE_COLUMNS
+from telemetry.models import CacheEntry, GuardrailSample, KeptState, LogEntry
 from telemetry.usage import rollups, tags
 
 LOG_TABLE, CACHE_TABLE = LogEntry._meta.db_table, CacheEntry._meta.db_table
+SAMPLE_TABLE = GuardrailSample._meta.db_table
 OWNER_TABLE = KeptState._meta.db_table
 # Columns have a fixed order, and no column before these is an object: the first match is the column, never a client's
 # text.
@@ -80,6 +81,13 @@ def insert_owners(records: Sequence[bytes]) -> None:
     if records:
         with _cursor() as cursor:
             cursor.execute(_insert_sql(OWNER_TABLE, OWNER_COLUMNS, _ON_CONFLICT_KEEP), [_json_array(sorted(records))])
+
+
+def insert_samples(records: Sequence[bytes]) -> None:
+    """Store what guardrails have matched."""
+    if records:
+        with _cursor() as cursor:
+            cursor.execute(_insert_sql(SAMPLE_TABLE, SAMPLE_COLUMNS), [_json_array(records)])
 
 
 def count_hits(records: Sequence[bytes]) -> dict[str, int]:

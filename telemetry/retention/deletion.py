@@ -10,10 +10,11 @@ from datetime import UTC, datetime, timedelta
 
 from django.conf import settings
 from django.db import connection
+from django.db.models import Q
 
 from gateway_project.errors import AuthenticationFailed
 from telemetry.guardrails import rollup as guardrail_rollup
-from telemetry.models import CacheEntry, GuardrailHour, KeptState, LogEntry, Usage, UsageDay, UsageHour
+from telemetry.models import CacheEntry, GuardrailHour, GuardrailSample, KeptState, LogEntry, Usage, UsageDay, UsageHour
 from telemetry.querysets import LogEntryQuerySet
 from telemetry.retention import partitions
 from telemetry.usage import rollups
@@ -144,6 +145,16 @@ def delete_owners(now: datetime) -> bool:
     old = KeptState.objects.filter(is_lasting=False, created_at__lt=limit).order_by("created_at")
     batch = list(old.values_list("pk", flat=True)[:BATCH])
     return KeptState.objects.filter(pk__in=batch).delete()[0] == BATCH
+
+
+def delete_samples(now: datetime) -> bool:
+    """Delete what guardrails have matched once the days of each sample are over, or those of payloads."""
+    old = GuardrailSample.objects.filter(expires_at__lt=now).order_by("expires_at")
+    if settings.GATEWAY_PAYLOAD_DAYS:
+        oldest = now - timedelta(days=settings.GATEWAY_PAYLOAD_DAYS)
+        old = GuardrailSample.objects.filter(Q(expires_at__lt=now) | Q(timestamp__lt=oldest)).order_by("expires_at")
+    batch = list(old.values_list("pk", flat=True)[:BATCH])
+    return GuardrailSample.objects.filter(pk__in=batch).delete()[0] == BATCH
 
 
 def merge_hours(now: datetime) -> bool:

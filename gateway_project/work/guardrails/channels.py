@@ -77,7 +77,7 @@ class Channel:
     def _without(self, search: Search, step: Step) -> str:
         spans: list[Span] = []
         for number, match in step.findings:
-            spans += search.note(self._watchers[number][1], [match])
+            spans += search.note(self._watchers[number][1], [match], step.text)
         search.raise_if_blocked("answer")
         return search.without(step.text, spans) if spans else step.text
 

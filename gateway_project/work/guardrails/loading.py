@@ -55,6 +55,7 @@ def _guardrail(row: Guardrail, former: Detectors, detectors: Detectors) -> Guard
         is_for_requests=row.direction != Direction.RESPONSE,
         is_for_answers=row.direction != Direction.REQUEST,
         placeholders=parameters.get("placeholders") is True,
+        sample_days=row.sample_days if row.samples else 0,
         fails_closed=row.fail_mode == FailMode.CLOSED,
     )
 
