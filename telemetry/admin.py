@@ -19,7 +19,7 @@ from unfold.contrib.filters.admin import ChoicesDropdownFilter, TextFilter
 from unfold.decorators import display
 from unfold.paginator import InfinitePaginator as ThemesPaginator
 
-import telemetry.guardrails.page  # noqa: F401 - its page
+import telemetry.guardrails.page
 import telemetry.statistics_page.page  # noqa: F401 - its page
 from gateway_project.console.audit import record
 from gateway_project.console.filters import MomentFilter, equals

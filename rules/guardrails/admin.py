@@ -47,7 +47,7 @@ class GuardrailForm(ServiceForm):
         help_texts = {
             "position": "Lower first.",
             "fail_mode": "While the guardrail cannot run.",
-            "samples": "Some of what it matches is kept, encrypted, for whoever may see payloads and change guardrails.",
+            "samples": "Some of what it matches is kept for whoever may see payloads and change guardrails.",
             "action": "Of several guardrails the strictest action wins.",
         }
         widgets = {"name": UnfoldAdminTextInputWidget, "description": UnfoldAdminTextareaWidget(attrs={"rows": 2})}

@@ -78,5 +78,7 @@ class GuardrailAttributes(Attributes):
     parameters = Read(read_parameters, PARAMETERS, required=False, help_text="By type.")
     fail_mode = Choice(FailMode.values, required=False, help_text="What happens while the guardrail cannot run.")
     samples = Boolean(required=False, help_text="Whether some of what it matches is kept: /guardrails/{id}/samples/.")
-    sample_days = Integer(required=False, min_value=1, max_value=MAX_SAMPLE_DAYS, help_text="How long samples are kept.")
+    sample_days = Integer(
+        required=False, min_value=1, max_value=MAX_SAMPLE_DAYS, help_text="How long samples are kept."
+    )
     applies_to = Read(read_audience, AUDIENCE, required=False, help_text="Everyone, or whoever is in one of the lists.")

@@ -16,7 +16,18 @@ from rules.guardrails.detection import check_parameters
 from rules.guardrails.models import Direction, Guardrail, GuardrailType
 
 MAX_GUARDRAILS = 500
-PLAIN = ("description", "enabled", "position", "direction", "action", "type", "parameters", "fail_mode", "samples", "sample_days")
+PLAIN = (
+    "description",
+    "enabled",
+    "position",
+    "direction",
+    "action",
+    "type",
+    "parameters",
+    "fail_mode",
+    "samples",
+    "sample_days",
+)
 
 
 class GuardrailChanges(TypedDict, total=False):

@@ -62,7 +62,9 @@ class GuardrailSample(models.Model):
     def parts(self) -> list[str] | None:
         """The text before the match, the match, and the text after it; None without the key that it needs."""
         try:
-            text = decrypt(self.sealed, origin=origin_of_samples(self.guardrail_id), keys=settings.GATEWAY_ENCRYPTION_KEYS)
+            text = decrypt(
+                self.sealed, origin=origin_of_samples(self.guardrail_id), keys=settings.GATEWAY_ENCRYPTION_KEYS
+            )
         except CredentialUnreadable:
             return None
         parts: list[str] = json.loads(text)

@@ -14,7 +14,13 @@ from django.db import DataError, IntegrityError, connection, transaction
 from django.db import Error as DatabaseError
 from django.utils import timezone
 
-from telemetry.journal.batches import count_hits, insert_cache_entries, insert_log_entries, insert_owners, insert_samples
+from telemetry.journal.batches import (
+    count_hits,
+    insert_cache_entries,
+    insert_log_entries,
+    insert_owners,
+    insert_samples,
+)
 from telemetry.journal.files import CACHED, END, EVENT, OWNED, SAMPLED, Record
 from telemetry.journal.hits import PendingHits
 from telemetry.journal.records import empty_log_entry, to_record

@@ -169,7 +169,9 @@ def rebuild_hour(hour: datetime) -> None:
     """Replace the rows of one hour with ones aggregated from the log, and rebuild its day."""
     entries = log_rows('"timestamp" >= %s AND "timestamp" < %s', has_overflow=have_overflowed())
     with transaction.atomic():
-        replace_rows(USAGE, hour, aggregate_insert(entries), parameters=[sql_timestamp(hour), sql_timestamp(hour + HOUR)])
+        replace_rows(
+            USAGE, hour, aggregate_insert(entries), parameters=[sql_timestamp(hour), sql_timestamp(hour + HOUR)]
+        )
         rebuild_day(floor_day(hour))
 
 

@@ -60,9 +60,7 @@ def differences(start: datetime, end: datetime) -> list[Difference]:
     of_day = f'SELECT {rollups.day_expression()} AS "hour", {others} FROM ({merged}) AS merged'
     days = _differences(of_day, DAYS, rollups.floor_day(start), rollups.ceil_day(end))
     counted = guardrails.counts(guardrails.log_rows('"timestamp" >= %s AND "timestamp" < %s'))
-    of_guardrails = _differences(
-        counted, guardrails.TABLE, start, end, guardrails.DIMENSIONS, guardrails.MEASURES
-    )
+    of_guardrails = _differences(counted, guardrails.TABLE, start, end, guardrails.DIMENSIONS, guardrails.MEASURES)
     return [
         *hours,
         *(replace(difference, of_day=True) for difference in days),

@@ -23,12 +23,12 @@ ADDRESS = "bob@example.com"
 
 
 @pytest.fixture
-def guardrail(world, request):
+def guardrail(world):
     row = create_guardrail(name=world.name("guardrail"), type="pii", action="redact", samples=True, sample_days=3,
                            parameters={"kinds": ["email"]}, applies_to={"users": [world.user.pk]})  # fmt: skip
-    request.addfinalizer(lambda: delete_guardrail(row) if row.pk else None)
     world.allow()
-    return row
+    yield row
+    delete_guardrail(row)
 
 
 def ask(world, **members):
