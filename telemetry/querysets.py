@@ -137,7 +137,7 @@ class HasGuardrail(models.Func):
 
     output_field = models.BooleanField()
 
-    def as_sql(self, compiler: Any, connection: Any, **context: Any) -> tuple[str, list[Any]]:
+    def as_sql(self, compiler: Any, connection: Any, *options: Any, **context: Any) -> tuple[str, list[Any]]:
         (column, _), *members = [compiler.compile(one) for one in self.get_source_expressions()]
         conditions = " AND ".join("json_extract(element.value, %s) = %s" for _ in members[::2])
         parameters = [parameter for _, values in members for parameter in values]

@@ -22,7 +22,7 @@ from telemetry import services
 from telemetry.guardrails.rollup import RESULTS
 from telemetry.models import CacheEntry, EntrySource, EntryType, LogEntry, Outcome
 from telemetry.paging import EntryPagination
-from telemetry.querysets import EntryQuerySet
+from telemetry.querysets import EntryQuerySet, LogEntryQuerySet
 from telemetry.serializers import CacheEntrySerializer, LogEntrySerializer, UnpricedSerializer, UsageSerializer
 from telemetry.usage import statistics
 
@@ -86,6 +86,7 @@ class LogViewSet(EntryViewSet):
         entries = super().filter_queryset(queryset)
         values = self.filter_values()
         if {"guardrail", "guardrailResult"} <= values.keys():  # of the same guardrail
+            assert isinstance(entries, LogEntryQuerySet)
             return entries.guarded_by(id=values["guardrail"], result=values["guardrailResult"])
         return entries
 
