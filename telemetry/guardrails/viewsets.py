@@ -3,6 +3,7 @@
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from gateway_project.api import audit
 from gateway_project.api.fields import read_id
 from gateway_project.api.filters import DateTimeFilter, Filter, IntegerFilter
 from gateway_project.api.paging import ApiPagination
@@ -78,5 +79,6 @@ class GuardrailSampleViewSet(ListMixin[GuardrailSample]):
         """What a guardrail has matched, newest first."""
         response = super().list(request, **kwargs)
         number = read_id(self.kwargs["guardrail_id"])
-        self.record(number, message=f"read samples of guardrail {number}")
+        # Not by record(), which reads the body that a GET does not have.
+        audit.record(self.actor(), self.operation, self.resource_name, number, message=f"read samples of {number}")
         return response

@@ -90,7 +90,9 @@ def test_reading_needs_both_features_and_is_audited(client):
     before = AuditEntry.objects.count()
     sample = GuardrailSample.objects.create(guardrail_id=row.pk, category="email", direction="request", sealed="v1.x.y")
     GuardrailSample.objects.create(guardrail_id=row.pk + 1)
-    (document,) = get("logs.view_all", "guardrails.modify").json()["data"]
+    response = get("logs.view_all", "guardrails.modify")
+    assert response.status_code == 200, response.content
+    (document,) = response.json()["data"]
     assert (document["id"], document["attributes"]["text"]) == (str(sample.pk), None)
     assert AuditEntry.objects.filter(resource="samples", resource_id=row.pk).exists()
     assert AuditEntry.objects.count() > before
