@@ -31,6 +31,7 @@ from rules.lint.viewsets import LintViewSet
 from rules.versions.viewsets import RuleVersionViewSet
 from rules.viewsets import RuleViewSet
 from telemetry.audit.viewsets import AuditViewSet
+from telemetry.guardrails.viewsets import GuardrailCountsViewSet, GuardrailSampleViewSet
 from telemetry.viewsets import CacheViewSet, ComparisonViewSet, LogViewSet, UnpricedViewSet, UsageViewSet
 
 MEMBERS = f"groups/(?P<group_id>{ID})/members"
@@ -104,6 +105,7 @@ urlpatterns = [
     path("access-tests/import", AccessTestViewSet, {"post": "import_file"}, name="access-tests-import"),
     *resource(AliasViewSet),
     *resource(GuardrailViewSet),
+    path(f"guardrails/(?P<guardrail_id>{ID})/samples", GuardrailSampleViewSet, {"get": "list"}, name="samples"),
     *resource(TrustedIssuerViewSet),
     *resource(WhatIfViewSet),
     *resource(LimitViewSet),
@@ -116,6 +118,7 @@ urlpatterns = [
     *resource(StatsViewSet, item=False),
     path("stats/usage", UsageViewSet, {"get": "list"}, name="usage"),
     path("stats/unpriced", UnpricedViewSet, {"get": "list"}, name="unpriced"),
+    path("stats/guardrails", GuardrailCountsViewSet, {"get": "list"}, name="guardrail-counts"),
     *resource(VersionViewSet, item=False),
 ]
 

@@ -20,6 +20,7 @@ from unfold.contrib.filters.admin import ChoicesDropdownFilter, TextFilter
 from unfold.decorators import display
 from unfold.paginator import InfinitePaginator as ThemesPaginator
 
+import telemetry.guardrails.page
 import telemetry.statistics_page.page  # noqa: F401 - its page
 from gateway_project.console.display.money import money
 from gateway_project.console.filters import MomentFilter, equals
@@ -30,6 +31,7 @@ from gateway_project.json_types import JsonObject
 from providers.models import Provider
 from telemetry.details import LONG_FIELDS, details, tokens
 from telemetry.export import log_as_csv, log_as_json_lines
+from telemetry.guardrails.filters import GuardrailFilter, GuardrailResultFilter
 from telemetry.log_page.cells import no_price, utc_time
 from telemetry.log_page.histogram import histogram
 from telemetry.log_page.periods import periods
@@ -201,6 +203,8 @@ class LogAdmin(EntryAdmin):
         equals("alias", "alias", "alias"),
         equals("provider", "provider", "provider_name"),
         AttemptedFilter,
+        GuardrailFilter,
+        GuardrailResultFilter,
         equals("key", "key", "key_name"),
         equals("request id", "request", "correlation_id"),
         TagFilter,

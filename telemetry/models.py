@@ -11,9 +11,10 @@ from django.utils import timezone
 
 from gateway_project.database.names import SearchedText
 from telemetry.audit.models import AuditEntry, AuditSegment
+from telemetry.guardrails.models import GuardrailHour, GuardrailSample
 from telemetry.querysets import CacheEntryQuerySet, LogEntryQuerySet
 
-__all__ = ["AuditEntry", "AuditSegment"]
+__all__ = ["AuditEntry", "AuditSegment", "GuardrailHour", "GuardrailSample"]
 
 
 class EntryType(models.TextChoices):

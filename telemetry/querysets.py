@@ -1,7 +1,7 @@
 """Every question to the database about what happened."""
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from functools import reduce
 from operator import or_
@@ -87,13 +87,9 @@ class LogEntryQuerySet(EntryQuerySet[Row]):
         """Entries of requests that this provider answered, or was asked for before another one."""
         return self.filter(Q(provider_id=provider_id) | asked_before(provider_id))
 
-    def guarded_by(self, guardrail_id: int) -> Self:
-        """Entries of requests that this guardrail has searched."""
-        return self.filter(_guarded(id=guardrail_id))
-
-    def guarded_with(self, result: str) -> Self:
-        """Entries of requests of which a guardrail had this result."""
-        return self.filter(_guarded(result=result))
+    def guarded_by(self, **members: int | str) -> Self:
+        """Entries of requests that one guardrail with all of these members has searched: id, name or result."""
+        return self.filter(_guarded(members))
 
     def containing(self, text: str) -> Self:
         """Entries with this text in the model, the correlation id, the user's name, the message or the payload."""
@@ -110,6 +106,10 @@ class CacheEntryQuerySet(EntryQuerySet[Row]):
     def containing(self, text: str) -> Self:
         """Entries with this text in the model or the response."""
         return self.filter(Q(model__icontains=text) | _in_json("response", text))
+
+
+class GuardrailSampleQuerySet(EntryQuerySet[Row]):
+    time_field = "timestamp"
 
 
 def newest(rows: models.QuerySet[Any, Values], first: int, end: int, until: datetime | None = None) -> list[Values]:
@@ -139,21 +139,26 @@ def _in_list(field: str, number: int) -> Q:
 
 
 class HasGuardrail(models.Func):
-    """Whether a guardrail with such a member is in a column: SQLite's own way to ask that."""
+    """Whether a guardrail with such members is in a column: SQLite's own way to ask that.
 
-    template = (
-        "EXISTS (SELECT 1 FROM json_each(%(expressions)s) AS element"
-        " WHERE json_extract(element.value, '$.%(member)s') = %(value)s)"
-    )
+    The expressions are the column, and a pair of a path and a value for each member.
+    """
+
     output_field = models.BooleanField()
 
+    def as_sql(self, compiler: Any, connection: Any, *options: Any, **context: Any) -> tuple[str, list[Any]]:
+        (column, _), *members = [compiler.compile(one) for one in self.get_source_expressions()]
+        conditions = " AND ".join("json_extract(element.value, %s) = %s" for _ in members[::2])
+        parameters = [parameter for _, values in members for parameter in values]
+        return f"EXISTS (SELECT 1 FROM json_each({column}) AS element WHERE {conditions})", parameters
 
-def _guarded(**member: int | str) -> Q:
-    """Entries with a guardrail with this member: an id, or a result, which is one of a few words."""
-    contains = Q(guardrails__contains=[member])
+
+def _guarded(members: Mapping[str, int | str]) -> Q:
+    """Entries with a guardrail that has all of these members."""
+    contains = Q(guardrails__contains=[dict(members)])
     if not connection.features.supports_json_field_contains:
-        ((name, value),) = member.items()
-        contains = Q(HasGuardrail("guardrails", member=name, value=value if isinstance(value, int) else f"'{value}'"))
+        pairs = [(models.Value(f"$.{name}"), models.Value(value)) for name, value in members.items()]
+        contains = Q(HasGuardrail("guardrails", *(one for pair in pairs for one in pair)))
     return Q(guardrails__isnull=False) & contains
 
 

@@ -1,7 +1,7 @@
 """Log entries, cache entries and usage as resources of the management API."""
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from django.db import transaction
 from django.http import HttpResponse
@@ -21,9 +21,10 @@ from gateway_project.errors import NotFound, PermissionDenied, ValidationError
 from gateway_project.json_types import JsonObject
 from telemetry import services
 from telemetry.comparison import described
+from telemetry.guardrails.rollup import RESULTS
 from telemetry.models import CacheEntry, EntrySource, EntryType, LogEntry, Outcome
 from telemetry.paging import EntryPagination
-from telemetry.querysets import EntryQuerySet
+from telemetry.querysets import EntryQuerySet, LogEntryQuerySet
 from telemetry.serializers import (
     CacheEntrySerializer,
     ComparisonAnswer,
@@ -70,11 +71,12 @@ class LogViewSet(EntryViewSet):
         "type": ChoiceFilter("entry_type", EntryType.values),
         "source": ChoiceFilter("entry_source", EntrySource.values),
         "guardrail": IntegerFilter(
-            lambda entries, number: entries.guarded_by(number), "A guardrail that searched the request or its answer."
+            lambda entries, number: entries.guarded_by(id=number),
+            "A guardrail that searched the request or its answer; with guardrailResult: and that had this result.",
         ),
         "guardrailResult": ChoiceFilter(
-            lambda entries, result: entries.guarded_with(result),
-            ["passed", "blocked", "redacted", "monitored", "failed"],
+            lambda entries, result: entries.guarded_by(result=result),
+            list(RESULTS),
             "What one of the guardrails came to.",
         ),
         "outcome": ChoiceFilter("outcome", [value for value in Outcome.values if value]),
@@ -87,6 +89,14 @@ class LogViewSet(EntryViewSet):
             "Requests whose user was in the group, or in one below, at that moment.",
         ),
     }
+
+    def filter_queryset(self, queryset: Any) -> Any:
+        entries = super().filter_queryset(queryset)
+        values = self.filter_values()
+        if {"guardrail", "guardrailResult"} <= values.keys():  # of the same guardrail
+            assert isinstance(entries, LogEntryQuerySet)
+            return entries.guarded_by(id=values["guardrail"], result=values["guardrailResult"])
+        return entries
 
     def get_queryset(self) -> EntryQuerySet:
         own, caller = super().get_queryset(), self.authenticated_caller

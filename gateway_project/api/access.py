@@ -118,6 +118,7 @@ TABLE: dict[str, dict[str, str]] = {
         "update": "guardrails.modify",
         "destroy": "guardrails.modify",
     },
+    "samples": {"list": f"logs.view_all{AND}guardrails.modify"},
     "trusted-issuers": dict.fromkeys(("list", "retrieve", "create", "update", "destroy"), ADMIN),
     "what-if": dict.fromkeys(("list", "retrieve", "create", "destroy"), f"rules.modify{AND}logs.view_all"),
     "limits": {
@@ -136,6 +137,7 @@ TABLE: dict[str, dict[str, str]] = {
     "stats": {"list": "stats.view"},
     "usage": {"list": USER},
     "unpriced": {"list": "stats.view"},
+    "guardrail-counts": {"list": f"stats.view{OR}guardrails.modify"},
     "version": {"list": ANYBODY},
 }
 # Django's own sites, by namespace or name. Other views outside the management API declare who may use them

@@ -10,6 +10,7 @@ from unfold.decorators import display
 from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 from gateway_project.console.tables import ServiceAdmin, ServiceForm
+from gateway_project.console.tabs import Tab, log_tab
 from gateway_project.json_types import JsonObject
 from rules.guardrails import services
 from rules.guardrails.audience import KINDS
@@ -18,7 +19,7 @@ from rules.guardrails.viewsets import GuardrailViewSet
 
 FIELDS = (
     *("name", "description", "enabled", "position", "direction", "action", "type", "parameters"),
-    *("fail_mode", "applies_to"),
+    *("fail_mode", "samples", "sample_days", "applies_to"),
 )
 
 
@@ -46,6 +47,7 @@ class GuardrailForm(ServiceForm):
         help_texts = {
             "position": "Lower first.",
             "fail_mode": "While the guardrail cannot run.",
+            "samples": "Some of what it matches is kept for whoever may see payloads and change guardrails.",
             "action": "Of several guardrails the strictest action wins.",
         }
         widgets = {"name": UnfoldAdminTextInputWidget, "description": UnfoldAdminTextareaWidget(attrs={"rows": 2})}
@@ -76,8 +78,12 @@ class GuardrailAdmin(ServiceAdmin):
     fieldsets = [
         (None, {"fields": ["name", "description", "enabled", "position"]}),
         ("What", {"fields": ["direction", "type", "parameters", "action", "fail_mode"]}),
+        ("Samples", {"fields": ["samples", "sample_days"]}),
         ("Who", {"fields": ["applies_to"]}),
     ]
+
+    def tabs(self, row: Guardrail) -> list[Tab]:
+        return [Tab("Usage", "guardrail-usage", {"guardrail": row.pk}), log_tab(guardrail=row.name)]
 
     @display(description="Enabled", boolean=True, ordering="enabled")
     def is_enabled(self, row: Guardrail) -> bool:

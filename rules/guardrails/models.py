@@ -14,6 +14,7 @@ from providers.models import MASK
 from rules.guardrails.querysets import GuardrailQuerySet
 
 MAX_NAME_LENGTH, MAX_DESCRIPTION_LENGTH, MAX_POSITION = 100, 10_000, 1_000_000
+MAX_SAMPLE_DAYS = 365
 EVERYONE = "everyone"
 
 
@@ -77,6 +78,10 @@ class Guardrail(models.Model):
     credential = models.TextField(blank=True, default="", editable=False)  # the secret of `http`, sealed for its URL
     credential_hint = models.CharField(max_length=4, blank=True, default="", editable=False)
     fail_mode = models.CharField(max_length=10, choices=FailMode, default=FailMode.OPEN)
+    samples = models.BooleanField("Keep samples", default=False)  # of what it matches, for some days
+    sample_days = models.PositiveSmallIntegerField(
+        default=7, validators=[MinValueValidator(1), MaxValueValidator(MAX_SAMPLE_DAYS)]
+    )
     applies_to = models.JSONField(default=for_everyone)  # audience.py
     created_at = models.DateTimeField(default=timezone.now, editable=False)
     updated_at = models.DateTimeField(auto_now=True)

@@ -10,6 +10,7 @@ from rules.guardrails.models import (
     MAX_DESCRIPTION_LENGTH,
     MAX_NAME_LENGTH,
     MAX_POSITION,
+    MAX_SAMPLE_DAYS,
     Action,
     Direction,
     FailMode,
@@ -48,7 +49,7 @@ class GuardrailSerializer(serializers.ModelSerializer):
         model = Guardrail
         fields = (
             *("id", "name", "description", "enabled", "position", "direction", "action", "type", "parameters"),
-            *("fail_mode", "applies_to"),
+            *("fail_mode", "samples", "sample_days", "applies_to"),
         )
 
 
@@ -76,4 +77,8 @@ class GuardrailAttributes(Attributes):
     type = Choice(GuardrailType.values, help_text="What is searched for.")
     parameters = Read(read_parameters, PARAMETERS, required=False, help_text="By type.")
     fail_mode = Choice(FailMode.values, required=False, help_text="What happens while the guardrail cannot run.")
+    samples = Boolean(required=False, help_text="Whether some of what it matches is kept: /guardrails/{id}/samples/.")
+    sample_days = Integer(
+        required=False, min_value=1, max_value=MAX_SAMPLE_DAYS, help_text="How long samples are kept."
+    )
     applies_to = Read(read_audience, AUDIENCE, required=False, help_text="Everyone, or whoever is in one of the lists.")

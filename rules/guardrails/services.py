@@ -16,7 +16,18 @@ from rules.guardrails.detection import check_parameters
 from rules.guardrails.models import Direction, Guardrail, GuardrailType
 
 MAX_GUARDRAILS = 500
-PLAIN = ("description", "enabled", "position", "direction", "action", "type", "parameters", "fail_mode")
+PLAIN = (
+    "description",
+    "enabled",
+    "position",
+    "direction",
+    "action",
+    "type",
+    "parameters",
+    "fail_mode",
+    "samples",
+    "sample_days",
+)
 
 
 class GuardrailChanges(TypedDict, total=False):
@@ -31,6 +42,8 @@ class GuardrailChanges(TypedDict, total=False):
     type: str
     parameters: JsonObject
     fail_mode: str
+    samples: bool
+    sample_days: int
     applies_to: JsonObject
 
 

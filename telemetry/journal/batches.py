@@ -13,11 +13,13 @@ from django.db.models import Max
 from django.utils import timezone
 from psycopg.types.json import Json
 
-from telemetry.journal.records import CACHE_COLUMNS, LOG_COLUMNS, OWNER_COLUMNS
-from telemetry.models import CacheEntry, KeptState, LogEntry
+from telemetry.guardrails.rollup import have_guardrails, insert_counts, log_rows
+from telemetry.journal.records import CACHE_COLUMNS, LOG_COLUMNS, OWNER_COLUMNS, SAMPLE_COLUMNS
+from telemetry.models import CacheEntry, GuardrailSample, KeptState, LogEntry
 from telemetry.usage import rollups, tags
 
 LOG_TABLE, CACHE_TABLE = LogEntry._meta.db_table, CacheEntry._meta.db_table
+SAMPLE_TABLE = GuardrailSample._meta.db_table
 OWNER_TABLE = KeptState._meta.db_table
 # Columns have a fixed order, and no column before these is an object: the first match is the column, never a client's
 # text.
@@ -34,22 +36,29 @@ _ADD_HITS = f'UPDATE "{CACHE_TABLE}" SET "hits" = "hits" + %s, "last_hit_at" = %
 
 
 def insert_log_entries(records: Sequence[bytes]) -> None:
-    """Store log entries in their order and add them to the hourly usage."""
+    """Store log entries in their order and add them to the hourly usage, and to the counts of guardrails that ran."""
     if not records:
         return
-    has_overflow = tags.admit(records)
+    has_overflow, has_guardrails = tags.admit(records), have_guardrails(records)
     with _cursor() as cursor:
         if connection.vendor == "postgresql":
-            # RETURNING aggregates the new rows in the same statement, without reading them again.
-            stored = _insert_sql(
-                LOG_TABLE, LOG_COLUMNS, f"RETURNING entry_type, {rollups.entry_columns(has_overflow=has_overflow)}"
-            )
-            added = rollups.aggregate_insert(f"stored WHERE {rollups.IS_WORK_REQUEST}")
-            cursor.execute(f"WITH stored AS ({stored}) {added}", [_json_array(records)])
+            statement = _insert_and_aggregate(has_overflow=has_overflow, has_guardrails=has_guardrails)
+            cursor.execute(statement, [_json_array(records)])
             return
         last = LogEntry.objects.aggregate(last=Max("id", default=0))["last"]
         cursor.execute(_insert_sql(LOG_TABLE, LOG_COLUMNS), [_json_array(records)])
         cursor.execute(rollups.aggregate_insert(rollups.log_rows("id > %s", has_overflow=has_overflow)), [last])
+        if has_guardrails:
+            cursor.execute(insert_counts(log_rows("id > %s")), [last])
+
+
+def _insert_and_aggregate(*, has_overflow: bool, has_guardrails: bool) -> str:
+    """PostgreSQL's statement: RETURNING aggregates the new rows without reading them again."""
+    returned = f"entry_type, {rollups.entry_columns(has_overflow=has_overflow)}"
+    stored = _insert_sql(LOG_TABLE, LOG_COLUMNS, f"RETURNING {returned}{', guardrails' if has_guardrails else ''}")
+    counted = f", counted AS ({insert_counts('stored')})" if has_guardrails else ""
+    added = rollups.aggregate_insert(f"stored WHERE {rollups.IS_WORK_REQUEST}")
+    return f"WITH stored AS ({stored}){counted} {added}"
 
 
 def insert_cache_entries(records: Sequence[bytes]) -> None:
@@ -72,6 +81,13 @@ def insert_owners(records: Sequence[bytes]) -> None:
     if records:
         with _cursor() as cursor:
             cursor.execute(_insert_sql(OWNER_TABLE, OWNER_COLUMNS, _ON_CONFLICT_KEEP), [_json_array(sorted(records))])
+
+
+def insert_samples(records: Sequence[bytes]) -> None:
+    """Store what guardrails have matched."""
+    if records:
+        with _cursor() as cursor:
+            cursor.execute(_insert_sql(SAMPLE_TABLE, SAMPLE_COLUMNS), [_json_array(records)])
 
 
 def count_hits(records: Sequence[bytes]) -> dict[str, int]:

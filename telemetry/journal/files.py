@@ -28,7 +28,7 @@ from uuid import uuid4
 
 log = logging.getLogger("gateway.journal")
 
-START, END, EVENT, CACHED, OWNED = 1, 2, 3, 4, 5
+START, END, EVENT, CACHED, OWNED, SAMPLED = 1, 2, 3, 4, 5, 6
 
 _FRAME = struct.Struct("<BQII")
 HEADER_BYTES = _FRAME.size
@@ -38,7 +38,7 @@ RESIDENT_BYTES = 2 * 1024 * 1024
 RESERVE_BYTES = 4096
 LOCK_NAME = "lock"
 # The first bytes of a frame. Payloads are JSON, which contains none of these bytes.
-_FRAME_START = re.compile(rb"[\x01-\x05].{5}\0\0\0", re.DOTALL)
+_FRAME_START = re.compile(rb"[\x01-\x06].{5}\0\0\0", re.DOTALL)
 
 
 # A segment's content: its map, or in tests its bytes.
@@ -171,6 +171,10 @@ class Journal:
     def append_owner(self, payload: bytes) -> None:
         """Record the owner of what a provider keeps. Raises JournalFull."""
         self._write(OWNED, payload)
+
+    def append_sample(self, payload: bytes) -> None:
+        """Record what a guardrail has matched. Raises JournalFull."""
+        self._write(SAMPLED, payload)
 
     def preallocate(self) -> None:
         """Create the next segment before it is needed; called in the background."""

@@ -14,8 +14,14 @@ from django.db import DataError, IntegrityError, connection, transaction
 from django.db import Error as DatabaseError
 from django.utils import timezone
 
-from telemetry.journal.batches import count_hits, insert_cache_entries, insert_log_entries, insert_owners
-from telemetry.journal.files import CACHED, END, EVENT, OWNED, Record
+from telemetry.journal.batches import (
+    count_hits,
+    insert_cache_entries,
+    insert_log_entries,
+    insert_owners,
+    insert_samples,
+)
+from telemetry.journal.files import CACHED, END, EVENT, OWNED, SAMPLED, Record
 from telemetry.journal.hits import PendingHits
 from telemetry.journal.records import empty_log_entry, to_record
 from telemetry.models import JournalPosition
@@ -117,6 +123,7 @@ def _store_once(name: str, start: int, batch: list[Record]) -> None:
         insert_log_entries(entries)
         insert_cache_entries([record.payload for record in batch if record.kind == CACHED])
         insert_owners([record.payload for record in batch if record.kind == OWNED])
+        insert_samples([record.payload for record in batch if record.kind == SAMPLED])
         missing = count_hits(entries)
     pending_hits.add(missing)
 

@@ -6,7 +6,7 @@ import orjson
 from django.db import models
 
 from gateway_project.json_types import JsonObject
-from telemetry.models import CacheEntry, KeptState, LogEntry
+from telemetry.models import CacheEntry, GuardrailSample, KeptState, LogEntry
 
 # JSON's escape of NUL without its backslash: records are full of backslashes, which make a search slow.
 NUL_ESCAPE = b"u0000"
@@ -19,6 +19,7 @@ def _empty(model: type[models.Model]) -> JsonObject:
 _EMPTY_LOG, _EMPTY_CACHE = _empty(LogEntry), _empty(CacheEntry)
 LOG_COLUMNS, CACHE_COLUMNS = tuple(_EMPTY_LOG), tuple(_EMPTY_CACHE)
 OWNER_COLUMNS = tuple(_empty(KeptState))
+SAMPLE_COLUMNS = tuple(_empty(GuardrailSample))
 
 
 def empty_log_entry() -> JsonObject:

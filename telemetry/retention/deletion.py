@@ -10,9 +10,11 @@ from datetime import UTC, datetime, timedelta
 
 from django.conf import settings
 from django.db import connection
+from django.db.models import Q
 
 from gateway_project.errors import AuthenticationFailed
-from telemetry.models import CacheEntry, KeptState, LogEntry, Usage, UsageDay, UsageHour
+from telemetry.guardrails import rollup as guardrail_rollup
+from telemetry.models import CacheEntry, GuardrailHour, GuardrailSample, KeptState, LogEntry, Usage, UsageDay, UsageHour
 from telemetry.querysets import LogEntryQuerySet
 from telemetry.retention import partitions
 from telemetry.usage import rollups
@@ -145,9 +147,24 @@ def delete_owners(now: datetime) -> bool:
     return KeptState.objects.filter(pk__in=batch).delete()[0] == BATCH
 
 
+def delete_samples(now: datetime) -> bool:
+    """Delete what guardrails have matched once the days of each sample are over, or those of payloads."""
+    old = GuardrailSample.objects.filter(expires_at__lt=now).order_by("expires_at")
+    if settings.GATEWAY_PAYLOAD_DAYS:
+        oldest = now - timedelta(days=settings.GATEWAY_PAYLOAD_DAYS)
+        old = GuardrailSample.objects.filter(Q(expires_at__lt=now) | Q(timestamp__lt=oldest)).order_by("expires_at")
+    batch = list(old.values_list("pk", flat=True)[:BATCH])
+    return GuardrailSample.objects.filter(pk__in=batch).delete()[0] == BATCH
+
+
 def merge_hours(now: datetime) -> bool:
     """Merge hours that are over; with a delay, as entries of long streams and last batches come after their hour."""
     return _merge(UsageHour, rollups.merge_hour, now - timedelta(minutes=75))
+
+
+def merge_guardrail_hours(now: datetime) -> bool:
+    """Merge the counts of guardrails of hours that are over."""
+    return _merge(GuardrailHour, guardrail_rollup.merge_hour, now - timedelta(minutes=75))
 
 
 def merge_days(now: datetime) -> bool:
@@ -155,7 +172,7 @@ def merge_days(now: datetime) -> bool:
     return _merge(UsageDay, rollups.merge_day, now - timedelta(hours=26))
 
 
-def _merge(kind: type[Usage], merge: Callable[[datetime], None], over: datetime) -> bool:
+def _merge(kind: type[Usage | GuardrailHour], merge: Callable[[datetime], None], over: datetime) -> bool:
     """Merge the oldest unmerged time that is over, or a present one while more than MAX_UNMERGED rows are unmerged."""
     parts = kind._default_manager.filter(merged=False).order_by("hour").values_list("hour", flat=True)
     begin = parts.filter(hour__lt=over).first() or parts[MAX_UNMERGED:].first()

@@ -33,9 +33,11 @@ def batches() -> dict[str, Batch]:
         "cache records": deletion.delete_cache_records,
         "audit": delete_segment,
         "head of the audit": look_at_head,
+        "samples of guardrails": deletion.delete_samples,
         "owners of stored responses": deletion.delete_owners,
         "hours of usage": deletion.merge_hours,
         "days of usage": deletion.merge_days,
+        "hours of guardrails": deletion.merge_guardrail_hours,
     }
 
 

@@ -157,19 +157,21 @@ def aggregate_insert(rows: str) -> str:
 def merge_hour(hour: datetime) -> None:
     """Merge the rows of one hour into one for each set of dimensions, and add the newly merged ones to its day."""
     of_day = _sum_select("gone", {"hour": day_expression()}, "NOT merged")
-    _replace(USAGE, hour, f'INSERT INTO "{DAYS}" ({_SUMS}) {of_day}', _merge_insert(USAGE, "gone"))
+    replace_rows(USAGE, hour, f'INSERT INTO "{DAYS}" ({_SUMS}) {of_day}', _merge_insert(USAGE, "gone"))
 
 
 def merge_day(day: datetime) -> None:
     """Merge the rows of one day into one for each set of dimensions."""
-    _replace(DAYS, day, _merge_insert(DAYS, "gone"))
+    replace_rows(DAYS, day, _merge_insert(DAYS, "gone"))
 
 
 def rebuild_hour(hour: datetime) -> None:
     """Replace the rows of one hour with ones aggregated from the log, and rebuild its day."""
     entries = log_rows('"timestamp" >= %s AND "timestamp" < %s', has_overflow=have_overflowed())
     with transaction.atomic():
-        _replace(USAGE, hour, aggregate_insert(entries), parameters=[sql_timestamp(hour), sql_timestamp(hour + HOUR)])
+        replace_rows(
+            USAGE, hour, aggregate_insert(entries), parameters=[sql_timestamp(hour), sql_timestamp(hour + HOUR)]
+        )
         rebuild_day(floor_day(hour))
 
 
@@ -177,7 +179,7 @@ def rebuild_day(day: datetime) -> None:
     """Replace the rows of one day with ones aggregated from its merged hours."""
     hours = f'(SELECT * FROM "{USAGE}" WHERE "merged" = TRUE AND {HOUR_BETWEEN}) AS hours'
     insert = _merge_insert(DAYS, hours, {"hour": day_expression()})
-    _replace(DAYS, day, insert, parameters=[sql_timestamp(day), sql_timestamp(day + DAY)])
+    replace_rows(DAYS, day, insert, parameters=[sql_timestamp(day), sql_timestamp(day + DAY)])
 
 
 def usage_rows(start: datetime, end: datetime, *, by_hour: bool = False) -> tuple[str, list[Any]]:
@@ -233,6 +235,11 @@ def ceil_day(moment: datetime) -> datetime:
     return floor_day(moment + DAY - MICROSECOND)
 
 
+def hour_expression() -> str:
+    """The hour of a log entry, in this database's SQL."""
+    return _DIALECTS[connection.vendor]["hour"]
+
+
 def day_expression() -> str:
     """The day of a row's hour, in this database's SQL."""
     return _DIALECTS[connection.vendor]["day"]
@@ -273,7 +280,7 @@ def _sum_select(rows: str, replacements: dict[str, str], condition: str = "TRUE"
     return f"SELECT {groups}, {sums} FROM {rows} WHERE {condition} GROUP BY {groups}"
 
 
-def _replace(table: str, hour: datetime, *inserts: str, parameters: Sequence[Any] = ()) -> None:
+def replace_rows(table: str, hour: datetime, *inserts: str, parameters: Sequence[Any] = ()) -> None:
     """Replace the rows of one hour or day with what the statements insert; these read the old rows as `gone`.
 
     The parameters are those of the last statement.

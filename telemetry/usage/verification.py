@@ -10,6 +10,7 @@ from django.db import connection
 from django.db.models import Min
 
 from gateway_project.json_types import JsonObject
+from telemetry.guardrails import rollup as guardrails
 from telemetry.models import LogEntry
 from telemetry.retention.deletion import kept_since
 from telemetry.usage import rollups
@@ -22,11 +23,15 @@ EMPTY: tuple[object, ...] = (None, "", [], {}, "[]", "{}")
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Log minus hourly usage of one hour and set of dimensions; with `of_day`, merged hours minus daily usage."""
+    """Log minus hourly usage of one hour and set of dimensions.
+
+    With `of_day` merged hours minus daily usage, with `of_guardrail` log minus the counts of guardrails.
+    """
 
     dimensions: JsonObject
     amounts: dict[str, int | Decimal]
     of_day: bool = False
+    of_guardrail: bool = False
 
     @property
     def hour(self) -> datetime:
@@ -54,22 +59,36 @@ def differences(start: datetime, end: datetime) -> list[Difference]:
     others = columns((*DIMENSIONS[1:], *MEASURES))
     of_day = f'SELECT {rollups.day_expression()} AS "hour", {others} FROM ({merged}) AS merged'
     days = _differences(of_day, DAYS, rollups.floor_day(start), rollups.ceil_day(end))
-    return [*hours, *(replace(difference, of_day=True) for difference in days)]
+    counted = guardrails.counts(guardrails.log_rows('"timestamp" >= %s AND "timestamp" < %s'))
+    of_guardrails = _differences(counted, guardrails.TABLE, start, end, guardrails.DIMENSIONS, guardrails.MEASURES)
+    return [
+        *hours,
+        *(replace(difference, of_day=True) for difference in days),
+        *(replace(difference, of_guardrail=True) for difference in of_guardrails),
+    ]
 
 
-def _differences(truth: str, table: str, start: datetime, end: datetime, limit: int = 100) -> list[Difference]:
-    """The sums that differ between a SELECT and a usage table with the same columns."""
-    negative = ", ".join(f'-"{name}"' for name in MEASURES)
-    usage = f'SELECT {columns(DIMENSIONS)}, {negative} FROM "{table}" WHERE {ANY_MERGED} AND {HOUR_BETWEEN}'
-    sums = {name: _sum(name) for name in MEASURES}
+def _differences(
+    truth: str,
+    table: str,
+    start: datetime,
+    end: datetime,
+    dimensions: Sequence[str] = DIMENSIONS,
+    measures: Sequence[str] = MEASURES,
+    limit: int = 100,
+) -> list[Difference]:
+    """The sums that differ between a SELECT and a table with the same columns."""
+    negative = ", ".join(f'-"{name}"' for name in measures)
+    stored = f'SELECT {columns(dimensions)}, {negative} FROM "{table}" WHERE {ANY_MERGED} AND {HOUR_BETWEEN}'
+    sums = {name: _sum(name) for name in measures}
     differ = " OR ".join(f"{expression} <> 0" for expression in sums.values())
     statement = (
-        f"SELECT {columns(DIMENSIONS)}, {', '.join(sums.values())} FROM ({truth} UNION ALL {usage}) AS told"
-        f' GROUP BY {columns(DIMENSIONS)} HAVING {differ} ORDER BY "hour" LIMIT {limit}'
+        f"SELECT {columns(dimensions)}, {', '.join(sums.values())} FROM ({truth} UNION ALL {stored}) AS both_sides"
+        f' GROUP BY {columns(dimensions)} HAVING {differ} ORDER BY "hour" LIMIT {limit}'
     )
     with connection.cursor() as cursor:
         cursor.execute(statement, [rollups.sql_timestamp(start), rollups.sql_timestamp(end)] * 2)
-        return [_difference(row) for row in cursor.fetchall()]
+        return [_difference(row, dimensions, measures) for row in cursor.fetchall()]
 
 
 def full_hours(start: datetime | None, end: datetime | None, now: datetime) -> tuple[datetime, datetime]:
@@ -92,11 +111,12 @@ def days(start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:
 
 def repair(start: datetime, end: datetime) -> int:
     """Rebuild the hours that differ from the log and the days that differ from their hours; returns their number."""
-    repaired: set[tuple[bool, datetime]] = set()
-    while wrong := {(difference.of_day, difference.hour) for difference in differences(start, end)} - repaired:
-        for of_day, begin in sorted(wrong):
-            make = rollups.rebuild_day if of_day else rollups.rebuild_hour
-            make(begin)
+    repaired: set[tuple[bool, bool, datetime]] = set()
+    while wrong := {(one.of_guardrail, one.of_day, one.hour) for one in differences(start, end)} - repaired:
+        for of_guardrail, of_day, begin in sorted(wrong):
+            of_usage = rollups.rebuild_day if of_day else rollups.rebuild_hour
+            rebuild = guardrails.rebuild_hour if of_guardrail else of_usage
+            rebuild(begin)
         repaired |= wrong
     return len(repaired)
 
@@ -107,8 +127,8 @@ def _sum(name: str) -> str:
     return f"round({sum_}, 9)" if connection.vendor == "sqlite" and name in MONEY else sum_
 
 
-def _difference(row: Sequence[Any]) -> Difference:
-    dimensions = dict(zip(DIMENSIONS, row, strict=False))
+def _difference(row: Sequence[Any], names: Sequence[str], measures: Sequence[str]) -> Difference:
+    dimensions = dict(zip(names, row, strict=False))
     dimensions["hour"] = rollups.parse_timestamp(dimensions["hour"])
-    amounts = dict(zip(MEASURES, row[len(DIMENSIONS) :], strict=True))
+    amounts = dict(zip(measures, row[len(names) :], strict=True))
     return Difference(dimensions, {name: amount for name, amount in amounts.items() if amount})

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from gateway_project.work.log.entry import timestamp
+from gateway_project.work.log.timestamps import timestamp
 from telemetry.journal.files import Journal
 from telemetry.journal.records import empty_cache_entry, empty_log_entry, to_record
 from telemetry.journal.shipping import Shipper

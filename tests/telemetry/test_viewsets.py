@@ -8,7 +8,7 @@ import pytest
 from django.core.cache import caches
 from django.db import connection
 
-from gateway_project.work.log.entry import timestamp
+from gateway_project.work.log.timestamps import timestamp
 from keys.services import issue_key
 from telemetry.journal.batches import insert_log_entries
 from telemetry.models import CacheEntry, LogEntry

@@ -64,6 +64,7 @@ class GuardrailSnapshot:
     is_for_requests: bool = True
     is_for_answers: bool = True
     placeholders: bool = False
+    sample_days: int = 0  # how long samples of its matches are kept; 0: there are none
     service: Service | None = None  # that is asked in the place of its detector
     # What becomes of texts that its detector cannot search: blocked or passed on.
     fails_closed: bool = False

@@ -9,6 +9,7 @@ from gateway_project.work.guardrails.book import GuardrailSnapshot
 from gateway_project.work.guardrails.detectors import Detector
 from gateway_project.work.guardrails.detectors.redaction import Placeholders, Restorer, json_escape
 from gateway_project.work.guardrails.detectors.window import Step, Window
+from gateway_project.work.guardrails.escapes import Escapes
 from gateway_project.work.guardrails.events import NOTHING, Ending, Scope, choice_of
 from gateway_project.work.guardrails.searching import Search, Span
 from gateway_project.work.guardrails.texts import Kind, Path
@@ -34,6 +35,7 @@ class Channel:
         if search is not None:
             self._watchers = _usable(search, kind)
             self._window = Window([detector for detector, _ in self._watchers])
+        self._escapes = Escapes() if kind is Kind.CALL_JSON else None
 
     def take(self, piece: str) -> str:
         """What is decided after the next piece. Raises GuardrailBlocked."""
@@ -61,23 +63,41 @@ class Channel:
             return piece or ""
         begun = perf_counter()
         try:
-            step = window.close() if piece is None else window.push(piece)
+            steps = self._steps(window, piece)
         except Exception:  # a fault of a detector is no fault of the answer: its guardrails say what happens
             log.exception("A guardrail cannot search a stream.")
             self._window = None
             for _, guardrails in self._watchers:
                 search.note_failure(guardrails, 1)
             search.raise_if_blocked("answer")
-            return window.rest  # with this piece
+            return window.rest + ("" if self._escapes is None else self._escapes.end())  # with this piece
         seconds = perf_counter() - begun
         for _, guardrails in self._watchers:
             search.note_time(guardrails, seconds / len(self._watchers))
-        return self._without(search, step) if step.findings else step.text
+        return "".join([self._passed_on(search, step) for step in steps])
+
+    def _steps(self, window: Window, piece: str | None) -> list[Step]:
+        """What is decided after a piece, or (None) at the end."""
+        escapes = self._escapes
+        if piece is not None:
+            return [window.push(piece if escapes is None else escapes.read(piece))]
+        rest = "" if escapes is None else escapes.end()
+        return [*([window.push(rest)] if rest else []), window.close()]
+
+    def _passed_on(self, search: Search, step: Step) -> str:
+        """A step without what goes; JSON of which nothing goes keeps its escapes."""
+        text = self._without(search, step) if step.findings else step.text
+        if self._escapes is None:
+            return text
+        if text == step.text:
+            return self._escapes.written(text)
+        self._escapes.skip(step.text)
+        return text
 
     def _without(self, search: Search, step: Step) -> str:
         spans: list[Span] = []
         for number, match in step.findings:
-            spans += search.note(self._watchers[number][1], [match])
+            spans += search.note(self._watchers[number][1], [match], step.text)
         search.raise_if_blocked("answer")
         return search.without(step.text, spans) if spans else step.text
 

@@ -67,6 +67,7 @@ def _snapshot(row: Guardrail, detector: Detector) -> GuardrailSnapshot:
         is_for_requests=row.direction != Direction.RESPONSE,
         is_for_answers=row.direction != Direction.REQUEST,
         placeholders=parameters.get("placeholders") is True,
+        sample_days=row.sample_days if row.samples else 0,
         fails_closed=row.fail_mode == FailMode.CLOSED,
     )
 

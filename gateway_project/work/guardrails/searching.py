@@ -11,6 +11,7 @@ from gateway_project.errors import GuardrailBlocked
 from gateway_project.work.guardrails.book import BLOCK, MONITOR, REDACT, GuardrailSnapshot, Side
 from gateway_project.work.guardrails.detectors import Detector, Match
 from gateway_project.work.guardrails.detectors.redaction import Placeholders, redact
+from gateway_project.work.guardrails.sampling import Sample, add_samples
 from gateway_project.work.guardrails.texts import Kind, Path
 
 log = logging.getLogger("gateway.guardrails")
@@ -70,6 +71,7 @@ class Search:
     def __init__(self, side: Side, placeholders: Placeholders | None = None, *, is_of_answer: bool = True) -> None:
         self.side, self.placeholders, self._is_of_answer = side, placeholders, is_of_answer
         self.tallies = {guardrail.id: Tally(guardrail) for guardrail in side.guardrails}
+        self.samples: list[Sample] = []
         self._ranks = {guardrail.id: rank for rank, guardrail in enumerate(side.guardrails)}
 
     @property
@@ -129,7 +131,7 @@ class Search:
             self.note_time(guardrails, perf_counter() - begun)
         if detector.max_length is not None and len(text) > detector.max_length:
             matches = [*matches, Match(detector.max_length, len(text), TOO_LONG)]
-        return self.note(guardrails, matches) if matches else []
+        return self.note(guardrails, matches, text) if matches else []
 
     def counts(self) -> dict[int, Counter[str]]:
         """The matches of each guardrail so far, to be set again."""
@@ -150,11 +152,13 @@ class Search:
         for guardrail in guardrails:
             self.tallies[guardrail.id].seconds += seconds
 
-    def note(self, guardrails: Sequence[GuardrailSnapshot], matches: Sequence[Match]) -> list[Span]:
-        """Add the matches of their detector up; what goes because of them."""
+    def note(self, guardrails: Sequence[GuardrailSnapshot], matches: Sequence[Match], text: str = "") -> list[Span]:
+        """Add the matches of their detector in a text up; what goes because of them."""
         spans: list[Span] = []
         for guardrail in guardrails:
             counts, rank = self.tallies[guardrail.id].counts, self._ranks[guardrail.id]
+            if guardrail.sample_days and text:
+                add_samples(self.samples, guardrail, matches, text)
             for start, end, category in matches:
                 counts[category] += 1
                 if guardrail.action != MONITOR:

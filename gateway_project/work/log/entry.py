@@ -3,7 +3,6 @@
 import logging
 import time
 from contextlib import suppress
-from functools import lru_cache
 
 from gateway_project.errors import (
     MAX_MESSAGE_LENGTH,
@@ -28,9 +27,11 @@ from gateway_project.work.gateway import Gateway
 from gateway_project.work.guardrails.reports import logged_guardrails
 from gateway_project.work.log.payload import listed_answer, logged_payload
 from gateway_project.work.log.refusals import summary_entry
+from gateway_project.work.log.samples import write_samples
 from gateway_project.work.log.secret_masking import (
     mask_secrets_in_message,
 )
+from gateway_project.work.log.timestamps import timestamp
 from gateway_project.work.snapshot.records import Snapshot
 from providers.pricing.prices import Cost
 from telemetry.attempts import Timing
@@ -82,6 +83,8 @@ def write_log(exchange: Exchange, gateway: Gateway) -> None:
     if (error := exchange.error) is not None and _needs_message_entry(error):
         with suppress(JournalFull):  # the request itself is logged
             gateway.journal.append_event(to_record(_error_entry(entry, exchange, error)))
+    if exchange.guarding is not None:
+        write_samples(exchange, exchange.guarding, gateway)
     if exchange.identity.key is not None:
         gateway.shipper.record_key_use(exchange.identity.key.id, exchange.started_at)
     if (alias := exchange.decision.alias) is not None and alias.mirror is not None:
@@ -186,20 +189,6 @@ def cache_record(
         currency=None if cost is None else cost.currency,
     )
     return entry, body
-
-
-def timestamp(seconds: float) -> str:
-    """A time as text that both databases read, in UTC.
-
-    Without a fraction that is zero, as Django writes it: SQLite compares times as texts.
-    """
-    whole, micro = divmod(int(seconds * 1_000_000), 1_000_000)
-    return f"{_second(whole)}.{micro:06d}" if micro else _second(whole)
-
-
-@lru_cache(maxsize=64)
-def _second(whole: int) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(whole))
 
 
 def _identity(exchange: Exchange) -> JsonObject:

@@ -4,7 +4,7 @@ import time
 
 from gateway_project.work.exchange import Exchange
 from gateway_project.work.gateway import Gateway
-from gateway_project.work.log.entry import timestamp
+from gateway_project.work.log.timestamps import timestamp
 from gateway_project.work.ownership.owners import digest_of
 from telemetry.journal.records import to_record
 

@@ -11,7 +11,7 @@ from gateway_project.background import BackgroundThread
 from gateway_project.work.failover.attempts import failed, subject_of
 from gateway_project.work.failover.checking import CheckResult, check
 from gateway_project.work.gateway import Gateway
-from gateway_project.work.log.entry import timestamp
+from gateway_project.work.log.timestamps import timestamp
 from gateway_project.work.snapshot.records import ProviderSnapshot, Target
 from providers.health.checks import claim_check, store_result
 from providers.health.status import RECENT_SECONDS, HealthState, state_of

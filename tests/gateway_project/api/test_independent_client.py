@@ -25,6 +25,7 @@ from rules.models import Rule, WhatIf
 from rules.services import create_rule, update_rule
 from telemetry.journal.batches import insert_log_entries
 from tests.support.management import new_user
+from tests.telemetry.guardrails.test_rollup import ran
 from tests.telemetry.test_viewsets import log, stored
 from tests.telemetry.usage.test_rollups import done
 from tests.telemetry.usage.test_statistics import HOUR, WITHIN
@@ -33,7 +34,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 # The specification writes these out in a shape that is not JSON:API's: docs/management-api.md.
 OF_ANOTHER_SHAPE = {"licence", "stats", "version", "members", "lint"}
-QUERIES = {"usage": f"{WITHIN}&by=model&", "unpriced": f"{WITHIN}&"}
+QUERIES = {"usage": f"{WITHIN}&by=model&", "unpriced": f"{WITHIN}&", "guardrail-counts": f"{WITHIN}&"}
 WITHOUT_ADDRESS = {*QUERIES, "versions"}  # of single rows
 
 
@@ -66,7 +67,8 @@ def rows(ann, first_provider):
         log(hours=number)
         record(Actor(), "update", "rules", number)
         stored(f"hash {number}", hours=number)
-        insert_log_entries([done("r", HOUR, model=f"m{number}", provider_id=7, cost_status="unknown", input_tokens=1)])
+        insert_log_entries([done("r", HOUR, model=f"m{number}", provider_id=7, cost_status="unknown", input_tokens=1,
+                                 guardrails=[ran(number)])])  # fmt: skip
     assert ProviderFormat.objects.count() > 4
     return first_provider
 

@@ -18,6 +18,7 @@ FIELDS = {
     "type": "words",
     "parameters": json.dumps({"words": ["cobalt"]}),
     "fail_mode": "open",
+    "sample_days": "7",
     "applies_to": json.dumps({"everyone": True}),
 }
 

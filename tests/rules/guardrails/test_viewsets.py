@@ -52,6 +52,8 @@ def test_a_guardrail_is_listed_as_it_was_sent(admin, ann):
         "type": "pattern",
         "parameters": {"patterns": ["project-[0-9]+"], "ignoreCase": False},
         "failMode": "closed",
+        "samples": True,
+        "sampleDays": 30,
         "appliesTo": {
             "groups": [group.pk], "users": [ann.pk], "rules": [rule.pk], "keys": [key.pk], "aliases": [alias.name],
         },
@@ -71,7 +73,7 @@ def test_what_is_not_sent_has_a_default(admin):
     row = row_of(admin, make(admin))
     assert {name: row[name] for name in row if name not in ("id", "name", "type", "parameters")} == {
         "description": "", "enabled": True, "position": 100, "direction": "both", "action": "block",
-        "failMode": "open", "appliesTo": {"everyone": True},
+        "failMode": "open", "samples": False, "sampleDays": 7, "appliesTo": {"everyone": True},
     }  # fmt: skip
 
 
@@ -113,6 +115,9 @@ WRONG = [
     ({"action": "shout"}, "action"),
     ({"direction": "sideways"}, "direction"),
     ({"failMode": "ajar"}, "failMode"),
+    ({"samples": "yes"}, "samples"),
+    ({"sampleDays": 0}, "sampleDays"),
+    ({"sampleDays": 366}, "sampleDays"),
     ({"position": -1}, "position"),
     ({"position": 1.5}, "position"),
     ({"position": 10**7}, "position"),

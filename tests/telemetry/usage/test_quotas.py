@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from gateway_project.work.log.entry import timestamp
+from gateway_project.work.log.timestamps import timestamp
 from telemetry.journal.batches import insert_log_entries
 from telemetry.journal.records import empty_log_entry, to_record
 from telemetry.models import UsageDay, UsageHour

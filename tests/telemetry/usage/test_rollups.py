@@ -10,7 +10,7 @@ import pytest
 from django.db import connection
 from django.db.models import Sum
 
-from gateway_project.work.log.entry import timestamp
+from gateway_project.work.log.timestamps import timestamp
 from telemetry.attempts import LoggedAttempt
 from telemetry.journal.adoption import adopt
 from telemetry.journal.batches import insert_log_entries

@@ -7,7 +7,7 @@ import pytest
 
 from accounts.models import Group
 from gateway_project.work.limits.status import statuses_of
-from gateway_project.work.log.entry import timestamp
+from gateway_project.work.log.timestamps import timestamp
 from gateway_project.work.state.shared import LocalState
 from licensing.models import Limit
 from telemetry.journal.batches import insert_log_entries

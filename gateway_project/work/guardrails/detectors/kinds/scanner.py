@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import re2
+from re2 import _re2
 
 from gateway_project.work.guardrails.detectors.base import CONTEXT, MAX_SPAN, Detector, Match
 from gateway_project.work.guardrails.detectors.expressions import beginnings, longest_match, parse
@@ -70,8 +71,7 @@ class _Group:
     ) -> Iterator[Match]:
         """The matches in order of their begin; `may_count` rules places out."""
         after, last = start, -1
-        for hit in self.hits.finditer(encoded, start):
-            first, end = hit.span()
+        for first, end in _spans(self.hits, encoded, start):
             while (begin := _BEGIN.search(encoded, max(first, after), max(end, after))) is not None:
                 after = begin.end()
                 place = begin.start()
@@ -91,10 +91,11 @@ class _Group:
         return sorted(matches, key=lambda match: -match.end) if len(matches) > 1 else matches
 
     def _exact(self, number: int, text: str, encoded: bytes, place: int) -> Iterator[Match]:
-        kind, form = self._kinds[number], self._forms[number].match(encoded, place)
-        if form is None:
+        kind, form = self._kinds[number], self._forms[number]._regexp
+        spans = form.Match(_re2.RE2.Anchor.ANCHOR_START, encoded, place, len(encoded))
+        first, end = spans[self._has_group[number]]
+        if first < 0:
             return
-        first, end = form.span(1 if self._has_group[number] else 0)
         if kind.context is not None and not kind.context.search(text[max(0, first - CONTEXT) : first].lower()):
             return
         if length := kind.check(text[first:end]):
@@ -146,6 +147,17 @@ class KindScanner(Detector):
         encoded = normal.text.encode("latin-1", "replace")
         match = self._beginnings.search(encoded, normal.position(start))
         return len(text) if match is None else normal.original(match.start(), len(text))
+
+
+def _spans(pattern: "re2._Regexp", encoded: bytes, start: int) -> Iterator[tuple[int, int]]:
+    """Where the pattern matches, none of them empty; its own objects for matches would take most of the time."""
+    search, size = pattern._regexp.Match, len(encoded)
+    while start < size:
+        first, end = search(_re2.RE2.Anchor.UNANCHORED, encoded, start, size)[0]
+        if first < 0:
+            return
+        yield first, end
+        start = end
 
 
 def _anchored(kinds: Sequence[Kind], patterns: Sequence[str]) -> str:

@@ -1,0 +1,1 @@
+"""What guardrails have come to: counts for each hour."""

@@ -1,0 +1,24 @@
+"""The page of the console with what guardrails have come to, day by day."""
+
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+
+from gateway_project.console.site import console_site
+from telemetry import services
+from telemetry.guardrails.statistics import GuardrailQuery, guardrail_counts
+
+GREATEST_ID = 2**63 - 1
+
+
+@console_site().page("guardrail-usage/", name="guardrail-usage")
+def show(request: HttpRequest) -> HttpResponse:
+    """The counts of the last 30 days: of one guardrail by day, or of all of them."""
+    text = request.GET.get("guardrail", "")
+    number = int(text) if text.isascii() and text.isdecimal() and len(text) < 20 else None
+    guardrail_id = None if number is None else min(number, GREATEST_ID)
+    period = services.period(None, None)
+    by = ("guardrail", "direction") if guardrail_id is None else ("day", "guardrail", "direction")
+    rows = guardrail_counts(GuardrailQuery(*period, by, guardrail_id))
+    title = "Usage of guardrails" if guardrail_id is None or not rows else f"Usage of {rows[-1]['guardrail_name']}"
+    context = console_site().context(request, title, rows=rows, has_days=guardrail_id is not None)
+    return TemplateResponse(request, "console/guardrail_usage.html", context)

@@ -1,0 +1,125 @@
+"""Samples of what guardrails match: kept only where that is switched on, encrypted, audited, deleted in time."""
+
+import json
+import time
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from gateway_project.work.guardrails.book import Audience, GuardrailSnapshot, Side
+from gateway_project.work.guardrails.detectors import compile_detector
+from gateway_project.work.guardrails.sampling import AROUND, MAX_MATCH, MAX_SAMPLES
+from gateway_project.work.guardrails.searching import Search
+from gateway_project.work.guardrails.texts import Kind
+from keys.services import update_key
+from rules.guardrails.services import create_guardrail, delete_guardrail, update_guardrail
+from telemetry.audit.models import AuditEntry
+from telemetry.models import GuardrailSample
+from telemetry.retention import deletion
+from tests.support.management import new_user, token_of
+
+ADDRESS = "bob@example.com"
+
+
+@pytest.fixture
+def guardrail(world):
+    row = create_guardrail(name=world.name("guardrail"), type="pii", action="redact", samples=True, sample_days=3,
+                           parameters={"kinds": ["email"]}, applies_to={"users": [world.user.pk]})  # fmt: skip
+    world.allow()
+    yield row
+    delete_guardrail(row)
+
+
+def ask(world, **members):
+    body = {"model": world.model, "messages": [{"role": "user", "content": f"Write to {ADDRESS}."}], **members}
+    return world.post(body)
+
+
+def samples_of(guardrail, count):
+    """The samples once there are so many."""
+    deadline = time.monotonic() + 10
+    while len(rows := list(GuardrailSample.objects.filter(guardrail_id=guardrail.pk))) < count:
+        assert time.monotonic() < deadline, rows
+        time.sleep(0.05)
+    return rows
+
+
+@pytest.mark.either_store
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+def test_what_matches_is_kept_encrypted(world, guardrail, stream):
+    world.provider().default.text = f"I have written to {ADDRESS} today."
+    world._settled = False
+    response = ask(world, stream=stream)
+    entry = world.entry(response)
+    assert ADDRESS not in entry.payload
+    samples = {sample.direction: sample for sample in samples_of(guardrail, 2)}
+    assert {sample.correlation_id for sample in samples.values()} == {entry.correlation_id}
+    assert samples["request"].parts == ["Write to ", ADDRESS, "."]
+    assert samples["response"].parts[1] == ADDRESS
+    assert all(ADDRESS not in sample.sealed and sample.category == "email" for sample in samples.values())
+    kept = samples["request"].expires_at - samples["request"].timestamp
+    assert kept == timedelta(days=3)
+
+
+@pytest.mark.either_store
+def test_only_where_content_is_kept_and_while_it_is_switched_on(world, guardrail):
+    world.provider().default.text = "Yes."
+    update_key(world.issued.key, content_logging="redacted")
+    world._settled = False
+    world.entry(ask(world))
+    update_key(world.issued.key, content_logging="default")
+    update_guardrail(guardrail, samples=False)
+    world._settled = False
+    world.entry(ask(world))
+    update_guardrail(guardrail, samples=True)
+    world._settled = False
+    entry = world.entry(ask(world, temperature=0.5))
+    assert [sample.correlation_id for sample in samples_of(guardrail, 1)] == [entry.correlation_id]
+
+
+@pytest.mark.django_db
+def test_reading_needs_both_features_and_is_audited(client):
+    row = create_guardrail(name="Addresses", type="pii", samples=True)
+    path = f"/guardrails/{row.pk}/samples/"
+
+    def get(*features):
+        return client.get(path, headers={"Authorization": f"Bearer {token_of(new_user(*features))}"})
+
+    assert get("logs.view_all").status_code == get("guardrails.modify").status_code == 403
+    before = AuditEntry.objects.count()
+    sample = GuardrailSample.objects.create(guardrail_id=row.pk, category="email", direction="request", sealed="v1.x.y")
+    GuardrailSample.objects.create(guardrail_id=row.pk + 1)
+    response = get("logs.view_all", "guardrails.modify")
+    assert response.status_code == 200, response.content
+    (document,) = response.json()["data"]
+    assert (document["id"], document["attributes"]["text"]) == (str(sample.pk), None)
+    assert AuditEntry.objects.filter(resource="samples", resource_id=row.pk).exists()
+    assert AuditEntry.objects.count() > before
+
+
+@pytest.mark.django_db
+def test_old_samples_are_deleted(settings):
+    now = timezone.now()
+    settings.GATEWAY_PAYLOAD_DAYS = 2
+    for age, days in ((0, 1), (0, -1), (3, 9)):
+        GuardrailSample.objects.create(timestamp=now - timedelta(days=age), expires_at=now + timedelta(days=days))
+    assert not deletion.delete_samples(now)
+    assert [sample.expires_at > now for sample in GuardrailSample.objects.all()] == [True]
+
+
+def test_samples_are_few_and_short():
+    detector = compile_detector("pattern", {"patterns": ["x[0-9]+x"]})
+    options = {"id": 1, "name": "x", "position": 1, "action": "monitor", "source": "", "detector": detector}
+    guardrail = GuardrailSnapshot(**options, audience=Audience(everyone=True), sample_days=1)
+    text = " ".join(f"x{'1' * length}x" for length in (1, 1, 300, 2, 3, 4, 5, 6))
+    for snapshot, count in ((guardrail, MAX_SAMPLES), (GuardrailSnapshot(**options, audience=Audience()), 0)):
+        search = Search(Side((snapshot,), ((detector, (snapshot,)),)))
+        search.visit(text, Kind.TEXT)
+        search.visit(text, Kind.TEXT)
+        assert len(search.samples) == count
+    search = Search(Side((guardrail,), ((detector, (guardrail,)),)))
+    search.visit(text, Kind.TEXT)
+    assert max(len(sample.match) for sample in search.samples) == MAX_MATCH
+    assert max(len(sample.before) for sample in search.samples) == AROUND
+    assert json.dumps(search.samples[0][1:]) == json.dumps(["pattern-1", "", "x1x", f" x1x x{'1' * 34}"])
