@@ -157,7 +157,7 @@ names => Object.fromEntries(names.map(name => {
   return [name, [new Set([...range.getClientRects()].map(line => line.top)).size, range.getBoundingClientRect().width]];
 }))
 """
-COLUMNS = ("result", "key", "user", "model_name", "provider", "tokens", "price", "first_token", "duration")
+COLUMNS = ("key", "user", "model_name", "provider", "tokens", "price", "first_token", "duration")
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ def test_an_open_circuit_stands_on_the_provider_in_the_list_and_on_the_first_pag
     page = f"providers/provider/{row.pk}/change/"
     world.until(lambda: "Circuit closed: the provider gets requests" in page_text(administrator, page))
     assert "Since the gateway started 0 attempts, 0 failed" in page_text(administrator, page)
-    assert "State unknown" in page_text(administrator, page)
+    assert "State Unknown not asked in the last 10 minutes" in page_text(administrator, page)
     provider.default = Answer(status=500)
 
     def shows(path: str, what: str) -> bool:
