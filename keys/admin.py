@@ -15,10 +15,9 @@ from unfold.decorators import display
 
 from gateway_project.change_feed.cuts import Credential
 from gateway_project.console.audit import caller
-from gateway_project.console.badges import Badge
 from gateway_project.console.filters import equals
 from gateway_project.console.row_actions import row_action, row_link
-from gateway_project.console.tabs import Tab, log_tab, usage_tab
+from gateway_project.console.tabs import Badge, Tab, log_tab, usage_tab
 from gateway_project.json_types import JsonObject
 from gateway_project.revocation.console import RevocableAdmin
 from keys import services

@@ -9,7 +9,7 @@ from django.db.models.deletion import Collector
 from django.utils import timezone
 
 from accounts.models import User, check_name
-from gateway_project.console.badges import Badge
+from gateway_project.console.tabs import Badge
 from gateway_project.database.names import NameField
 from keys.querysets import ApiKeyQuerySet
 from keys.restrictions import MAX_TOKENS, ContentLogging

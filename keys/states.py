@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from gateway_project.console.badges import Badge
+from gateway_project.console.tabs import Badge
 
 
 class KeyState(StrEnum):

@@ -17,10 +17,10 @@ from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget
 
 from accounts.models import User
 from gateway_project.console.audit import record
-from gateway_project.console.badges import Badge
 from gateway_project.console.filters import equals
 from gateway_project.console.site import console_site
 from gateway_project.console.tables import ServiceAdmin, ServiceForm
+from gateway_project.console.tabs import Badge
 from gateway_project.errors import GatewayError
 from gateway_project.json_types import JsonObject
 from keys.models import ApiKey

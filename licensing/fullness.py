@@ -6,8 +6,8 @@ from typing import NamedTuple
 from django.template.loader import render_to_string
 from django.utils.safestring import SafeString
 
-from gateway_project.console.badges import Badge
 from gateway_project.console.money import Figure, money, short, without_price
+from gateway_project.console.tabs import Badge
 from licensing.models import Limit, LimitStatus, Measure
 from licensing.status import count_unpriced
 

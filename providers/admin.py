@@ -14,10 +14,9 @@ from unfold.decorators import display
 from unfold.views import ChangeList
 from unfold.widgets import UnfoldAdminTextareaWidget
 
-from gateway_project.console.badges import Badge
 from gateway_project.console.row_actions import row_action
 from gateway_project.console.tables import ServiceAdmin, ServiceForm
-from gateway_project.console.tabs import Tab, log_tab, usage_tab
+from gateway_project.console.tabs import Badge, Tab, log_tab, usage_tab
 from gateway_project.errors import ProviderError
 from gateway_project.json_types import JsonObject
 from providers import services

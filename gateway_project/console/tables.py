@@ -23,9 +23,8 @@ from unfold.dataclasses import UnfoldAction
 from gateway_project.api.audit import ChangeDetails
 from gateway_project.api.viewsets import ApiViewSet
 from gateway_project.console.audit import record
-from gateway_project.console.badges import Badge
 from gateway_project.console.site import REASON, view_name
-from gateway_project.console.tabs import Tab
+from gateway_project.console.tabs import Badge, Tab
 from gateway_project.database.saving import races_as_conflicts
 from gateway_project.errors import AccessTestFailed, BrokenTest, Conflict, GatewayError
 from gateway_project.json_types import JsonObject

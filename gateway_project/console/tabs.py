@@ -1,10 +1,24 @@
-"""The tabs above a row's page: the lists and pages that show what belongs to the row."""
+"""What stands above a row's page: its state, and tabs that lead to what belongs to it. Lists show the state too."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
 from urllib.parse import urlencode
 
+from django.template.loader import render_to_string
 from django.urls import reverse
+from django.utils.safestring import SafeString
+
+
+class Badge(NamedTuple):
+    """`kind` is the colour of the label: success, warning, danger, info, or '' for grey."""
+
+    text: str
+    kind: str
+    note: str = ""
+
+    @property
+    def html(self) -> SafeString:
+        return render_to_string("console/badge.html", {"badge": self})
 
 
 class Tab(NamedTuple):

@@ -5,7 +5,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
-from gateway_project.console.badges import Badge
+from gateway_project.console.tabs import Badge
 from gateway_project.hooks import Hook
 from gateway_project.json_types import JsonObject
 from providers.models import Provider

@@ -8,9 +8,9 @@ from django.db.models import Q, QuerySet
 from django.urls import reverse
 
 from accounts.models import Group, User
-from gateway_project.console.badges import Badge
 from gateway_project.console.sidebar import NAVIGATION
 from gateway_project.console.tables import ReadOnlyAdmin
+from gateway_project.console.tabs import Badge
 from keys.models import ApiKey
 from keys.secrets import without_secrets
 from providers.health.status import health_of
