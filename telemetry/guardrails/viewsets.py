@@ -80,5 +80,5 @@ class GuardrailSampleViewSet(ListMixin[GuardrailSample]):
         response = super().list(request, **kwargs)
         number = read_id(self.kwargs["guardrail_id"])
         # Not by record(), which reads the body that a GET does not have.
-        audit.record(self.actor(), self.operation, self.resource_name, number, message=f"read samples of {number}")
+        audit.record(self.actor, self.operation, self.resource_name, number, message=f"read samples of {number}")
         return response

@@ -61,7 +61,7 @@ def short(number: int) -> Figure:
     for size, unit in UNITS:
         if abs(number) >= size:
             return Figure(f"{number / size:.1f}{unit}", f"{number:,}")
-        if abs(number) >= size - size / 2000:  # it is rounded up to one of these
+        if abs(number) >= size - size / 20000:  # it is rounded up to one of these
             return Figure(f"1.0{unit}", f"{number:,}")
     return Figure(f"{number:,}", f"{number:,}")
 
