@@ -58,8 +58,8 @@ def test_what_matches_is_kept_encrypted(world, guardrail, stream):
     assert samples["request"].parts == ["Write to ", ADDRESS, "."]
     assert samples["response"].parts[1] == ADDRESS
     assert all(ADDRESS not in sample.sealed and sample.category == "email" for sample in samples.values())
-    kept = samples["request"].expires_at - samples["request"].timestamp
-    assert kept == timedelta(days=3)
+    lifetime = samples["request"].expires_at - samples["request"].timestamp
+    assert lifetime == timedelta(days=3)
 
 
 @pytest.mark.either_store
