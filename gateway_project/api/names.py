@@ -10,8 +10,8 @@ CAMEL_CASE = re.compile(r"[a-z][a-zA-Z0-9]{0,63}\Z")
 
 @lru_cache(maxsize=4096)
 def camel(name: str) -> str:
-    """display_name -> displayName."""
-    return format_value(name, "camelize")
+    """display_name -> displayName; a name of a request can be empty."""
+    return format_value(name, "camelize") if name else name
 
 
 def snake(name: str) -> str | None:

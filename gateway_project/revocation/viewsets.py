@@ -30,6 +30,8 @@ REVOCATION: dict[str, Filter] = {
 class InForceSerializer(serializers.Serializer):
     """Where a change is in force."""
 
+    may_be_absent = ("ended",)
+
     workers = serializers.IntegerField(help_text="The live worker processes, of all replicas.")
     acknowledged = serializers.IntegerField(help_text="How many of them have the change.")
     seconds = serializers.FloatField(help_text="How long it took, or was waited for.")
@@ -39,11 +41,15 @@ class InForceSerializer(serializers.Serializer):
 class Proof(serializers.Serializer):
     """With `wait`, where the change is in force; `{}` without."""
 
+    may_be_absent = ("in_force",)
+
     in_force = InForceSerializer(required=False)
 
 
 class MessageAndProof(Message):
     """A word about what was done; with `wait`, where it is in force."""
+
+    may_be_absent = ("in_force",)
 
     in_force = InForceSerializer(required=False)
 

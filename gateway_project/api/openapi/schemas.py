@@ -74,7 +74,8 @@ class Schemas(AutoSchema):
         schema = super()._map_basic_serializer(serializer, direction)
         properties = {camel(name): _cleaned(value) for name, value in schema["properties"].items()}
         if direction == "response":
-            required = [name for name, value in properties.items() if not value.get("writeOnly")]
+            absent = set(map(camel, getattr(serializer, "may_be_absent", ())))
+            required = [name for name, value in properties.items() if not value.get("writeOnly") and name not in absent]
         else:
             required = [camel(name) for name in schema.get("required", ())]
         if isinstance(serializer, Attributes):
