@@ -1,5 +1,6 @@
 """Every change to access rules."""
 
+from collections.abc import Callable
 from typing import TypedDict, TypeVar, Unpack
 
 from django.db.models import Model, Q, QuerySet
@@ -64,25 +65,32 @@ def create_rule(
     return rule
 
 
+def permit(rule: Rule) -> None:
+    """The default of `check`: everybody who comes this far may."""
+
+
 @guarded_change(Access.RULES)
-def update_rule(rule: Rule, **changes: Unpack[RuleChanges]) -> None:
+def update_rule(rule: Rule, *, check: Callable[[Rule], None] = permit, **changes: Unpack[RuleChanges]) -> None:
     """Store changes with the names of create_rule(); `user_id` or `group_id` None removes the present one.
 
-    Raises Conflict and ValidationError as above, and NotFound if the rule is gone.
+    `check` gets the rule as it is stored, locked, and raises if it must not be changed. Raises Conflict and
+    ValidationError as above, and NotFound if the rule is gone.
     """
     lock_row(rule, Rule.objects.all())
+    check(rule)
     record_first_version(rule)
     _write(rule, changes)
     record_version(rule, RuleChange.UPDATE)
 
 
 @guarded_change(Access.RULES)
-def delete_rule(rule: Rule) -> None:
+def delete_rule(rule: Rule, *, check: Callable[[Rule], None] = permit) -> None:
     """Delete a rule: what only it allowed is denied from then on, and what only it denied is left to the others.
 
     Its versions stay. Raises NotFound if the rule is gone.
     """
     lock_row(rule, Rule.objects.all())
+    check(rule)
     record_first_version(rule)
     record_version(rule, RuleChange.DELETE)
     rule.delete()

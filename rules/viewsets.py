@@ -1,5 +1,7 @@
 """Access rules as a resource of the management API."""
 
+from functools import partial
+
 from django.db import transaction
 from django.db.models import QuerySet
 from rest_framework.request import Request
@@ -67,14 +69,16 @@ class RuleViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
 
     def perform_update(self, row: Rule, values: JsonObject) -> None:
         caller = self.authenticated_caller
-        check_own_rule(caller, row)
-        group_id, effect = values.get("group_id", row.group_id), values.get("effect", row.effect)
-        check_group_rule(caller, group_id=group_id, effect=effect)
-        services.update_rule(row, **values, is_delegated=is_delegated(caller))
+
+        def check(rule: Rule) -> None:
+            check_own_rule(caller, rule)
+            group_id, effect = values.get("group_id", rule.group_id), values.get("effect", rule.effect)
+            check_group_rule(caller, group_id=group_id, effect=effect)
+
+        services.update_rule(row, check=check, **values, is_delegated=is_delegated(caller))
 
     def perform_destroy(self, row: Rule) -> None:
-        check_own_rule(self.authenticated_caller, row)
-        services.delete_rule(row)
+        services.delete_rule(row, check=partial(check_own_rule, self.authenticated_caller))
 
     def restore(self, request: Request, **kwargs: str) -> Response:
         """Make a rule what it was in this version; a deleted rule gets its id back, and so its place in the order."""

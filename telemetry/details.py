@@ -133,7 +133,7 @@ def bodies_of(payload: str) -> tuple[Any, Any]:
     """Request and response, or the whole payload and ''."""
     try:
         document = json.loads(payload)
-    except ValueError:
+    except (ValueError, RecursionError):
         return payload, ""
     if not isinstance(document, dict):
         return payload, ""

@@ -27,6 +27,7 @@ from gateway_project.server.proxies import read_address
 log = logging.getLogger("gateway.login")
 
 WINDOW_SECONDS, DAY_SECONDS = 15 * 60, 24 * 3600
+CODES_A_DAY = 20  # wrong codes of an authenticator app, of which three are right at any time
 T = TypeVar("T")
 
 
@@ -59,6 +60,19 @@ def guess(
     by_account.reset()
     by_address.decrement()
     everywhere.decrement()
+
+
+@contextmanager
+def code_guess(username: str) -> Iterator[None]:
+    """Around one check of an app's code: AuthenticationFailed counts, and RateLimited is raised instead of checking.
+
+    Six digits can be guessed from many addresses, so they count over all of them. Only whoever knows the password comes
+    this far, and the owner can still use a recovery code or a passkey.
+    """
+    counter = FailureCounter(_store(), CODES_A_DAY, "code", name_key(username), window_seconds=DAY_SECONDS)
+    with counter.counted(lambda: None):
+        yield
+    counter.decrement()
 
 
 class FailureCounter:

@@ -6,7 +6,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from accounts.builtin import USER_ROLE
-from accounts.models import Group, Role, User, UserKind
+from accounts.models import AuthenticatorApp, Group, Passkey, RecoveryCode, Role, User, UserKind
 from accounts.services import lock_user
 from gateway_project.database.saving import lock_row, rows_by_id
 from gateway_project.hooks import Hook
@@ -18,15 +18,17 @@ delete_keys_of: Hook[[User], None] = Hook("delete_keys_of")
 
 @transaction.atomic
 def restore_user(user: User) -> None:
-    """Let a deleted user be one again, with the role user and nothing else of what they had: no group, key or password.
+    """Let a deleted user be one again, with the role user and nothing else of what they had.
 
-    Raises NotFound.
+    No group, key, password or second factor comes back. Raises NotFound.
     """
     lock_user(user)
     delete_keys_of(user)
     user.is_deleted = False
     user.set_unusable_password()
     user.save(update_fields=["is_deleted", "password"])
+    for factors in (AuthenticatorApp, Passkey, RecoveryCode):
+        factors.objects.filter(user=user).delete()
     user.roles.set(Role.objects.named(USER_ROLE))
     user.groups.clear()
     user.administered_groups.clear()

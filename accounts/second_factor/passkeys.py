@@ -5,6 +5,7 @@ answer must come from a page of that host.
 """
 
 import json
+import struct
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlsplit
@@ -12,6 +13,7 @@ from urllib.parse import urlsplit
 from django.db.models import Q
 from django.http import HttpRequest
 from django.utils import timezone
+from fido2.cose import UnsupportedKey
 from fido2.server import Fido2Server
 from fido2.utils import websafe_decode, websafe_encode
 from fido2.webauthn import (
@@ -36,7 +38,10 @@ MAX_ANSWER_LENGTH = 20_000
 PREFERRED = UserVerificationRequirement.PREFERRED
 NOT_ACCEPTED = "The passkey was not accepted. Try again."
 # What fido2 raises for an answer that is not of the right form, or not right.
-REFUSALS = (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError, AssertionError)
+REFUSALS = (
+    *(ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError, AssertionError),
+    *(struct.error, NotImplementedError),
+)
 
 
 def usable_passkeys(user: User, request: HttpRequest) -> Sequence[Passkey]:
@@ -65,8 +70,8 @@ def finish_registration(request: HttpRequest, user: User, answer: str) -> NewCre
         state, document = _state(request, user, "create"), json.loads(answer[:MAX_ANSWER_LENGTH])
         attested = _server(request).register_complete(state, document)
         data = attested.credential_data
-        if data is None:
-            raise ValueError("no credential")
+        if data is None or isinstance(data.public_key, UnsupportedKey):
+            raise ValueError("no credential that could be checked")
     except (*REFUSALS, AuthenticationFailed):
         raise ValidationError(NOT_ACCEPTED, field="credential") from None
     return NewCredential(

@@ -123,7 +123,10 @@ def remove_second_factor(user: User, *, actor: audit.Actor) -> bool:
     """Remove all factors and recovery codes of a user who has lost them, and end all sessions; whether there were any.
 
     The next login with the password needs no second factor; if a role requires one, it begins with setting one up.
+    Raises Conflict for one's own, which asks for the password (remove_app, remove_passkey).
     """
+    if actor.user_id == user.pk:
+        raise Conflict("Remove your own second factor on the page Your second factor, with your password.")
     lock_user(user)
     has_app = AuthenticatorApp.objects.filter(user=user).exists()
     before = {"authenticatorApp": has_app, "passkeys": [key.name for key in user.passkeys.all()]}

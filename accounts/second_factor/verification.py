@@ -6,6 +6,7 @@ from collections.abc import Callable
 from django.db.models import Exists, OuterRef, QuerySet
 from django.utils import timezone
 
+from accounts.guessing.throttle import code_guess
 from accounts.models import User
 from accounts.second_factor.codes import digest_of, is_app_code, matching_step, normalized
 from accounts.second_factor.models import AuthenticatorApp, Passkey, RecoveryCode
@@ -38,22 +39,33 @@ def require_second_factor(user: User, code: str, record_event: RecordEvent) -> N
     """
     if not has_second_factor(user):
         if user.must_have_second_factor:
-            raise _about(SecondFactorMissing(), user)
+            raise _awaited(SecondFactorMissing(), user, record_event)
     elif not code:
-        raise _about(SecondFactorRequired(), user)
+        raise _awaited(SecondFactorRequired(), user, record_event)
     else:
         check_code(user, code, record_event)
 
 
-def _about(error: SecondFactorRequired | SecondFactorMissing, user: User) -> SecondFactorRequired | SecondFactorMissing:
+def _awaited(
+    error: SecondFactorRequired | SecondFactorMissing, user: User, record_event: RecordEvent
+) -> SecondFactorRequired | SecondFactorMissing:
+    """The error, about this user; somebody knows the password, which the log has to say even if nothing follows."""
+    record_event(f"The right password of {user.username} was given; a second factor is awaited.", user=user)
     error.user = user
     return error
 
 
 def check_code(user: User, code: str, record_event: RecordEvent) -> None:
-    """Use up a code of the user's app, or a recovery code; raises AuthenticationFailed."""
+    """Use up a code of the user's app, or a recovery code; raises AuthenticationFailed and RateLimited."""
     text = normalized(code)
-    is_right = _use_app_code(user, text) if is_app_code(text) else _use_recovery_code(user, text, record_event)
+    if not is_app_code(text):
+        _refuse_unless(_use_recovery_code(user, text, record_event), user, record_event)
+        return
+    with code_guess(user.username):
+        _refuse_unless(_use_app_code(user, text), user, record_event)
+
+
+def _refuse_unless(is_right: bool, user: User, record_event: RecordEvent) -> None:
     if not is_right:
         record_event(f"A wrong second factor was given for {user.username}.", user=user, severity="warning")
         raise AuthenticationFailed(WRONG_CODE)

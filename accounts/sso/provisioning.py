@@ -11,6 +11,7 @@ from django.utils import timezone
 from accounts import services
 from accounts.builtin import ADMIN_ROLE, USER_ROLE
 from accounts.models import Group, Role, User
+from accounts.second_factor.verification import has_second_factor
 from accounts.sso.claim_rules import ClaimRule, Grant, GrantKind, claim_text, grants_of, read_rules
 from accounts.sso.models import Identity, IdentityProvider
 from accounts.viewsets import UserViewSet
@@ -99,10 +100,13 @@ def _first_login(provider: IdentityProvider, claims: JsonObject, *, is_granted: 
 
 
 def _matched(provider: IdentityProvider, user: User) -> User:
-    """The local user whom the login takes over, if the settings permit it: never somebody with power over others."""
+    """The local user whom the login takes over, if the settings permit it: never somebody with power over others, or
+    with a second factor, which the login would do without.
+    """
     is_powerful = user.is_admin or MANAGE_USERS in user.feature_names() or Group.objects.administered_by(user).exists()
+    is_protected = user.must_have_second_factor or has_second_factor(user)
     is_linked = user.identities.filter(issuer=provider.issuer).exists()
-    if not provider.match_user_names or is_powerful or is_linked or not user.may_log_in:
+    if not provider.match_user_names or is_powerful or is_protected or is_linked or not user.may_log_in:
         raise LoginRefused(
             "An account with your user name exists here already, and is not linked to you. Tell an administrator.",
             f"Somebody tried to log in with {provider.name} as {user.username}, who is not linked to them.",

@@ -9,7 +9,7 @@ from django.db import transaction
 
 from accounts import services as accounts
 from accounts.access_requests.models import AccessRequest, RequestKind
-from accounts.managing.groups import check_addition
+from accounts.managing.groups import check_addition, check_removal
 from accounts.models import Group, User
 from gateway_project.api import audit
 from gateway_project.database.guarding import Access, guarded_change
@@ -60,11 +60,21 @@ def grant_membership(request: AccessRequest, actor: audit.Actor) -> None:
 
 
 def revoke_membership(request: AccessRequest, actor: audit.Actor) -> None:
-    """Remove the user from the group, unless they left it and came back by another way."""
+    """Remove the user from the group, unless they left it and came back by another way.
+
+    Whoever has become an admin of the group stays when the time is over. Raises PermissionDenied if the actor may not
+    remove an admin of the group.
+    """
     group = Group.objects.filter(pk=_group_id(request)).first()
-    if group is not None and _membership_id(request) == request.grant_id:
-        user = accounts.remove_member(group, user_id=request.user_id)
-        _record(actor, request, "destroy", "members", group.pk, before=_member(user))
+    if group is None or _membership_id(request) != request.grant_id:
+        return
+    is_admin = group.has_admin(request.user)
+    if is_admin and actor.caller is None:
+        return
+    if actor.caller is not None:
+        check_removal(actor.caller, group, request.user)
+    user = accounts.remove_member(group, user_id=request.user_id)
+    _record(actor, request, "destroy", "members", group.pk, before=_member(user) | {"admin": is_admin})
 
 
 def _membership_id(request: AccessRequest) -> int | None:

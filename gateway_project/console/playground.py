@@ -27,7 +27,7 @@ def playground(request: HttpRequest) -> HttpResponse:
     models = Model.objects.filter(provider__enabled=True).values_list("name", flat=True).distinct().order_by("name")
     aliases = Alias.objects.enabled().order_by("name").values_list("name", flat=True)
     names = [*aliases, *models]
-    # Only a name that exists: whoever makes a link does not write the request.
+    # Only a model that exists, and a request that was logged, which the page says: a link cannot hold its own.
     turns, asked = logged_prompt(request.GET.get("entry", ""))
     wanted = asked or request.GET.get("model")
     model = wanted if wanted in names else next(iter(models), "")
@@ -46,7 +46,7 @@ def logged_prompt(entry_id: str) -> tuple[dict[str, str], str]:
         text = "\n".join(part.text for part in turn.parts if part.kind == "text")
         if turn.role == "user" or (turn.role in ("system", "developer") and "system" not in texts):
             texts["prompt" if turn.role == "user" else "system"] = text
-    return texts, entry.model
+    return texts | {"origin": f"From the request of {entry.username or 'nobody'} in log entry {entry.pk}."}, entry.model
 
 
 @site.page("playground/token/", name="playground-token", part=True)

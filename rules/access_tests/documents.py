@@ -44,7 +44,7 @@ def read_document(text: str) -> list[FileEntry]:
     if len(text.encode(errors="replace")) > MAX_BYTES:
         raise ValidationError(f"The file has more than {MAX_BYTES // 1024:,} KiB.")
     try:
-        document = yaml.safe_load(text)
+        document = _load(text)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise ValidationError(f"The file is not YAML: {_first_line(error)}") from None
     entries = document.get(ROOT) if isinstance(document, dict) and document.keys() == {ROOT} else None
@@ -53,6 +53,38 @@ def read_document(text: str) -> list[FileEntry]:
     tests = [_entry(entry, f"{ROOT}[{number}]") for number, entry in enumerate(entries)]
     _refuse_same_names(tests)
     return tests
+
+
+class _Loader(yaml.SafeLoader):
+    """Reads a document without references: a few lines of them can stand for gigabytes."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.events.AliasEvent):
+            raise yaml.composer.ComposerError(None, None, "it has a reference (*)", self.peek_event().start_mark)
+        return super().compose_node(parent, index)
+
+
+def _load(text: str) -> object:
+    """Lists, objects, texts and None; what is anything else for YAML is an `_OtherScalar`, and never constructed."""
+    loader = _Loader(text)
+    try:
+        return _value_of(loader.get_single_node())
+    finally:
+        loader.dispose()
+
+
+class _OtherScalar:
+    """A number, a date, true, …: no member of a test is one."""
+
+
+def _value_of(node: Any) -> object:
+    if isinstance(node, yaml.MappingNode):
+        return {str(name.value): _value_of(value) for name, value in node.value}
+    if isinstance(node, yaml.SequenceNode):
+        return [_value_of(one) for one in node.value]
+    if node is None or node.tag == "tag:yaml.org,2002:null":
+        return None
+    return node.value if node.tag == "tag:yaml.org,2002:str" else _OtherScalar()
 
 
 def _is_whole(test: AccessTest) -> bool:

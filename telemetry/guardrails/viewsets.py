@@ -1,5 +1,6 @@
 """The counts and the samples of guardrails as resources of the management API."""
 
+from django.utils import timezone
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -73,7 +74,7 @@ class GuardrailSampleViewSet(ListMixin[GuardrailSample]):
     def get_queryset(self) -> EntryQuerySet:
         samples = super().get_queryset()
         assert isinstance(samples, EntryQuerySet)
-        return samples.filter(guardrail_id=read_id(self.kwargs["guardrail_id"]))
+        return samples.filter(guardrail_id=read_id(self.kwargs["guardrail_id"]), expires_at__gt=timezone.now())
 
     def list(self, request: Request, **kwargs: str) -> Response:
         """What a guardrail has matched, newest first."""

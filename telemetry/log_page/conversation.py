@@ -100,10 +100,10 @@ def _part(part: Any) -> Iterator[Part]:
         return
     kind = part.get("type")
     if kind in ("tool_use", "function_call") or "functionCall" in part:
-        call = part.get("functionCall", part)
+        call = _object(part.get("functionCall", part))
         yield Part("call", _text(_first(call, "input", "arguments", "args")), str(call.get("name", "")))
     elif kind in ("tool_result", "function_call_output") or "functionResponse" in part:
-        result = part.get("functionResponse", part)
+        result = _object(part.get("functionResponse", part))
         title = str(_first(result, "name", "tool_use_id", "call_id") or "")
         yield Part("result", _text(_first(result, "content", "output", "response")), title)
     elif kind in ("image_url", "input_image", "image") or "inlineData" in part or "inline_data" in part:
@@ -138,11 +138,14 @@ def _first(values: Mapping[str, Any], *names: str) -> Any:
     return next((values[name] for name in names if values.get(name) is not None), None)
 
 
+def _object(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
 def _text(value: Any) -> str:
-    """A value as text; JSON in a text is formatted."""
-    if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except ValueError:
-            return value
-    return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
+    """A value as text; JSON in a text is formatted, unless it is too deep for that."""
+    try:
+        value = json.loads(value) if isinstance(value, str) else value
+        return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return str(value)

@@ -148,11 +148,11 @@ def delete_owners(now: datetime) -> bool:
 
 
 def delete_samples(now: datetime) -> bool:
-    """Delete what guardrails have matched once the days of each sample are over, or those of payloads."""
-    old = GuardrailSample.objects.filter(expires_at__lt=now).order_by("expires_at")
-    if settings.GATEWAY_PAYLOAD_DAYS:
-        oldest = now - timedelta(days=settings.GATEWAY_PAYLOAD_DAYS)
-        old = GuardrailSample.objects.filter(Q(expires_at__lt=now) | Q(timestamp__lt=oldest)).order_by("expires_at")
+    """Delete what guardrails have matched once the days of each sample are over, or those of payloads or entries."""
+    condition = Q(expires_at__lt=now)
+    for days in filter(None, (settings.GATEWAY_PAYLOAD_DAYS, settings.GATEWAY_LOG_DAYS)):
+        condition |= Q(timestamp__lt=now - timedelta(days=days))
+    old = GuardrailSample.objects.filter(condition).order_by("expires_at")
     batch = list(old.values_list("pk", flat=True)[:BATCH])
     return GuardrailSample.objects.filter(pk__in=batch).delete()[0] == BATCH
 

@@ -1,10 +1,13 @@
 """Rules of a group that its admins write: they deny."""
 
+from functools import partial
+
 from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 
 from gateway_project.api import audit
+from gateway_project.api.access import Caller
 from gateway_project.database.saving import races_as_conflicts
 from gateway_project.errors import GatewayError
 from gateway_project.json_types import JsonObject
@@ -58,12 +61,14 @@ def change(request: HttpRequest, rule_id: int) -> HttpResponse:
 def _change(request: HttpRequest, rule: Rule, values: JsonObject) -> None:
     with races_as_conflicts(), transaction.atomic():
         before = RuleViewSet.serialize_row(rule)
-        own = featured_caller(request)
-        check_own_rule(own, rule)
-        check_group_rule(own, group_id=rule.group_id, effect=rule.effect)
-        services.update_rule(rule, **values, is_delegated=True)
+        services.update_rule(rule, check=partial(_check, featured_caller(request)), **values, is_delegated=True)
         after = RuleViewSet.serialize_row(rule)
         audit.record(actor(request), "update", "rules", rule.pk, before=before, after=after)
+
+
+def _check(caller: Caller, rule: Rule) -> None:
+    check_own_rule(caller, rule)
+    check_group_rule(caller, group_id=rule.group_id, effect=rule.effect)
 
 
 @page
@@ -78,8 +83,7 @@ def delete(request: HttpRequest, rule_id: int) -> HttpResponse:
     group_id, row_id = rule.group_id, rule.pk
     with races_as_conflicts(), transaction.atomic():
         before = RuleViewSet.serialize_row(rule)
-        check_own_rule(featured_caller(request), rule)
-        services.delete_rule(rule)
+        services.delete_rule(rule, check=partial(check_own_rule, featured_caller(request)))
         audit.record(actor(request), "destroy", "rules", row_id, before=before)
     return _to_group(group_id)
 

@@ -83,6 +83,13 @@ def mask_secrets_in_message(message: str) -> str:
     return mask_secrets(message.encode(errors="replace"), len(message) * 4).decode(errors="replace")
 
 
+def without_secrets(text: str) -> str:
+    """The text with a `*` in place of each character of a credential: all others stay where they are."""
+    for first, last in map(_secret_span, _SECRET.finditer(text.encode("latin-1", "replace"))):
+        text = f"{text[:first]}{'*' * (last - first)}{text[last:]}"
+    return text
+
+
 def _masked(match: "re2._Match") -> bytes:
     secret: bytes = match[0]
     return secret[: _secret_span(match)[0] - match.start()] + MASK

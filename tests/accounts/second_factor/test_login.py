@@ -5,12 +5,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from accounts import sessions
 from accounts.models import AuthenticatorApp, RecoveryCode, Role, Session
 from accounts.sso.services import link_identity
+from gateway_project.errors import AuthenticationFailed, GatewayError, RateLimited
 from telemetry.audit.models import AuditEntry
 from telemetry.models import LogEntry
 from tests.support.logins import cookies_of
 from tests.support.management import PASSWORD, body, refused
+from tests.support.promises import promise
 from tests.support.second_factor import new_app
 
 
@@ -76,6 +79,30 @@ def test_wrong_codes_count_in_the_throttle_of_wrong_passwords(nobody, app, setti
         if log_in(nobody).status_code == 429:
             break
     refused(log_in(nobody, otp=app.code()), 429, "RateLimited")
+
+
+@promise("Codes of an app cannot be guessed from many addresses", target="20 wrong codes a day")
+def test_wrong_codes_count_over_all_addresses(nobody, app, ann, settings):
+    settings.GATEWAY_LOGIN_FAILURES_PER_ACCOUNT = 10_000
+    wrong = "000000" if app.code() != "000000" else "111111"
+    results = [log_in_from(f"198.51.100.{number}", otp=wrong) for number in range(30)]
+    assert results == [AuthenticationFailed] * 20 + [RateLimited] * 10
+    assert log_in_from("203.0.113.1", otp=app.code()) is RateLimited
+    assert log_in_from("203.0.113.1", otp=app.recovery_codes[0]) is None
+
+
+def log_in_from(address, otp):
+    """The class of the error with which a login from there ends; None if it is one."""
+    try:
+        sessions.log_in(username="ann", password=PASSWORD, otp=otp, address=address)
+    except GatewayError as error:
+        return type(error)
+    return None
+
+
+def test_the_right_password_without_a_code_is_in_the_audit(nobody, app):
+    log_in(nobody)
+    assert AuditEntry.objects.filter(message__contains="a second factor is awaited").count() == 1
 
 
 def test_a_right_login_makes_failures_forgotten(nobody, app, settings):

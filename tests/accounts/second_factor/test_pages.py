@@ -7,6 +7,7 @@ import secrets
 import pytest
 from django.contrib.sessions.models import Session as BrowserSession
 from django.test import Client
+from fido2.utils import websafe_encode
 
 from accounts.models import AuthenticatorApp, Passkey, RecoveryCode, Role, Session, User
 from accounts.second_factor import pending
@@ -322,6 +323,24 @@ class TestPasskeys:
         assert "not accepted" in give(browser, site, credential=registered.sign(options)).text
         assert AuditEntry.objects.filter(message__contains="may be a copy").exists()
         assert not is_in(browser, site)
+
+    @pytest.mark.parametrize("field", ["authenticatorData", "signature", "clientDataJSON"])
+    def test_an_answer_of_a_wrong_form_is_refused(self, registered, browser, user, site, field):
+        enter(browser, site)
+        answer = json.loads(registered.sign(options_on(browser.get(f"/{site}/login/code/"))))
+        # CBOR that ends in the middle, behind the flag that an extension follows.
+        answer["response"][field] = websafe_encode(bytes(32) + b"\x81" + bytes(4) + b"\xb9\x00")
+        response = give(browser, site, credential=json.dumps(answer))
+        assert response.status_code == 200
+        assert "not accepted" in response.text
+
+    def test_a_new_one_of_a_wrong_form_is_refused(self, browser, user, site, device):
+        path = f"/{site}/second-factor/passkeys/new/"
+        answer = json.loads(device.make(options_on(browser.get(path))))
+        answer["response"]["attestationObject"] = websafe_encode(b"\xb9\x00")
+        values = {"name": "key", "current_password": PASSWORD, "credential": json.dumps(answer)}
+        assert browser.post(path, values).status_code == 200
+        assert not Passkey.objects.exists()
 
     def test_a_challenge_is_for_one_use_in_one_browser(self, registered, browser, user, site):
         enter(browser, site)

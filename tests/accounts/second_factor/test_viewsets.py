@@ -5,7 +5,7 @@ import pytest
 from accounts.models import AuthenticatorApp, Passkey, RecoveryCode, Role, Session
 from accounts.sessions import start_session
 from telemetry.audit.models import AuditEntry
-from tests.support.management import new_user, refused
+from tests.support.management import new_admin, new_user, refused
 from tests.support.second_factor import new_app
 
 
@@ -38,6 +38,13 @@ def test_users_show_whether_they_have_one(admin, ann, django_assert_max_num_quer
     rows = {row["userName"]: row["secondFactor"] for row in admin.rows("/users/")}
     assert rows.pop("ann") is True
     assert set(rows.values()) == {False}
+
+
+def test_nobody_removes_their_own_without_the_password(nobody):
+    me = new_admin()
+    new_app(me)
+    refused(nobody.as_user(me).delete(f"/users/{me.pk}/second-factor/"), 409, "Conflict", "your password")
+    assert AuthenticatorApp.objects.filter(user=me).exists()
 
 
 def test_an_admin_removes_all_of_a_user_and_the_audit_says_so(admin, ann):

@@ -23,6 +23,7 @@ from tests.accounts.sso.conftest import SignOn, is_logged_in, registered
 from tests.support.logins import cookies_of, works
 from tests.support.management import PASSWORD, new_admin, new_user
 from tests.support.oidc import TOKEN, Answer
+from tests.support.second_factor import new_app
 
 pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
 RULES = "groups contains llm-admins → role admin\ngroups contains staff → group Staff\nalways → role User"
@@ -151,6 +152,16 @@ class TestWhoComesIn:
         if power == "group":
             add_member(Group.objects.create(name="Team"), user_id=ann.pk, is_admin=True)
         assert sign_on.log_in().status_code == 403
+
+    @pytest.mark.parametrize("has_app", [True, False], ids=["factor", "role"])
+    def test_nor_whoever_logs_in_with_a_second_factor_or_has_to(self, sign_on, provider, ann, has_app):
+        update_identity_provider(provider, match_user_names=True)
+        if has_app:
+            new_app(ann)
+        else:
+            Role.objects.filter(name="user").update(requires_second_factor=True)
+        assert sign_on.log_in({"preferred_username": "ann"}).status_code == 403
+        assert not Identity.objects.exists()
 
     @pytest.mark.parametrize("change", [{"is_active": False}, {"is_deleted": True}])
     def test_an_inactive_or_deleted_user_is_refused_and_the_log_says_so(self, sign_on, change):

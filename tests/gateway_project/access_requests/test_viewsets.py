@@ -158,6 +158,14 @@ class TestGranting:
         assert not group.members.contains(ann)
         assert end_due_requests() == 0
 
+    def test_whoever_became_an_admin_of_the_group_stays(self, as_ann, ann, admin, nobody, boss, group):
+        path = ask(as_ann, **membership(group))
+        assert nobody.as_user(boss).post(f"{path}grant/", until=in_an_hour()).status_code == 200
+        add_member(group, user_id=ann.pk, is_admin=True)
+        refused(nobody.as_user(boss).post(f"{path}end/"), 403, "PermissionDenied")
+        let_end(path)
+        assert group.members.contains(ann)
+
     def test_who_came_back_by_another_way_stays(self, as_ann, ann, admin, group):
         path = ask(as_ann, **membership(group))
         admin.post(f"{path}grant/", until=in_an_hour())

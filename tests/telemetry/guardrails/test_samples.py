@@ -3,13 +3,14 @@
 import json
 import time
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 from django.utils import timezone
 
 from gateway_project.work.guardrails.book import Audience, GuardrailSnapshot, Side
-from gateway_project.work.guardrails.detectors import compile_detector
-from gateway_project.work.guardrails.sampling import AROUND, MAX_MATCH, MAX_SAMPLES
+from gateway_project.work.guardrails.detectors import Match, compile_detector
+from gateway_project.work.guardrails.sampling import AROUND, MAX_MATCH, MAX_SAMPLES, add_samples
 from gateway_project.work.guardrails.searching import Search
 from gateway_project.work.guardrails.texts import Kind
 from keys.services import update_key
@@ -88,7 +89,10 @@ def test_reading_needs_both_features_and_is_audited(client):
 
     assert get("logs.view_all").status_code == get("guardrails.modify").status_code == 403
     before = AuditEntry.objects.count()
-    sample = GuardrailSample.objects.create(guardrail_id=row.pk, category="email", direction="request", sealed="v1.x.y")
+    values = {"guardrail_id": row.pk, "category": "email", "direction": "request", "sealed": "v1.x.y"}
+    later = timezone.now() + timedelta(days=1)
+    sample = GuardrailSample.objects.create(**values, expires_at=later)
+    GuardrailSample.objects.create(**values, expires_at=timezone.now())  # not deleted yet
     GuardrailSample.objects.create(guardrail_id=row.pk + 1)
     response = get("logs.view_all", "guardrails.modify")
     assert response.status_code == 200, response.content
@@ -123,3 +127,17 @@ def test_samples_are_few_and_short():
     assert max(len(sample.match) for sample in search.samples) == MAX_MATCH
     assert max(len(sample.before) for sample in search.samples) == AROUND
     assert json.dumps(search.samples[0][1:]) == json.dumps(["pattern-1", "", "x1x", f" x1x x{'1' * 34}"])
+
+
+@pytest.mark.parametrize("cut", [0, 4, 20])
+def test_a_credential_is_masked_also_where_the_match_cuts_it(cut):
+    key, samples = f"svc_{'k' * 10}_{'s' * 40}", []
+    text, guardrail = f"My key is {key} today", SimpleNamespace(id=1)
+    start = text.index(key) + cut
+    add_samples(samples, guardrail, [Match(start, len(text), "x"), Match(len(text) - 6, len(text), "y")], text)
+    assert len(samples) == 2
+    for sample in samples:
+        shown = f"{sample.before}{sample.match}{sample.after}"
+        assert "sss" not in shown
+        assert "***" in shown
+        assert "today" in shown

@@ -135,3 +135,30 @@ JSON = st.recursive(
 @given(JSON, JSON)
 def test_nothing_that_was_logged_breaks_the_page(request_, response):
     render_to_string("console/conversation.html", {"turns": conversation(request_, response)})
+
+
+HOSTILE = [
+    {"messages": [{"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "[" * 5000}}]}]},
+    {"contents": [{"parts": [{"functionCall": "x"}, {"functionCall": None}, {"functionResponse": []}]}]},
+]
+
+
+@pytest.mark.parametrize("request_body", HOSTILE)
+def test_what_no_client_would_send_is_shown_all_the_same(request_body):
+    assert len(list(conversation(request_body, ""))) == 1
+
+
+MEMBERS = ["messages", "contents", "content", "parts", "role", "type", "text", "tool_calls", "function", "arguments",
+           "functionCall", "functionResponse", "image_url", "source", "inlineData", "choices", "message"]  # fmt: skip
+KINDS = ["user", "assistant", "tool_use", "tool_result", "image", "function_call", "", "[[", None, 1]
+BODIES = st.recursive(
+    st.sampled_from(KINDS),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(MEMBERS), inner, max_size=4),
+    max_leaves=15,
+)
+
+
+@given(BODIES, BODIES)
+def test_members_of_the_wrong_kind_are_passed_over(request_body, response_body):
+    for turn in conversation(request_body, response_body):
+        assert all(isinstance(part.text, str) for part in turn.parts)
