@@ -11,6 +11,7 @@ in AppConfig.ready(). HOOKS lists them all:
 | `delete_keys_of` | `accounts.scim.services` | `keys.services` |
 | `set_own_limits` | `keys.viewsets` | `licensing.key_limits` |
 | `has_live_login` | `gateway_project.console.site` | `accounts.console` |
+| `second_step` | `gateway_project.console.site` | `accounts.second_factor.login_step` |
 | `sign_on_choices` | `gateway_project.console.site` | `accounts.sso.configured` |
 | `leave_provider` | `gateway_project.console.site` | `accounts.sso.logout` |
 | `count_active_uses` | `licensing.statistics` | `gateway_project.work.runtime` |

@@ -4,6 +4,7 @@ from datetime import timedelta
 from decimal import Decimal
 
 import pytest
+from django.utils import timezone
 from jsonapi_client import Modifier, Session
 from jsonapi_client.exceptions import DocumentError
 
@@ -20,10 +21,12 @@ from providers.services import add_credential, create_provider, set_price
 from rules.access_tests.services import create_access_test
 from rules.aliases.drafts import TargetDraft
 from rules.aliases.services import create_alias
+from rules.guardrails.models import Guardrail
 from rules.guardrails.services import create_guardrail
 from rules.models import Rule, WhatIf
 from rules.services import create_rule, update_rule
 from telemetry.journal.batches import insert_log_entries
+from telemetry.models import GuardrailSample
 from tests.support.management import new_user
 from tests.telemetry.guardrails.test_rollup import ran
 from tests.telemetry.test_viewsets import log, stored
@@ -35,7 +38,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 # The specification writes these out in a shape that is not JSON:API's: docs/management-api.md.
 OF_ANOTHER_SHAPE = {"licence", "stats", "version", "members", "lint"}
 QUERIES = {"usage": f"{WITHIN}&by=model&", "unpriced": f"{WITHIN}&", "guardrail-counts": f"{WITHIN}&"}
-WITHOUT_ADDRESS = {*QUERIES, "versions"}  # of single rows
+WITHOUT_ADDRESS = {*QUERIES, "versions", "samples"}  # of single rows
 
 
 @pytest.fixture
@@ -59,6 +62,8 @@ def rows(ann, first_provider):
         create_access_test(name=f"access test {number}", user_id=user.pk, model=f"m{number}")
         AccessRequest.objects.create(user=user, kind="model", model=f"m{number}", reason="why")
         create_guardrail(name=f"guardrail {number}", type="words", parameters={"words": [f"w{number}"]})
+        guardrail = Guardrail.objects.get(name="guardrail 0")
+        GuardrailSample.objects.create(guardrail_id=guardrail.pk, expires_at=timezone.now() + timedelta(days=1))
         WhatIf.objects.create(start=HOUR, end=HOUR + timedelta(hours=1))
         issuer = f"https://login-{number}.example.com"
         create_identity_provider(name=f"corp {number}", slug=f"corp-{number}", issuer=issuer, client_id="gateway")
@@ -81,12 +86,9 @@ def session(admin):
 
 def lists(provider) -> dict[str, str]:
     """The paths of all lists by the type of their rows."""
-    rule = Rule.objects.get(name="rule 0")
-    return {
-        route.resource: route.path.format(provider_id=provider.pk, group_id=1, rule_id=rule.pk).strip("/")
-        for route in routes()
-        if route.operation == "list"
-    }
+    rule, guardrail = Rule.objects.get(name="rule 0"), Guardrail.objects.get(name="guardrail 0")
+    ids = {"provider_id": provider.pk, "group_id": 1, "rule_id": rule.pk, "guardrail_id": guardrail.pk}
+    return {route.resource: route.path.format(**ids).strip("/") for route in routes() if route.operation == "list"}
 
 
 def test_it_reads_every_list_and_every_row(session, admin, rows):
