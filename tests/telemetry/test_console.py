@@ -19,9 +19,9 @@ TOLD = "The search takes too long: narrow it by time."
 @pytest.fixture
 def slow(monkeypatch) -> QuerySet:
     """Entries of which the database takes seconds to find each, for pages that wait for a tenth of one."""
-    LogEntry.objects.create(message="slow")
+    LogEntry.objects.create(message="slow", entry_type="WorkRequest")
     CacheEntry.objects.create(request_hash="slow")
-    for name in ("telemetry.admin.PAGE_MS", "telemetry.export.BATCH_MS"):
+    for name in ("telemetry.admin.PAGE_MS", "telemetry.cache_admin.PAGE_MS", "telemetry.export.BATCH_MS"):
         monkeypatch.setattr(name, 100)
     usual = LogAdmin.selected
     monkeypatch.setattr("telemetry.admin.EntryAdmin.selected", lambda *given: _slow(usual(*given)))
