@@ -87,6 +87,7 @@ def console_session(url, admin):
     return session
 
 
+@pytest.mark.timeout(300)  # it starts seven gateways under load
 @pytest.mark.unbalanced("tokens of the tests are signed with a key that is no longer accepted")
 @pytest.mark.parametrize("name", ["SECRET_KEY", "GATEWAY_TOKEN_KEY"])
 def test_a_signing_key_is_rotated_while_replicas_serve(start, name):
