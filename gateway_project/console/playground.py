@@ -28,10 +28,10 @@ def playground(request: HttpRequest) -> HttpResponse:
     aliases = Alias.objects.enabled().order_by("name").values_list("name", flat=True)
     names = [*aliases, *models]
     # Only a model that exists, and a request that was logged, which the page says: a link cannot hold its own.
-    turns, asked = logged_prompt(request.GET.get("entry", ""))
-    wanted = asked or request.GET.get("model")
-    model = wanted if wanted in names else next(iter(models), "")
-    context = site.context(request, "Playground", names=names, model=model, base_url=settings.GATEWAY_BASE_URL, **turns)
+    texts, logged_model = logged_prompt(request.GET.get("entry", ""))
+    name = logged_model or request.GET.get("model")
+    model = name if name in names else next(iter(models), "")
+    context = site.context(request, "Playground", names=names, model=model, base_url=settings.GATEWAY_BASE_URL, **texts)
     return TemplateResponse(request, "console/playground.html", context)
 
 
