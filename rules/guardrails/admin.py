@@ -7,20 +7,28 @@ from django.contrib import admin
 from django.db import models
 from django.http import HttpRequest
 from unfold.decorators import display
-from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
+from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 from gateway_project.console.tables import ServiceAdmin, ServiceForm
 from gateway_project.console.tabs import Tab, log_tab
 from gateway_project.json_types import JsonObject
 from rules.guardrails import services
 from rules.guardrails.audience import KINDS
-from rules.guardrails.models import EVERYONE, Guardrail
+from rules.guardrails.models import EVERYONE, Action, Guardrail, default_action
 from rules.guardrails.viewsets import GuardrailViewSet
 
 FIELDS = (
     *("name", "description", "enabled", "position", "direction", "action", "type", "parameters"),
     *("fail_mode", "samples", "sample_days", "applies_to"),
 )
+
+
+HELP = {
+    "position": "Lower first.",
+    "fail_mode": "While the guardrail cannot run.",
+    "samples": "Some of what it matches is kept for whoever may see payloads and change guardrails.",
+    "action": "Of several guardrails the strictest action wins.",
+}
 
 
 class GuardrailForm(ServiceForm):
@@ -31,7 +39,8 @@ class GuardrailForm(ServiceForm):
         initial=dict,
         empty_value={},
         widget=UnfoldAdminTextareaWidget(attrs={"rows": 4, "spellcheck": "false"}),
-        help_text='As JSON, by type: {"patterns": ["project-[0-9]+"]}, {"words": ["secret"]}, {"kinds": ["email"]}.',
+        help_text='As JSON, by type: {"patterns": ["project-[0-9]+"], "in": ["arguments"]}, {"words": ["secret"]}, '
+        '{"kinds": ["email"]}, {"allowedLanguages": ["en"]}.',
     )
     applies_to = forms.JSONField(
         label="For",
@@ -41,15 +50,23 @@ class GuardrailForm(ServiceForm):
         '"aliases": ["fast"]}: it is for whoever is in one of them.',
     )
 
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        if self.instance.pk is None:
+            choices = [("", "Block; only record if the type is prompt injection"), *Action.choices]
+            self.fields["action"] = forms.ChoiceField(
+                choices=choices, required=False, help_text=HELP["action"], widget=UnfoldAdminSelectWidget
+            )
+
+    def clean(self) -> dict[str, Any]:
+        """The values; the type decides what the action is if none was chosen."""
+        values: dict[str, Any] = super().clean() or {}
+        return {**values, "action": values.get("action") or default_action(values.get("type", ""))}
+
     class Meta:
         model = Guardrail
         fields = list(FIELDS)
-        help_texts = {
-            "position": "Lower first.",
-            "fail_mode": "While the guardrail cannot run.",
-            "samples": "Some of what it matches is kept for whoever may see payloads and change guardrails.",
-            "action": "Of several guardrails the strictest action wins.",
-        }
+        help_texts = HELP
         widgets = {"name": UnfoldAdminTextInputWidget, "description": UnfoldAdminTextareaWidget(attrs={"rows": 2})}
 
     def initial_of(self, row: models.Model) -> dict[str, object]:
@@ -83,7 +100,9 @@ class GuardrailAdmin(ServiceAdmin):
     ]
 
     def tabs(self, row: Guardrail) -> list[Tab]:
-        return [Tab("Usage", "guardrail-usage", {"guardrail": row.pk}), log_tab(guardrail=row.name)]
+        own = {"guardrail": row.pk}
+        pages = [Tab("Usage", "guardrail-usage", own), Tab("Samples", "guardrail-samples", own)]
+        return [*pages, log_tab(guardrail=row.name)]
 
     @display(description="Enabled", boolean=True, ordering="enabled")
     def is_enabled(self, row: Guardrail) -> bool:

@@ -26,8 +26,8 @@ def read_audience(data: object, place: str = "appliesTo") -> JsonObject:
     if not isinstance(data, dict):
         raise ValidationError("must be an object.", field=place)
     if unknown := data.keys() - {EVERYONE, *KINDS}:
-        known = ", ".join((EVERYONE, *KINDS))
-        raise ValidationError(f"must have no member but {known}.", field=f"{place}.{min(unknown)}")
+        members = ", ".join((EVERYONE, *KINDS))
+        raise ValidationError(f"must have no member but {members}.", field=f"{place}.{min(unknown)}")
     if EVERYONE in data and data[EVERYONE] is not True and data[EVERYONE] is not False:
         raise ValidationError("must be true or false.", field=f"{place}.{EVERYONE}")
     references = {kind: _references(data[kind], kind, f"{place}.{kind}") for kind in KINDS if data.get(kind)}

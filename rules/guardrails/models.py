@@ -48,6 +48,11 @@ class GuardrailType(models.TextChoices):
     PROVIDER = "provider", "A moderation model of a provider"
 
 
+def default_action(type_: str) -> str:
+    """What a new guardrail does unless told: heuristics only record."""
+    return Action.MONITOR if type_ == GuardrailType.INJECTION else Action.BLOCK
+
+
 class FailMode(models.TextChoices):
     """What happens while a guardrail cannot run."""
 

@@ -36,6 +36,7 @@ AUDIENCE = {
     },
     "additionalProperties": False,
 }
+ACTION = "What happens where there is a match; by default block, and monitor for injection."
 PARAMETERS = {"type": "object", "additionalProperties": True}
 
 
@@ -73,7 +74,7 @@ class GuardrailAttributes(Attributes):
         help_text="Lower first: the order in which they are reported, and in which redactions nest.",
     )
     direction = Choice(Direction.values, required=False, help_text="What is searched: requests, answers or both.")
-    action = Choice(Action.values, required=False, help_text="What happens where there is a match.")
+    action = Choice(Action.values, required=False, help_text=ACTION)
     type = Choice(GuardrailType.values, help_text="What is searched for.")
     parameters = Read(read_parameters, PARAMETERS, required=False, help_text="By type.")
     fail_mode = Choice(FailMode.values, required=False, help_text="What happens while the guardrail cannot run.")

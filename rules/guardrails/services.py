@@ -13,7 +13,7 @@ from gateway_project.json_types import JsonObject
 from providers.models import Provider
 from rules.guardrails.audience import check_audience, read_audience, read_parameters, with_alias_name
 from rules.guardrails.detection import check_parameters
-from rules.guardrails.models import Direction, Guardrail, GuardrailType
+from rules.guardrails.models import Direction, Guardrail, GuardrailType, default_action
 
 MAX_GUARDRAILS = 500
 PLAIN = (
@@ -50,12 +50,13 @@ class GuardrailChanges(TypedDict, total=False):
 @transaction.atomic
 def create_guardrail(**values: Unpack[GuardrailChanges]) -> Guardrail:
     """Create a guardrail; it needs a name and a type, and is for everyone unless `applies_to` says for whom.
+    Without an action its type decides.
 
     Raises Conflict if the name exists or there are too many, and ValidationError with the wrong field.
     """
     if Guardrail.objects.count() >= MAX_GUARDRAILS:
         raise Conflict(f"There are {MAX_GUARDRAILS:,} guardrails, the most there may be. Delete some first.")
-    guardrail = Guardrail()
+    guardrail = Guardrail(action=default_action(values.get("type", "")))
     _write(guardrail, values)
     return guardrail
 

@@ -3,6 +3,7 @@
 from gateway_project.api.filters import BooleanFilter, IntegerFilter, TextFilter
 from gateway_project.api.viewsets import CreateMixin, DestroyMixin, ListMixin, UpdateMixin
 from gateway_project.json_types import JsonObject
+from gateway_project.server.bodies import MAX_LIST_BYTES
 from rules.guardrails import services
 from rules.guardrails.models import Guardrail
 from rules.guardrails.serializers import GuardrailAttributes, GuardrailSerializer
@@ -13,6 +14,7 @@ class GuardrailViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
 
     resource_name = "guardrails"
     id_header = "GuardrailId"
+    max_body_bytes = MAX_LIST_BYTES
     queryset = Guardrail.objects.in_order()
     serializer_class = GuardrailSerializer
     create_attributes = update_attributes = GuardrailAttributes

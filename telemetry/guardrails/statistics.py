@@ -8,12 +8,14 @@ from django.db.models import DateTimeField, Max, Sum
 from django.db.models.functions import TruncDay
 from django.db.models.query import QuerySet
 
+from gateway_project.errors import ValidationError
 from gateway_project.json_types import JsonObject
 from telemetry.guardrails.models import GuardrailHour
 from telemetry.guardrails.rollup import RESULTS
 
 TIMES = ("hour", "day")
 BY = ("guardrail", "direction", *TIMES)
+MAX_ROWS = 20_000
 _SUMMED = ("searched", *RESULTS, "duration_us")
 _FORMATS = {"hour": "%Y-%m-%dT%H:%M:%SZ", "day": "%Y-%m-%d"}
 _FIELDS = {"guardrail": "guardrail_id"}
@@ -29,13 +31,20 @@ class GuardrailQuery(NamedTuple):
 
 
 def guardrail_counts(query: GuardrailQuery) -> list[JsonObject]:
-    """A row for each combination, times first, then those that searched the most."""
+    """A row for each combination, times first, then those that searched the most.
+
+    Raises ValidationError for more than MAX_ROWS.
+    """
     hours = _hours(query)
     names = [_FIELDS.get(name, name) for name in query.by]
     rows = hours.annotate(day=TruncDay("hour", tzinfo=UTC, output_field=DateTimeField())).values(*names)
     sums = rows.annotate(**{f"all_{name}": Sum(name) for name in _SUMMED}).order_by()
+    counted = list(sums[: MAX_ROWS + 1])
+    if len(counted) > MAX_ROWS:
+        remedy = "ask for a shorter time (from, to), for one guardrail, or by day instead of by hour"
+        raise ValidationError(f"would give more than {MAX_ROWS:,} counts: {remedy}.", parameter="by")
     latest_names = _latest_names(hours) if "guardrail" in query.by else {}
-    return sorted((_row(row, latest_names) for row in sums), key=lambda row: _order(row, query.by))
+    return sorted((_row(row, latest_names) for row in counted), key=lambda row: _order(row, query.by))
 
 
 def _hours(query: GuardrailQuery) -> QuerySet[GuardrailHour]:

@@ -15,7 +15,7 @@ from telemetry.guardrails.models import GuardrailSample
 from telemetry.guardrails.serializers import GuardrailCountsSerializer, GuardrailSampleSerializer
 from telemetry.guardrails.statistics import BY, GuardrailQuery, guardrail_counts
 from telemetry.paging import EntryPagination
-from telemetry.querysets import EntryQuerySet
+from telemetry.querysets import EntryQuerySet, GuardrailSampleQuerySet
 
 
 class Grouping(Filter):
@@ -73,8 +73,8 @@ class GuardrailSampleViewSet(ListMixin[GuardrailSample]):
 
     def get_queryset(self) -> EntryQuerySet:
         samples = super().get_queryset()
-        assert isinstance(samples, EntryQuerySet)
-        return samples.filter(guardrail_id=read_id(self.kwargs["guardrail_id"]), expires_at__gt=timezone.now())
+        assert isinstance(samples, GuardrailSampleQuerySet)
+        return samples.readable(timezone.now()).filter(guardrail_id=read_id(self.kwargs["guardrail_id"]))
 
     def list(self, request: Request, **kwargs: str) -> Response:
         """What a guardrail has matched, newest first."""

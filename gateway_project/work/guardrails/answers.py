@@ -26,7 +26,7 @@ def guard_whole_answer(exchange: Exchange, gateway: Gateway, guarding: Guarding)
         return
     if guarding.changes_answers:
         guarding.logged = b""  # whatever happens, the log does not have what is searched for
-    search = _answer_search(guarding)
+    search = search_of_answers(guarding)
     if stored is not None and stored.chunk_sizes is not None:
         _guard_stored_stream(exchange, gateway, guarding, stored.chunk_sizes)
     else:
@@ -61,7 +61,7 @@ def _is_watched(guarding: Guarding) -> bool:
     return guarding.placeholders is not None or guarding.applicable.answers is not None
 
 
-def _answer_search(guarding: Guarding) -> Search | None:
+def search_of_answers(guarding: Guarding) -> Search | None:
     """The search of the request's answers; None if only placeholders are put back."""
     if guarding.answer_search is None and guarding.applicable.answers is not None:
         guarding.answer_search = Search(guarding.applicable.answers)
@@ -71,9 +71,17 @@ def _answer_search(guarding: Guarding) -> Search | None:
 def _stream_guard(
     exchange: Exchange, gateway: Gateway, guarding: Guarding, content_type: str, read: Callable[[bytes], str]
 ) -> StreamGuard:
-    search = _answer_search(guarding)
+    search = search_of_answers(guarding)
     ask = partial(_judge_stream, exchange, gateway, search) if search is not None and search.side.remote else None
-    return StreamGuard(search, guarding.placeholders, content_type, read, is_changed=guarding.changes_answers, ask=ask)
+    return StreamGuard(
+        search,
+        guarding.placeholders,
+        content_type,
+        read,
+        is_changed=guarding.changes_answers,
+        ask=ask,
+        decides=search is not None and bool(search.side.deciding),
+    )
 
 
 def _judge_stream(exchange: Exchange, gateway: Gateway, search: Search, text: str) -> None:
@@ -113,7 +121,7 @@ def _guarded_body(body: bytes, visit: Visit | None, placeholders: Placeholders |
     value = read_json(body)
     if value is None:
         text = body.decode(errors="replace")
-        safe = text if visit is None else visit(text, Kind.ANSWER, None)
+        safe = text if visit is None else visit(text, Kind.MIXED, None)
         shown = safe if placeholders is None else placeholders.restore(safe)
         return (body if safe == text else safe.encode()), (body if shown == text else shown.encode())
     safe_value = value if visit is None else rewrite(value, of_whole_texts(visit))

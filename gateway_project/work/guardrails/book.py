@@ -3,9 +3,12 @@
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from gateway_project.work.guardrails.detectors import Detector
 from gateway_project.work.guardrails.remote.services import Service
+from providers.catalogue import Target
+from rules.matching import RuleBook
 
 # How many callers a book remembers its choice for.
 REMEMBERED_CHOICES = 8192
@@ -30,7 +33,7 @@ class Audience:
             self.everyone
             or caller.user_id in self.users
             or caller.key_id in self.keys
-            or caller.rule_id in self.rules
+            or not self.rules.isdisjoint(caller.rule_ids)
             or caller.alias in self.aliases
             or not self.groups.isdisjoint(caller.group_ids)
         )
@@ -43,7 +46,7 @@ class CallerFacts:
     user_id: int
     group_ids: tuple[int, ...] = ()
     key_id: int | None = None
-    rule_id: int | None = None
+    rule_ids: frozenset[int] = frozenset()
     alias: str = ""
 
 
@@ -83,6 +86,21 @@ class Side:
         return tuple(guardrail for guardrail in self.guardrails if guardrail.service is not None)
 
     @cached_property
+    def monitors(self) -> tuple[GuardrailSnapshot, ...]:
+        """Those of them for which nothing has to wait."""
+        return tuple(guardrail for guardrail in self.remote if guardrail.action == MONITOR)
+
+    @cached_property
+    def deciding(self) -> tuple[GuardrailSnapshot, ...]:
+        """Those of them that may block or change something."""
+        return tuple(guardrail for guardrail in self.remote if guardrail.action != MONITOR)
+
+    @cached_property
+    def repairing(self) -> tuple[tuple[Detector, tuple[GuardrailSnapshot, ...]], ...]:
+        """The detectors for whose sake a model is asked once more."""
+        return tuple(group for group in self.by_detector if group[0].repairs)
+
+    @cached_property
     def has_placeholders(self) -> bool:
         """Whether what one of them redacts is put back into the answer."""
         return any(guardrail.placeholders and guardrail.action == REDACT for guardrail in self.guardrails)
@@ -115,6 +133,7 @@ class GuardrailBook:
 
     def __init__(self, guardrails: Iterable[GuardrailSnapshot]) -> None:
         self.guardrails = tuple(sorted(guardrails, key=lambda one: (one.position, one.id)))
+        self.names_rules = any(guardrail.audience.rules for guardrail in self.guardrails)
         self._choices: dict[CallerFacts, Applicable | None] = {}
 
     def applicable(self, caller: CallerFacts) -> Applicable | None:
@@ -128,6 +147,14 @@ class GuardrailBook:
             self._choices.clear()
         choice = self._choices[caller] = Applicable(chosen) if chosen else None
         return choice
+
+
+def rule_ids_of(
+    rule_id: int | None, rules: RuleBook, targets: Iterable[Target[Any]], *, user_id: int, group_ids: Collection[int]
+) -> frozenset[int]:
+    """The rule that allows the name of an alias, and those that allow the targets by themselves."""
+    own = (rule.id for rule in rules.rules_for(targets, user_id=user_id, group_ids=group_ids))
+    return frozenset(own if rule_id is None else (rule_id, *own))
 
 
 def audience_of(data: Mapping[str, object]) -> Audience:

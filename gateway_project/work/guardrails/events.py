@@ -14,7 +14,7 @@ from providers.formats.sse import BYTE_ORDER_MARK
 # Members that hold pieces, in events that bring pieces.
 PIECES = frozenset({
     *("content", "text", "delta", "arguments", "partial_json", "thinking", "reasoning", "reasoning_content", "refusal"),
-    *("response", "tool_plan", "transcript"),
+    *("response", "tool_plan", "transcript", "input"),
 })  # fmt: skip
 # The members of an event that say which part of the answer it is about.
 IDENTITY = ("index", "output_index", "content_index", "summary_index", "item_id")

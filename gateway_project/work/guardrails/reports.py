@@ -1,12 +1,27 @@
 """What guardrails have come to, for the log, the metrics and explanations."""
 
+import logging
+
 from gateway_project.json_types import JsonObject
 from gateway_project.work.exchange import Guarding
 from gateway_project.work.guardrails.book import REQUEST, RESPONSE, GuardrailSnapshot
 from gateway_project.work.guardrails.searching import Search, Tally
 
+log = logging.getLogger("gateway.guardrails")
+
 MAX_CATEGORIES = 20  # that an entry lists of one guardrail
 MAX_LOGGED = 100  # guardrails that an entry lists
+
+
+def conclude_guarding(guarding: Guarding) -> None:
+    """Wait for what services say that only record, also of a stream that has not reached its end. Raises nothing."""
+    try:
+        if guarding.stream is not None:
+            guarding.stream.leave()
+    except Exception:
+        log.exception("Services cannot be asked about a stream that ended early.")
+    for search in guarding.searches:
+        search.note_late()
 
 
 def logged_guardrails(guarding: Guarding) -> list[JsonObject] | None:
@@ -30,13 +45,17 @@ def logged_answer(guarding: Guarding) -> tuple[bytes, int] | None:
 
 
 def _row(tally: Tally, direction: str) -> JsonObject:
+    guardrail = tally.guardrail
     return {
-        "id": tally.guardrail.id,
-        "name": tally.guardrail.name,
+        "id": guardrail.id,
+        "name": guardrail.name,
         "direction": direction,
+        "action": guardrail.action,
         "result": tally.result,
         "milliseconds": round(tally.seconds * 1000, 3),
         "counts": dict(tally.counts.most_common(MAX_CATEGORIES)),
+        **({"repairs": True} if direction == RESPONSE and guardrail.detector.repairs else {}),
+        **({} if tally.repaired is None else {"repaired": tally.repaired}),
     }
 
 
@@ -56,6 +75,7 @@ def _explained(guardrail: GuardrailSnapshot, tally: Tally | None) -> JsonObject:
         "name": guardrail.name,
         "action": guardrail.action,
         "directions": [direction for direction, is_searched in sides if is_searched],
+        "repairs": guardrail.is_for_answers and guardrail.detector.repairs,
         "result": None if tally is None or guardrail.service is not None else tally.result,
         "counts": {} if tally is None else dict(tally.counts.most_common(MAX_CATEGORIES)),
     }

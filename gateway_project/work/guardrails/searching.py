@@ -5,18 +5,30 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from gateway_project.errors import GuardrailBlocked
+from gateway_project.json_types import JsonObject
 from gateway_project.work.guardrails.book import BLOCK, MONITOR, REDACT, GuardrailSnapshot, Side
 from gateway_project.work.guardrails.detectors import Detector, Match
 from gateway_project.work.guardrails.detectors.redaction import Placeholders, redact
 from gateway_project.work.guardrails.sampling import Sample, add_samples
-from gateway_project.work.guardrails.texts import Kind, Path
+from gateway_project.work.guardrails.texts import (
+    ANSWER_KINDS,
+    CALL_KINDS,
+    MIXED_KINDS,
+    WHOLE_ANSWER_KINDS,
+    Kind,
+    Path,
+    has_token_ids,
+)
 
 log = logging.getLogger("gateway.guardrails")
 
-UNAVAILABLE, TOO_LONG, MODEL, TOOL = "unavailable", "length", "model", "tool"  # categories
+PROMPT = (None, "input")  # of a request; an event of an answer may have the text of a call there
+
+# Categories.
+UNAVAILABLE, UNREADABLE, TOO_LONG, MODEL, TOOL = "unavailable", "unreadable", "length", "model", "tool"
 PASSED, FAILED = "passed", "failed"
 RESULTS = {BLOCK: "blocked", REDACT: "redacted", MONITOR: "monitored"}
 
@@ -48,6 +60,7 @@ class Tally:
     seconds: float = 0.0
     has_failed: bool = False
     is_refusal: bool = False  # something that cannot be taken out is among the matches
+    repaired: bool | None = None  # whether the second answer is valid; None: nobody asked for one
 
     @property
     def blocks(self) -> bool:
@@ -65,6 +78,15 @@ class Tally:
         return FAILED if self.has_failed else PASSED
 
 
+class Late(Protocol):
+    """What is not known yet, and changes nothing: what services say that only record."""
+
+    @property
+    def are_there(self) -> bool: ...
+
+    def note(self) -> None: ...
+
+
 class Search:
     """One direction of one request: searches its texts, one after the other, and adds up what was there."""
 
@@ -72,6 +94,7 @@ class Search:
         self.side, self.placeholders, self._is_of_answer = side, placeholders, is_of_answer
         self.tallies = {guardrail.id: Tally(guardrail) for guardrail in side.guardrails}
         self.samples: list[Sample] = []
+        self.late: list[Late] = []
         self._ranks = {guardrail.id: rank for rank, guardrail in enumerate(side.guardrails)}
 
     @property
@@ -90,11 +113,18 @@ class Search:
             if detector.models is not None and detector.models.scan(name):
                 self.note_refusal(guardrails, MODEL)
 
+    def note_unreadable(self, body: JsonObject) -> None:
+        """Note token ids in a request: no guardrail can search them, nor take anything out of them."""
+        if has_token_ids(body):
+            self.note_refusal([one for one in self.side.guardrails if _reads_texts(one)], UNREADABLE)
+
     def visit(self, text: str, kind: Kind, path: Path = None) -> str:
         """The text without what goes; a function for texts.rewrite()."""
         if kind is Kind.TOOL:
             self._note_tool(text)
             return text
+        if kind is Kind.CALL_TEXT and path == PROMPT and not self._is_of_answer:
+            kind = Kind.TEXT  # whatever type the request says that it has
         spans: list[Span] = []
         for detector, guardrails in self.detectors_for(kind):
             spans += self._scan(detector, guardrails, text)
@@ -103,10 +133,19 @@ class Search:
     def detectors_for(self, kind: Kind) -> Iterator[tuple[Detector, tuple[GuardrailSnapshot, ...]]]:
         """The detectors for texts of a kind; those that judge whole answers are for these alone."""
         for detector, guardrails in self.side.by_detector:
-            if not detector.judges_whole_answer or (self._is_of_answer and kind is Kind.ANSWER):
+            if self._searches(detector, kind):
                 yield detector, guardrails
-            if detector.calls is not None and kind in (Kind.CALL, Kind.CALL_JSON):
+            if detector.calls is not None and kind in CALL_KINDS:
                 yield detector.calls, guardrails
+            if detector.prose is not None and (kind in ANSWER_KINDS or (kind is Kind.TEXT and not self._is_of_answer)):
+                yield detector.prose, guardrails
+
+    def _searches(self, detector: Detector, kind: Kind) -> bool:
+        if detector.judges_whole_answer:
+            return self._is_of_answer and kind in WHOLE_ANSWER_KINDS
+        if kind in MIXED_KINDS:
+            return True
+        return detector.searches_calls if kind in CALL_KINDS else detector.searches_texts
 
     def _note_tool(self, name: str) -> None:
         for detector, guardrails in self.side.by_detector:
@@ -146,6 +185,15 @@ class Search:
         """Block what would be redacted: nothing can be taken out of this answer."""
         for tally in self.tallies.values():
             tally.is_refusal = tally.is_refusal or bool(tally.counts)
+
+    def note_late(self) -> None:
+        """Wait for what has not been said yet, and note it. Raises nothing: the entry has to be written."""
+        late, self.late = self.late, []
+        for answers in late:
+            try:
+                answers.note()
+            except Exception:
+                log.exception("What services say of a request cannot be noted.")
 
     def note_time(self, guardrails: Sequence[GuardrailSnapshot], seconds: float) -> None:
         """Add the time of a detector up, for each of its guardrails."""
@@ -192,6 +240,13 @@ class Search:
     def _is_reversible(self, span: Span) -> bool:
         guardrail = self.side.guardrails[span.rank]
         return guardrail.placeholders and guardrail.action == REDACT
+
+
+def _reads_texts(guardrail: GuardrailSnapshot) -> bool:
+    """Whether it looks for anything in the texts of requests, or has a service do so."""
+    detector = guardrail.detector
+    searches_texts = detector.searches_texts or detector.prose is not None
+    return guardrail.service is not None or (searches_texts and not detector.judges_whole_answer)
 
 
 def blocked(name: str, category: str, what: str) -> GuardrailBlocked:

@@ -6,6 +6,7 @@ channel ends goes out with its last event, or in an event of its own before the 
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import chain
 from time import monotonic
 from typing import Any
@@ -40,7 +41,8 @@ class StreamGuard:
 
     `read` returns what the model has generated in recorded bytes. It serves streams that are neither events nor lines
     of JSON: these are held until their end, and what would be redacted in them is blocked. `ask` asks
-    services about all that was generated; it may raise GuardrailBlocked, and until then nothing is passed on.
+    services about all that was generated; it may raise GuardrailBlocked, and until then nothing is passed on if it
+    `decides` what is.
     """
 
     def __init__(
@@ -52,9 +54,10 @@ class StreamGuard:
         *,
         is_changed: bool,
         ask: Callable[[str], None] | None = None,
+        decides: bool = True,
     ) -> None:
-        self._ask = ask
-        self._waiting: list[bytes] = []  # all of the stream, while `ask` has to see it first
+        self._ask, self._holds = ask, ask is not None and decides
+        self._whole: list[bytes] = []  # all of the stream, for `ask`
         self._search, self._placeholders, self._read, self._is_changed = search, placeholders, read, is_changed
         media_type = content_type.partition(";")[0].strip().lower()
         self._holds_lines = media_type in ("application/x-ndjson", "application/json", "application/jsonl")
@@ -103,7 +106,8 @@ class StreamGuard:
     def feed(self, chunk: bytes) -> bytes:
         """What the client gets for a chunk. Raises GuardrailBlocked."""
         if self._ask is not None:
-            self._waiting.append(chunk)
+            self._whole.append(chunk)
+        if self._holds:
             return b"" if self._is_changed else chunk
         return self._feed(chunk)
 
@@ -132,10 +136,17 @@ class StreamGuard:
         """What the client gets at the end of the stream. Raises GuardrailBlocked."""
         before = b""
         if self._ask is not None:
-            whole, self._waiting = b"".join(self._waiting), []
+            whole, self._whole = b"".join(self._whole), []
             self._ask(self._read(whole))
-            before = self._feed(whole)
+            before = self._feed(whole) if self._holds else b""
         return (before if self._is_changed else b"") + self._end()
+
+    def leave(self) -> None:
+        """Ask about what came so far of a stream that does not reach its end, if it was not held: all of it counts."""
+        whole, self._whole = b"".join(self._whole), []
+        if self._ask is not None and whole and not self._holds:
+            with suppress(GuardrailBlocked):  # by others, which has been said
+                self._ask(self._read(whole))
 
     def _end(self) -> bytes:
         if not self._is_readable:
@@ -164,7 +175,7 @@ class StreamGuard:
             safe = shown = event
             if data and data != DONE and self._search is not None:
                 text = data.decode(errors="replace")
-                if (new := self._search.visit(text, Kind.TEXT)) != text:
+                if (new := self._search.visit(text, Kind.MIXED_PART)) != text:
                     safe = shown = self._written(event, new.encode())
                 self._search.raise_if_blocked("answer")
             yield self._pass_on(safe, shown)
@@ -178,7 +189,8 @@ class StreamGuard:
         def visit(text: str, kind: Kind, path: Path) -> str:
             if is_part(value, kind, path):
                 return channels.of(scope, path, kind).take(text)
-            return text if visit_whole is None else visit_whole(text, kind, path)
+            # An empty text is the beginning of one that comes in pieces.
+            return text if visit_whole is None or not text else visit_whole(text, kind, path)
 
         safe_value = self._rewritten(value, visit)
         if not self._is_changed:
@@ -252,7 +264,7 @@ class StreamGuard:
         self._held.clear()
         if self._search is not None:
             text = self._read(whole)
-            if self._search.visit(text, Kind.ANSWER) != text:
+            if self._search.visit(text, Kind.MIXED) != text:
                 self._search.refuse_redaction()
             self._search.raise_if_blocked("answer")
         return self._pass_on(whole, whole) if self._is_changed else b""

@@ -29,18 +29,30 @@ CODES = frozenset({
 JSON_TEXTS = frozenset({"arguments", "partial_json"})
 # Members whose object a model has filled: names and numbers in it are its own words, too.
 CALLS = frozenset({"arguments", "args", "input"})
+# Members whose string is what the type of their event or item says, or the place of it.
+TYPED_TEXTS = frozenset({"delta", "input"})
 # What stands beside the name of a tool that is called, or offered.
 CALLED = frozenset({"arguments", "args", "input"})
 OFFERED = frozenset({"parameters", "input_schema", "inputSchema", "parametersJsonSchema", "description", "strict"})
 # The tokens of a text, beside it.
 LOGPROBS = frozenset({"logprobs", "logprobsResult", "logprobs_result"})
+# What may be token ids in the place of a text (those of vLLM: prompt_token_ids, prompt_embeds).
+PROMPTS, PROMPT_VECTORS = ("prompt", "input", "prompt_token_ids"), "prompt_embeds"
 MIN_CALL_NUMBER = 10**7  # shorter ones say nothing about anybody
-# What is longer and has no other characters is encoded data, such as an image; a detector would find nothing in it.
+# A file in one of these members that is longer is not searched: a detector would find nothing in base64.
 MIN_ENCODED = 4096
+FILES = frozenset({"data", "b64_json", "embedding", "file_data", "image", "bytes", "partial_image_b64", "input_audio"})
+FILE_URLS = frozenset({"url", "image_url", "document_url"})
+# What has files inside. Tools and their results may have members with these names, too: there they are texts.
+FILE_PLACES = FILES | FILE_URLS | frozenset({
+    *("messages", "message", "content", "contents", "parts", "delta", "choices", "candidates", "source", "audio"),
+    *("input", "output", "item", "response", "content_block", "images", "document", "file"),
+    *("inlineData", "inline_data"),
+})  # fmt: skip
 # Of objects of these types no member is the answer itself.
 REASONING = frozenset({"reasoning", "thinking", "summary_text", "reasoning_text"})
 ANSWERS = frozenset({"content", "text"})
-_ENCODED = re.compile(r"(?:data:[\w.+/-]{1,100};base64,)?[A-Za-z0-9+/_-]*+={0,2}\s*\Z", re.ASCII)
+_BASE64 = re.compile(r"(data:[\w.+/-]{1,100};base64,)?[A-Za-z0-9+/_-]*+={0,2}\s*\Z", re.ASCII)
 _PLAIN_NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]{0,31}\Z")
 
 
@@ -51,9 +63,16 @@ class Kind(Enum):
     ANSWER = "answer"  # of an answer: what the model says, and neither its reasoning nor a call
     CALL = "call"  # in the arguments of a tool
     CALL_JSON = "call json"  # the arguments as JSON
+    CALL_TEXT = "call text"  # the arguments as one text, of a tool that takes any
     TOOL = "tool"  # the name of a tool
+    MIXED = "mixed"  # all of an answer in one, whatever its parts are
+    MIXED_PART = "mixed part"  # an event of a stream in one
 
 
+MIXED_KINDS = frozenset({Kind.MIXED, Kind.MIXED_PART})
+WHOLE_ANSWER_KINDS = frozenset({Kind.ANSWER, Kind.MIXED})
+ANSWER_KINDS = MIXED_KINDS | {Kind.ANSWER}
+CALL_KINDS = MIXED_KINDS | {Kind.CALL, Kind.CALL_JSON, Kind.CALL_TEXT}
 # Where a text stands: the path before it, and the member or the number of the item.
 Path = tuple[Any, Any] | None
 # What becomes of a text.
@@ -63,7 +82,7 @@ Visit = Callable[[str, Kind, Path], str]
 def rewrite(value: Any, visit: Visit, path: Path = None, member: str = "", *, in_call: bool = False) -> Any:
     """The document with each text as `visit` returns it: the same object if nothing changes."""
     if isinstance(value, str):
-        return value if member in CODES and not in_call else _visited(value, visit, path, _kind(member, in_call))
+        return value if member in CODES and not in_call else visit(value, _kind(member, in_call), path)
     if isinstance(value, dict):
         return _rewrite_object(value, visit, path, in_call=in_call or member in CALLS)
     if isinstance(value, list):
@@ -101,8 +120,22 @@ def _rewrite_object(members: dict[str, Any], visit: Visit, path: Path, *, in_cal
 def _rewrite_member(members: dict[str, Any], name: str, item: Any, visit: Visit, path: Path, *, in_call: bool) -> Any:
     if name == "name" and not in_call and isinstance(item, str) and _is_of_tool(members):
         return visit(item, Kind.TOOL, (path, name))
+    if name in TYPED_TEXTS and isinstance(item, str) and not in_call and (kind := _kind_by_type(members, name, path)):
+        return visit(item, kind, (path, name))
+    if isinstance(item, str) and len(item) >= MIN_ENCODED and not in_call and _is_file(members, name, item, path):
+        return item
     is_aside = name in ANSWERS and (in_call or members.get("type") in REASONING)
     return rewrite(item, visit, (path, name), "" if is_aside else name, in_call=in_call)
+
+
+def _kind_by_type(members: dict[str, Any], name: str, path: Path) -> Kind | None:
+    """What a text is, if the type of its event or item says so, or its place."""
+    type_ = members.get("type")
+    type_ = type_ if isinstance(type_, str) else ""
+    if name == "delta" and type_.endswith(("output_text.delta", "arguments.delta")):
+        return Kind.ANSWER if type_.endswith("output_text.delta") else Kind.CALL_JSON
+    is_custom = "custom_tool_call" in type_ or (path is not None and path[1] == "custom")
+    return Kind.CALL_TEXT if is_custom else None
 
 
 def _is_of_tool(members: dict[str, Any]) -> bool:
@@ -122,10 +155,20 @@ def _rewrite_list(items: list[Any], visit: Visit, path: Path, member: str, *, in
     return items if result is None else result
 
 
-def _visited(text: str, visit: Visit, path: Path, kind: Kind) -> str:
-    if len(text) >= MIN_ENCODED and _ENCODED.match(text):
-        return text
-    return visit(text, kind, path)
+def _is_file(members: dict[str, Any], name: str, text: str, path: Path) -> bool:
+    """Whether a member is a file in base64, by its name, what it stands in, and its characters."""
+    if name not in FILES | FILE_URLS or members.get("type") == "text" or not _may_have_files(path):
+        return False
+    encoded = _BASE64.match(text)
+    return encoded is not None and (name in FILES or encoded[1] is not None)
+
+
+def _may_have_files(path: Path) -> bool:
+    while path is not None:
+        path, member = path
+        if isinstance(member, str) and member not in FILE_PLACES:
+            return False
+    return True
 
 
 def of_whole_texts(visit: Visit) -> Visit:
@@ -164,6 +207,15 @@ def _valid_json(new: str, before: str, visit: Visit, path: Path) -> str:
         return dumps(rewrite(loads(before), visit, path, in_call=True), ensure_ascii=False)
     except (ValueError, RecursionError):
         return new
+
+
+def has_token_ids(body: dict[str, Any]) -> bool:
+    """Whether a request has texts that nobody can read without the model: token ids, or vectors in their place."""
+    return any(_has_numbers(body.get(name)) for name in PROMPTS) or bool(body.get(PROMPT_VECTORS))
+
+
+def _has_numbers(value: Any) -> bool:
+    return isinstance(value, list) and any(isinstance(one, int | float) or _has_numbers(one) for one in value)
 
 
 def without_logprobs(value: Any) -> Any:

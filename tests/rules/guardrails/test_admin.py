@@ -41,6 +41,20 @@ def test_a_guardrail_is_made_changed_and_deleted(console):
     assert not Guardrail.objects.filter(name="No cobalt").exists()
 
 
+@pytest.mark.parametrize(("type", "action"), [("words", "block"), ("injection", "monitor")])
+def test_heuristics_only_record_unless_told(console, type, action):
+    assert "only record if" in console.get("/admin/rules/guardrail/add/").text
+    parameters = FIELDS["parameters"] if type == "words" else "{}"
+    values = FIELDS | {"type": type, "parameters": parameters}
+    response = console.post("/admin/rules/guardrail/add/", values | {"action": ""})
+    assert response.status_code == 302, response.context["adminform"].form.errors
+    guardrail = Guardrail.objects.get(name="No cobalt")
+    assert guardrail.action == action
+    assert "only record if" not in console.get(f"/admin/rules/guardrail/{guardrail.pk}/change/").text
+    response = console.post("/admin/rules/guardrail/add/", values | {"name": "Other", "action": "block"})
+    assert Guardrail.objects.get(name="Other").action == "block"
+
+
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [
@@ -61,3 +75,10 @@ def test_what_is_wrong_is_named_beside_its_field(console, name, text, words):
     assert list(errors) == [name]
     assert words in str(errors[name])
     assert not Guardrail.objects.filter(name="No cobalt").exists()
+
+
+def test_a_list_of_100_000_words_fits_into_the_form(console):
+    words = [f"wörd-{number:06}" for number in range(100_000)]
+    parameters = json.dumps({"words": words}, ensure_ascii=False)
+    assert console.post("/admin/rules/guardrail/add/", FIELDS | {"parameters": parameters}).status_code == 302
+    assert Guardrail.objects.get(name="No cobalt").parameters["words"] == words

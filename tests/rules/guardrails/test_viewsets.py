@@ -38,6 +38,24 @@ def row_of(client, guardrail) -> dict:
     return row
 
 
+def test_a_list_of_100_000_words_fits(admin):
+    words = [f"word-{number:06}" for number in range(100_000)]
+    guardrail = make(admin, parameters={"words": words})
+    assert guardrail.parameters["words"] == words
+    assert admin.post("/groups/", name="x", description="x" * 1024 * 1024).status_code == 413
+
+
+def test_heuristics_only_record_unless_told(admin):
+    assert make(admin).action == "block"
+    injection = {"type": "injection", "parameters": {}}
+    guardrail = make(admin, **injection)
+    assert guardrail.action == "monitor"
+    assert make(admin, action="block", **injection).action == "block"
+    row = row_of(admin, guardrail)
+    assert admin.patch(f"/guardrails/{guardrail.pk}/", **WORDS).status_code == 200, row
+    assert row_of(admin, guardrail)["action"] == "monitor"
+
+
 def test_a_guardrail_is_listed_as_it_was_sent(admin, ann):
     group, key = create_group(name=f"team-{next(_numbers)}"), issue_key(owner=ann, name="laptop").key
     rule = create_rule(name=f"rule-{next(_numbers)}", user_id=ann.pk)
@@ -125,6 +143,8 @@ WRONG = [
     ({"parameters": None}, "parameters"),
     ({"type": "pattern", "parameters": {}}, "parameters/patterns"),
     ({"type": "pattern", "parameters": {"patterns": ["("]}}, "parameters/patterns/0"),
+    ({"type": "topic", "parameters": {"allowedLanguages": ["xx"]}}, "parameters/allowedLanguages/0"),
+    ({"type": "topic", "parameters": {"allowedLanguages": "en"}}, "parameters/allowedLanguages"),
     ({"appliesTo": None}, "appliesTo"),
     ({"appliesTo": []}, "appliesTo"),
     ({"appliesTo": {}}, "appliesTo"),

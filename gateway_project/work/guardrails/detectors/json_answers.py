@@ -1,6 +1,7 @@
 """The type `json`: an answer must be JSON, or match a schema. Whole answers only."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from typing import Protocol
 
 import orjson
 
@@ -10,7 +11,18 @@ from gateway_project.work.guardrails.detectors.parameters import Parameters, inv
 MAX_SCHEMA_BYTES = 64 * 1024
 MAX_SUBSCHEMAS = 2000  # with each reference counted as what it refers to
 MAX_PATTERN_BYTES = 1024 * 1024
+MAX_PROBLEM_LENGTH = 1000
 _UNSUPPORTED = ("$dynamicRef", "$recursiveRef", "$anchor", "$dynamicAnchor")
+
+
+class Validator(Protocol):
+    """A compiled schema; both raise ValueError for what is too deep, or a number that is too large."""
+
+    def is_valid(self, instance: object) -> bool:
+        """Whether a value matches."""
+
+    def validate(self, instance: object) -> None:
+        """Raises ValueError, which says what does not match."""
 
 
 class JsonAnswer(Detector):
@@ -19,42 +31,55 @@ class JsonAnswer(Detector):
     judges_whole_answer = True
     longest = 0
 
-    def __init__(self, is_valid: Callable[[object], bool] | None) -> None:
-        self._is_valid = is_valid
+    def __init__(self, validator: Validator | None, *, repairs: bool = False) -> None:
+        self._validator, self.repairs = validator, repairs
 
     def scan(self, text: str, start: int = 0) -> list[Match]:
         try:
             value = orjson.loads(text)
         except ValueError:
             return [Match(0, len(text), "not_json")]
-        if self._is_valid is None or self._matches(value):
+        if self._validator is None or self._matches(self._validator, value):
             return []
         return [Match(0, len(text), "schema")]
 
-    def _matches(self, value: object) -> bool:
+    def problem(self, text: str) -> str:
         try:
-            return self._is_valid is None or self._is_valid(value)
+            value = orjson.loads(text)
+        except ValueError as error:
+            return f"It is not JSON: {error}."
+        try:
+            if self._validator is not None:
+                self._validator.validate(value)
+        except ValueError as error:
+            return f"It does not match the JSON schema: {str(error)[:MAX_PROBLEM_LENGTH]}"
+        return ""
+
+    def _matches(self, validator: Validator, value: object) -> bool:
+        try:
+            return validator.is_valid(value)
         except ValueError:  # too deep, or a number too large
             return False
 
 
 def compile_json(members: Mapping[str, object]) -> JsonAnswer:
-    schema = Parameters(members, known=("schema",)).get("schema")
+    parameters = Parameters(members, known=("schema", "repair"))
+    schema, repairs = parameters.get("schema"), parameters.flag("repair", default=False)
     if schema is None:
-        return JsonAnswer(None)
+        return JsonAnswer(None, repairs=repairs)
     if not isinstance(schema, dict):
         raise invalid("schema", "must be a JSON schema: an object.")
     _check_size(schema)
-    return JsonAnswer(_validator(schema))
+    return JsonAnswer(_validator(schema), repairs=repairs)
 
 
-def _validator(schema: dict[str, object]) -> Callable[[object], bool]:
+def _validator(schema: dict[str, object]) -> Validator:
     """Fetches nothing; its regular expressions take linear time."""
     import jsonschema_rs  # not while starting: few gateways have such guardrails
 
     options = jsonschema_rs.RegexOptions(size_limit=MAX_PATTERN_BYTES, dfa_size_limit=MAX_PATTERN_BYTES)
     try:
-        return jsonschema_rs.validator_for(schema, pattern_options=options, offline=True).is_valid
+        return jsonschema_rs.validator_for(schema, pattern_options=options, offline=True)
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
         raise invalid("schema", f"is not a valid JSON schema: {str(error).splitlines()[0][:200]}.") from None
 

@@ -6,9 +6,11 @@ import re2
 
 from gateway_project.work.guardrails.detectors.base import MAX_SPAN, Detector, Match
 from gateway_project.work.guardrails.detectors.expressions import TooComplexError, beginnings, longest_match, parse
+from gateway_project.work.guardrails.detectors.kinds.direct_matching import Matcher, matcher
 from gateway_project.work.guardrails.detectors.normalisation import normalise
 from gateway_project.work.guardrails.detectors.parameters import Parameters, invalid
 
+PLACES = TEXT, ARGUMENTS = "text", "arguments"
 MAX_PATTERNS, MAX_LENGTH = 200, 1000
 MAX_BYTES = 8 * 1024 * 1024  # of one compiled pattern
 MAX_BYTES_OF_ALL = 64 * 1024 * 1024
@@ -24,7 +26,7 @@ class Patterns(Detector):
         self._names = names or [f"pattern-{number}" for number in range(1, len(patterns) + 1)]
         self._patterns = [_compile(pattern, ignore_case=ignore_case) for pattern in patterns]
         every = "|".join(f"(?:{one})" for one in patterns)
-        self._all = _compile(every, ignore_case=ignore_case, bytes_of_memory=MAX_BYTES_OF_ALL)
+        self._any = matcher(_compile(every, ignore_case=ignore_case, bytes_of_memory=MAX_BYTES_OF_ALL))
         self._set = _set(patterns, ignore_case=ignore_case)
         self._beginnings, self.longest = _beginnings(patterns, ignore_case=ignore_case)
 
@@ -46,7 +48,7 @@ class Patterns(Detector):
         return {Match(offsets[first], offsets[end], category) for first, end, category in matches}
 
     def _scan(self, text: bytes, start: int) -> Iterator[Match]:
-        if self._all.search(text, start) is None:
+        if self._any(text, start, len(text))[0][0] < 0:
             return
         for number in self._candidates(text):
             for match in self._patterns[number].finditer(text, start):
@@ -71,22 +73,23 @@ class Patterns(Detector):
     def _pending(self, text: str, start: int) -> int:
         encoded = text.encode("utf-8", "surrogatepass")
         offset = start if len(encoded) == len(text) else len(text[:start].encode("utf-8", "surrogatepass"))
-        match = self._beginnings.search(encoded, offset) if self._beginnings else None
-        if match is None:
-            return len(text)
-        return len(text) - len(encoded[match.start() :].decode("utf-8", "surrogatepass"))
+        first = self._beginnings(encoded, offset, len(encoded))[0][0] if self._beginnings else -1
+        return len(text) if first < 0 else len(text) - len(encoded[first:].decode("utf-8", "surrogatepass"))
 
 
 def compile_patterns(members: Mapping[str, object]) -> Patterns:
-    parameters = Parameters(members, known=("patterns", "ignoreCase"))
+    parameters = Parameters(members, known=("patterns", "ignoreCase", "in"))
     patterns = parameters.texts("patterns", most=MAX_PATTERNS, longest=MAX_LENGTH, required=True)
     ignore_case = parameters.flag("ignoreCase", default=True)
     for position, pattern in enumerate(patterns):
         _check(pattern, f"patterns.{position}", ignore_case=ignore_case)
+    places = parameters.choices("in", PLACES)
     try:
-        return Patterns(patterns, ignore_case=ignore_case)
+        detector = Patterns(patterns, ignore_case=ignore_case)
     except re2.error:
         raise invalid("patterns", "are too large together; make several guardrails of them.") from None
+    detector.searches_texts, detector.searches_calls = TEXT in places, ARGUMENTS in places
+    return detector
 
 
 def _check(pattern: str, place: str, *, ignore_case: bool) -> None:
@@ -124,7 +127,7 @@ def _set(patterns: Sequence[str], *, ignore_case: bool) -> re2.Set:
     return result
 
 
-def _beginnings(patterns: Sequence[str], *, ignore_case: bool) -> tuple["re2._Regexp | None", int]:
+def _beginnings(patterns: Sequence[str], *, ignore_case: bool) -> tuple[Matcher | None, int]:
     """What the beginnings of matches look like, at the end of a text, and the longest match.
 
     None where a pattern is too complex: then a stream holds back as much as the longest match has.
@@ -135,7 +138,7 @@ def _beginnings(patterns: Sequence[str], *, ignore_case: bool) -> tuple["re2._Re
         compiled = _compile(rf"(?:{every})\z", ignore_case=ignore_case, bytes_of_memory=MAX_BYTES_OF_ALL)
     except (TooComplexError, re2.error):
         return None, MAX_SPAN
-    return compiled, min(MAX_SPAN, max(longest_match(node) or MAX_SPAN for node in nodes))
+    return matcher(compiled), min(MAX_SPAN, max(longest_match(node) or MAX_SPAN for node in nodes))
 
 
 def _character_offsets(encoded: bytes, places: Sequence[int]) -> dict[int, int]:

@@ -3,7 +3,9 @@
 import json
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from hashlib import blake2b
+from itertools import count
 
 from gateway_project.work.guardrails.detectors.base import Match
 
@@ -48,14 +50,16 @@ def _name(category: str) -> str:
 class Placeholders:
     """The placeholders of one request: the same original has the same one in all of its texts.
 
-    `texts` are all texts of the request; a placeholder that one of them happens to contain is not given out.
+    `texts` are all texts of the request; a placeholder that one of them happens to contain is not given out. With a key
+    the number is a digest: no other original gets it in another request with this key.
     """
 
-    def __init__(self, texts: Iterable[str] = ()) -> None:
+    def __init__(self, texts: Iterable[str] = (), key: bytes = b"") -> None:
+        self._key = key
         self._reserved = {name for text in texts for name in _PLACEHOLDER.findall(text)}
         self._names: dict[tuple[str, str], str] = {}
         self._originals: dict[str, str] = {}
-        self._counts: dict[str, int] = {}
+        self._counters: dict[str, Iterator[int]] = {}
         self._forms: list[str] = []
         self._is_sorted = True
 
@@ -67,20 +71,23 @@ class Placeholders:
         return redact(text, matches, self.placeholder)
 
     def placeholder(self, category: str, original: str) -> str:
-        """The placeholder of an original: `<EMAIL_1>`."""
+        """The placeholder of an original: `<EMAIL_1>`, or `<EMAIL_482913057>` with a key."""
         key = (_name(category), original)
         if key not in self._names:
-            name = self._next_name(key[0])
+            name = self._next_name(*key)
             self._names[key], self._originals[name] = name, original
             self._forms += [form.format(name) for form in _FORMS]
             self._is_sorted = False
         return f"<{self._names[key]}>"
 
-    def _next_name(self, kind: str) -> str:
-        while True:
-            self._counts[kind] = number = self._counts.get(kind, 0) + 1
-            if (name := f"{kind}_{number}") not in self._reserved:
-                return name
+    def _next_name(self, kind: str, original: str) -> str:
+        names = (f"{kind}_{number}" for number in self._numbers(kind, original))
+        return next(name for name in names if name not in self._reserved and name not in self._originals)
+
+    def _numbers(self, kind: str, original: str) -> Iterator[int]:
+        if not self._key:
+            return self._counters.setdefault(kind, count(1))
+        return (_digest(self._key, f"{place} {kind} {original}") for place in count())
 
     def restore(self, text: str, escape: Callable[[str], str] = str) -> str:
         """The text with the originals; `escape` makes them fit into it (in the arguments of tools: JSON's escapes)."""
@@ -99,6 +106,12 @@ class Placeholders:
     @property
     def longest(self) -> int:
         return max(map(len, self._forms), default=0)
+
+
+def _digest(key: bytes, text: str) -> int:
+    """A number of nine digits."""
+    digest = blake2b(text.encode("utf-8", "surrogatepass"), key=key, digest_size=8).digest()
+    return 10**8 + int.from_bytes(digest) % (9 * 10**8)
 
 
 class Restorer:

@@ -8,6 +8,7 @@ import re2
 
 from gateway_project.work.guardrails.detectors.base import Detector, Match
 from gateway_project.work.guardrails.detectors.kinds.scanner import Kind, KindScanner
+from gateway_project.work.guardrails.detectors.languages.detector import LANGUAGES, Languages
 from gateway_project.work.guardrails.detectors.parameters import Parameters, invalid
 from gateway_project.work.guardrails.detectors.patterns import Patterns
 
@@ -18,7 +19,8 @@ SCRIPTS = (
     *("Mongolian", "Myanmar", "Sinhala", "Tamil", "Telugu", "Thai", "Tibetan"),
 )
 MEMBERS = (
-    *("maxLength", "scripts", "images", "urls", "hosts", "models", "forbiddenTools", "forbiddenToolArguments"),
+    *("maxLength", "allowedLanguages", "scripts", "images", "urls", "hosts"),
+    *("models", "forbiddenTools", "forbiddenToolArguments"),
 )  # fmt: skip
 _ADDRESS = r"[^\s)>\"'\]]+"
 _URL = re.compile(r"(?i)(?:https?|ftps?|wss?):/{1,3}[^\s)>\"'\]]+|//[^\s)>\"'\]]+|www\.[^\s)>\"'\]]+|data:\S+")
@@ -35,10 +37,12 @@ class Topic(Detector):
         models: Detector | None,
         tools: Detector | None,
         calls: Detector | None,
+        prose: Detector | None,
     ) -> None:
         self._detectors = tuple(detectors)
-        self.models, self.tools, self.calls = models, tools, calls
+        self.models, self.tools, self.calls, self.prose = models, tools, calls, prose
         self.max_length = max_length
+        self.searches_texts = bool(detectors) or max_length is not None
         self.longest = max((one.longest for one in detectors), default=0)
 
     def scan(self, text: str, start: int = 0) -> list[Match]:
@@ -70,6 +74,7 @@ def compile_topic(members: Mapping[str, object]) -> Topic:
         models=_names(parameters, "models", "model", finds_others=True),
         tools=_names(parameters, "forbiddenTools", "tool"),
         calls=_arguments(parameters),
+        prose=_languages(parameters),
     )
 
 
@@ -139,6 +144,12 @@ def _scripts(parameters: Parameters) -> list[Detector]:
     parameters.choices("scripts", SCRIPTS)
     allowed = "".join(rf"\p{{{name}}}" for name in names)
     return [Patterns([rf"[^\P{{L}}\p{{Common}}\p{{Inherited}}{allowed}]"], ignore_case=False, names=["script"])]
+
+
+def _languages(parameters: Parameters) -> Languages | None:
+    """Sentences in another language than those allowed."""
+    names = parameters.texts("allowedLanguages", most=len(LANGUAGES), longest=20)
+    return Languages(parameters.choices("allowedLanguages", LANGUAGES)) if names else None
 
 
 def _names(parameters: Parameters, name: str, category: str, *, finds_others: bool = False) -> Names | None:

@@ -1,8 +1,10 @@
 """Asks the services of guardrails: several at once, each for a bounded time, and none that keeps failing."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
 from threading import BoundedSemaphore
 from time import perf_counter, time
 from typing import NamedTuple
@@ -19,7 +21,7 @@ from providers.transport.transport import ProviderRequest, Transport, TransportL
 
 log = logging.getLogger("gateway.guardrails")
 
-MAX_CALLS = 64  # at once, of a process
+MAX_CALLS = MAX_MONITORS = 64  # at once, of a process: of those that decide, and of those that only record
 MAX_QUESTION_BYTES = 1024 * 1024
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
 FAILURES, REST_SECONDS = 5, 10.0
@@ -41,58 +43,162 @@ class Answer(NamedTuple):
     seconds: float
 
 
+class Inquiry(NamedTuple):
+    """A question as one service gets it: so many texts, and until when (perf_counter) its answer counts."""
+
+    guardrail: GuardrailSnapshot
+    service: Service
+    body: bytes
+    text_count: int
+    message_id: str
+    begun: float
+    deadline: float
+
+    def failure(self) -> Answer:
+        """What its guardrail makes of no answer."""
+        return _failure(self.guardrail, self.begun)
+
+
+@dataclass(frozen=True, slots=True)
+class LateAnswer:
+    """What a service says that nobody waits for until the request's entry is written."""
+
+    guardrail: GuardrailSnapshot
+    begun: float
+    future: Future[Answer]
+
+    def result(self) -> Answer:
+        """The answer; no service takes longer than its own time, and none fails louder than with FAILED."""
+        service = self.guardrail.service
+        assert service is not None
+        try:
+            return self.future.result(max(0.0, self.begun + service.timeout_seconds - perf_counter()))
+        except Exception as error:
+            self.future.cancel()
+            log.warning("The guardrail %s has no answer: %r", self.guardrail.name, error)
+            return _failure(self.guardrail, self.begun)
+
+
+class Threads:
+    """Threads that ask, and as many slots: without one nobody is asked, so no question waits for a thread."""
+
+    def __init__(self, name: str, count: int) -> None:
+        self.slots = BoundedSemaphore(count)
+        self._pool = ThreadPoolExecutor(count, name)
+
+    def begin(self, ask: Callable[[], Answer]) -> Future[Answer] | None:
+        """The answer to come; None without a free slot or a thread."""
+        if not self.slots.acquire(blocking=False):
+            return None
+        try:
+            future = self._pool.submit(ask)
+        except RuntimeError:  # the process stops, or has no thread left
+            self.slots.release()
+            return None
+        future.add_done_callback(self._release)
+        return future
+
+    def stop(self) -> None:
+        """Begin nothing any more."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _release(self, _: Future[Answer]) -> None:
+        self.slots.release()
+
+
 class RemoteGuardrails:
-    """The calls of one process."""
+    """The calls of one process. Those that only record have threads of their own: who decides never waits for them."""
 
     def __init__(self) -> None:
-        self._pool = ThreadPoolExecutor(MAX_CALLS, "guardrail")
-        self._slots = BoundedSemaphore(MAX_CALLS)
+        self._deciding, self._monitors = Threads("guardrail", MAX_CALLS), Threads("monitor", MAX_MONITORS)
         self._breakers = Breakers(failures=FAILURES, cooldown=REST_SECONDS)
 
     def ask(self, means: Means, guardrails: Sequence[GuardrailSnapshot], question: Question) -> list[Answer]:
         """What each of them says, in their order; they are asked in parallel."""
+        if not guardrails:
+            return []
         first, *others = guardrails
-        futures: list[Future[Answer]] = [self._pool.submit(self._ask, means, one, question) for one in others]
-        return [self._ask(means, first, question), *(future.result() for future in futures)]
+        later = [self._begin(self._deciding, means, one, question) for one in others]
+        return [self._ask_here(means, first, question), *(answer.result() for answer in later)]
+
+    def ask_late(self, means: Means, guardrails: Sequence[GuardrailSnapshot], question: Question) -> list[LateAnswer]:
+        """Ask them in other threads, and go on."""
+        return [self._begin(self._monitors, means, one, question) for one in guardrails]
 
     def stop(self) -> None:
         """Ask nobody any more."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._deciding.stop()
+        self._monitors.stop()
 
-    def _ask(self, means: Means, guardrail: GuardrailSnapshot, question: Question) -> Answer:
-        begun, service = perf_counter(), guardrail.service
+    def _begin(self, threads: Threads, means: Means, guardrail: GuardrailSnapshot, question: Question) -> LateAnswer:
+        """Ask in another thread; what cannot be asked at once has failed."""
+        begun = perf_counter()
+        inquiry = self._inquiry(guardrail, question, begun)
+        future = None if inquiry is None else threads.begin(partial(self._ask, means, inquiry))
+        if future is None:
+            future = Future()
+            future.set_result(_failure(guardrail, begun))
+        return LateAnswer(guardrail, begun, future)
+
+    def _ask_here(self, means: Means, guardrail: GuardrailSnapshot, question: Question) -> Answer:
+        begun, slots = perf_counter(), self._deciding.slots
+        inquiry = self._inquiry(guardrail, question, begun)
+        if inquiry is None or not slots.acquire(blocking=False):
+            return _failure(guardrail, begun)
+        try:
+            return self._ask(means, inquiry)
+        finally:
+            slots.release()
+
+    def _inquiry(self, guardrail: GuardrailSnapshot, question: Question, begun: float) -> Inquiry | None:
+        """What its service is asked; None if that rests, or cannot be asked about these texts."""
+        service = guardrail.service
         assert service is not None
-        verdict = FAILED
-        if self._breakers.admits(service) and self._slots.acquire(blocking=False):
-            try:
-                verdict = self._verdict(means, guardrail, service, question)
-            finally:
-                self._slots.release()
-        return Answer(guardrail, verdict, perf_counter() - begun)
+        if self._breakers.is_resting(service) or (body := _body(guardrail, service, question)) is None:
+            return None
+        message_id, deadline = f"{question.request_id}.{guardrail.id}", begun + service.timeout_seconds
+        return Inquiry(guardrail, service, body, len(question.texts), message_id, begun, deadline)
 
-    def _verdict(self, means: Means, guardrail: GuardrailSnapshot, service: Service, question: Question) -> Verdict:
-        body = service.body(question)
-        if len(body) > MAX_QUESTION_BYTES:  # no fault of the service
-            log.warning("The guardrail %s cannot ask about %d bytes.", guardrail.name, len(body))
-            return FAILED
-        call = Call(client=None, total_seconds=service.timeout_seconds)
+    def _ask(self, means: Means, inquiry: Inquiry) -> Answer:
+        """The answer within the time that is left."""
+        seconds, service = inquiry.deadline - perf_counter(), inquiry.service
+        if seconds <= 0 or not self._breakers.admits(service):
+            return inquiry.failure()
+        call = Call(client=None, total_seconds=seconds)
         try:
             with means.watcher.watching(call):
-                answer = _send(means, service, body, f"{question.request_id}.{guardrail.id}", call)
-            verdict = service.verdict(answer, len(question.texts))
+                answer = _send(means, inquiry, call, seconds)
+            verdict = service.verdict(answer, inquiry.text_count)
         except (GatewayError, Interrupted, ValueError) as error:
             self._breakers.failed(service)
-            log.warning("The guardrail %s cannot be asked: %s", guardrail.name, error)
-            return FAILED
+            log.warning("The guardrail %s cannot be asked: %s", inquiry.guardrail.name, error)
+            return inquiry.failure()
         self._breakers.succeeded(service)
-        return verdict
+        return Answer(inquiry.guardrail, verdict, perf_counter() - inquiry.begun)
 
 
-def _send(means: Means, service: Service, body: bytes, message_id: str, call: Call) -> bytes:
+def _failure(guardrail: GuardrailSnapshot, begun: float) -> Answer:
+    return Answer(guardrail, FAILED, perf_counter() - begun)
+
+
+def _body(guardrail: GuardrailSnapshot, service: Service, question: Question) -> bytes | None:
+    """What is sent; None if it cannot be asked about, which is no fault of the service."""
+    size = sum(map(len, question.texts))  # the least that it can have: most of what is too long is not even written
+    try:
+        body = service.body(question) if size <= MAX_QUESTION_BYTES else b""
+    except ValueError as error:
+        log.warning("The guardrail %s cannot ask: %s", guardrail.name, error)
+        return None
+    if (size := max(size, len(body))) <= MAX_QUESTION_BYTES:
+        return body
+    log.warning("The guardrail %s cannot ask about %d bytes.", guardrail.name, size)
+    return None
+
+
+def _send(means: Means, inquiry: Inquiry, call: Call, seconds: float) -> bytes:
     """The body of the answer. Raises GatewayError and Interrupted."""
-    seconds = service.timeout_seconds
     limits = TransportLimits(seconds, seconds, seconds, MAX_ANSWER_BYTES)
-    request = _request(means, service, body, message_id)
+    request = _request(means, inquiry.service, inquiry.body, inquiry.message_id)
     try:
         response = means.transport.send(request, limits, call)
     except NotReceived:

@@ -1,16 +1,33 @@
 """What the services of guardrails say of a request or an answer, added up with what the others have found."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from gateway_project.work.exchange import Exchange
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.guardrails.book import MONITOR
-from gateway_project.work.guardrails.remote.asking import Answer, Means
+from gateway_project.work.guardrails.remote.asking import Answer, LateAnswer, Means
 from gateway_project.work.guardrails.remote.services import Question
 from gateway_project.work.guardrails.searching import UNAVAILABLE, Search
 from gateway_project.work.guardrails.texts import Kind, Path, Visit, of_whole_texts, rewrite
 
 REPLACED = "replaced"  # category
+
+
+class LateAnswers(NamedTuple):
+    """What services say of texts that only record: the request does not wait for them."""
+
+    search: Search
+    texts: Sequence[str]
+    answers: Sequence[LateAnswer]
+
+    @property
+    def are_there(self) -> bool:
+        return all(one.future.done() for one in self.answers)
+
+    def note(self) -> None:
+        """Wait for them, and add them up."""
+        _noted(self.search, self.texts, [one.result() for one in self.answers])
 
 
 def judge(exchange: Exchange, gateway: Gateway, search: Search, direction: str, value: object) -> dict[str, str]:
@@ -37,8 +54,10 @@ def judge_texts(
     key_id = None if identity.key is None else identity.key.id
     question = Question(direction, texts, exchange.model, identity.caller.id, key_id, exchange.request_id)
     means = Means(gateway.transport, gateway.watcher, gateway.snapshot)
-    answers = gateway.remote_guardrails.ask(means, search.side.remote, question)
-    return _noted(search, texts, answers)
+    services = gateway.remote_guardrails
+    if monitors := search.side.monitors:
+        search.late.append(LateAnswers(search, texts, services.ask_late(means, monitors, question)))
+    return _noted(search, texts, services.ask(means, search.side.deciding, question))
 
 
 def replacing(replacements: dict[str, str], search: Search) -> Visit:

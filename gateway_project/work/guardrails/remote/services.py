@@ -70,11 +70,12 @@ class Service:
 
     def body(self, question: Question) -> bytes:
         """The body of a request."""
+        texts = [_encodable(text) for text in question.texts]
         if self.provider_id:
-            return dumped({"model": self.model, "input": question.texts})
+            return dumped({"model": self.model, "input": texts})
         return dumped({
             "direction": question.direction,
-            "texts": question.texts,
+            "texts": texts,
             "model": question.model,
             "userId": question.user_id,
             "keyId": question.key_id,
@@ -87,6 +88,11 @@ class Service:
         if not isinstance(value, dict):
             raise ValueError("The answer is not a JSON object.")
         return _moderation(value, self.categories) if self.provider_id else _decision(value, count)
+
+
+def _encodable(text: str) -> str:
+    """The text with a question mark for each half of a surrogate pair: such texts have no bytes."""
+    return text if text.isascii() else text.encode(errors="replace").decode()
 
 
 def signature_headers(secret: str, message_id: str, at: int, body: bytes) -> dict[str, str]:

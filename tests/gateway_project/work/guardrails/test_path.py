@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from gateway_project.work.exchange import Exchange
+from gateway_project.work.guardrails.repair import repair_answer
 from gateway_project.work.guardrails.stage import guard_answer, guard_request
 from gateway_project.work.streaming.stream import ClientConnection
 from keys.services import update_key
@@ -150,6 +151,46 @@ def test_a_stream_is_blocked_in_the_middle(world, guard, path):
         assert "bob" not in entry.payload
 
 
+def test_the_error_event_has_the_shape_of_the_client_api(world, guard):
+    world.provider().default.text = TEXT
+    guard(direction="response")
+    events = {}
+    for path in DOORS:
+        response = ask(world, path, prompt="Whom?", stream=True)
+        last = list(events_in(response.content))[-1]
+        events[path] = json.loads(data_of(last))
+        if path in ("/v1/messages", "/v1/responses"):
+            assert last.startswith(b"event: error\n"), last
+    assert events["/work"]["exception"] == "GuardrailBlocked"
+    for path in ("/v1/chat/completions", "/v1/completions"):
+        assert events[path]["error"]["code"] == "guardrail_blocked"
+    assert (events["/v1/messages"]["type"], events["/v1/messages"]["error"]["type"]) == (
+        "error", "invalid_request_error",
+    )  # fmt: skip
+    assert (events["/v1/responses"]["type"], events["/v1/responses"]["code"]) == ("error", "guardrail_blocked")
+
+
+def test_a_longest_text_is_one_of_requests_and_of_answers(world, guard):
+    provider = world.provider()
+    guardrail = guard(type="topic", direction="request", parameters={"maxLength": 20})
+    assert ask(world, prompt="x" * 20).status_code == 200
+    response = ask(world, prompt="x" * 21)
+    assert (response.status_code, row_of(world, response)["counts"]) == (400, {"length": 1})
+    update_guardrail(guardrail, direction="response", action="redact")
+    world.settle()
+    for text, answer in (("y" * 20, "y" * 20), ("y" * 20 + "z" * 9, "y" * 20 + "[LENGTH]")):
+        provider.default.text = text
+        response = ask(world, prompt=f"A longer prompt about {text}.")
+        assert response.json()["choices"][0]["message"]["content"] == answer
+
+
+def test_the_time_that_a_search_takes_is_logged(world, guard):
+    world.provider()
+    guard(direction="request")
+    response = ask(world, prompt="Nothing to see here. " * 5000)
+    assert 0 < row_of(world, response)["milliseconds"] < 1000
+
+
 def test_a_cached_stream_is_searched_for_who_gets_it(world, guard):
     world.provider().default.text = TEXT
     other = world.new_user()
@@ -214,6 +255,31 @@ def test_whom_a_guardrail_is_for(world, guard):
     assert rule.pk
 
 
+def test_the_rules_of_a_name_and_of_its_targets_count(world, guard):
+    first, second = world.provider(), world.provider("cheap")
+    alias = world.alias(first, world.target(second, "cheap"))
+    user = world.new_user()
+    key = world.new_key(owner=user).text
+    rules = [world.allow(user=user, regex=name) for name in (world.model, "cheap", alias.name)]
+    guardrail = guard(direction="request")
+    cases = {
+        world.model: (400, 200, 200),  # of the rules in their order
+        "cheap": (200, 400, 200),
+        alias.name: (400, 400, 400),
+    }
+    for number, rule in enumerate(rules):
+        update_guardrail(guardrail, applies_to={"rules": [rule.pk]})
+        world.settle()
+        for name, statuses in cases.items():
+            body = body_for("/work", TEXT, name)
+            assert world.post(body, key=key).status_code == statuses[number], (name, number)
+            explained = world.post(body, path="/work?explain=true", key=key).json()["data"]["guardrails"]
+            assert [row["id"] for row in explained] == ([guardrail.pk] if statuses[number] == 400 else [])
+    update_guardrail(guardrail, applies_to={"rules": [world.allow(user=world.new_user()).pk]})
+    world.settle()
+    assert world.post(body_for("/work", TEXT, alias.name), key=key).status_code == 200
+
+
 def test_a_change_holds_within_a_second(world, guard):
     world.provider()
     guardrail = guard(direction="request")
@@ -241,6 +307,49 @@ def test_what_stands_around_the_prompt_is_searched(world, guard):
         response = world.post({"model": world.model, **members})
         assert response.status_code == 400, members
         assert response.json()["exception"] == "GuardrailBlocked", response.text
+
+
+@pytest.mark.parametrize(
+    ("path", "members"),
+    [
+        ("/v1/completions", {"prompt": [1, 2, 3]}),
+        ("/v1/completions", {"prompt": [[1, 2], [3]]}),
+        ("/v1/completions", {"prompt": ["Hi", 3]}),
+        ("/v1/completions", {"prompt": "Hi", "prompt_embeds": "AAAA"}),
+        ("/v1/embeddings", {"input": [1, 2, 3]}),
+        ("/v1/embeddings", {"input": [[1, 2], [3]]}),
+        ("/work", {"prompt": [1, 2, 3]}),
+    ],
+)
+def test_token_ids_are_refused_where_a_text_would_be_searched(world, guard, path, members):
+    provider = world.provider()
+    guardrail = guard(direction="request", action="redact")
+    body = {"model": world.model, **members}
+    response = world.post(body, path=path)
+    assert (response.status_code, "unreadable" in response.text) == (400, True), response.text
+    assert provider.seen == []
+    assert row_of(world, response)["counts"] == {"unreadable": 1}
+    update_guardrail(guardrail, action="monitor")
+    world.settle()
+    response = world.post(body, path=path)
+    assert "unreadable" not in response.text
+    assert len(provider.seen) == 1
+    assert row_of(world, response)["result"] == "monitored"
+
+
+def test_a_pattern_is_for_texts_or_for_arguments(world, guard):
+    world.provider()
+    user = {"role": "user", "content": "Hi"}
+    function = {"name": "run", "arguments": json.dumps({"command": "rm \u002drf"})}
+    call = {"id": "c", "type": "function", "function": function}
+    in_call = [user, {"role": "assistant", "tool_calls": [call]}, {"role": "tool", "tool_call_id": "c", "content": "x"}]
+    in_text = [{"role": "user", "content": "What is rm -rf?"}]
+    guardrail = guard(direction="request", type="pattern", parameters={"patterns": ["rm -rf"]})
+    for places, statuses in (([], (400, 400)), (["arguments"], (400, 200)), (["text"], (200, 400))):
+        update_guardrail(guardrail, parameters={"patterns": ["rm -rf"], "in": places})
+        world.settle()
+        for messages, status in zip((in_call, in_text), statuses, strict=True):
+            assert world.post({"model": world.model, "messages": messages}).status_code == status, places
 
 
 def test_models_and_tools_that_are_not_allowed(world, guard):
@@ -364,6 +473,7 @@ def test_without_guardrails_nothing_is_looked_at():
     exchange = Exchange(ClientConnection({}), call=Call(client=None, total_seconds=1))
     gateway = SimpleNamespace(snapshot=SimpleNamespace(guardrails=None))
     guard_request(exchange, gateway)
+    repair_answer(exchange, None)
     guard_answer(exchange, None)
     assert exchange.guarding is None
     assert exchange.timings == []

@@ -3,11 +3,23 @@
 import base64
 import hashlib
 import hmac
+import threading
 import time
+from contextlib import nullcontext
+from types import SimpleNamespace
 
 import pytest
 
-from gateway_project.errors import ValidationError
+from gateway_project.errors import ProviderError, ValidationError
+from gateway_project.work.guardrails.book import Audience, GuardrailSnapshot
+from gateway_project.work.guardrails.remote.asking import (
+    MAX_ANSWER_BYTES,
+    MAX_CALLS,
+    MAX_QUESTION_BYTES,
+    Means,
+    RemoteGuardrails,
+)
+from gateway_project.work.guardrails.remote.services import Question, Service
 from rules.guardrails.services import create_guardrail, delete_guardrail, update_guardrail
 from tests.gateway_project.work.guardrails.test_path import body_for, row_of, said
 from tests.support.provider import ScriptedProvider
@@ -28,7 +40,8 @@ def service():
 def guard(world, service, request):
     def make(**options):
         parameters = {"url": f"{service.url}/check", "secret": f"whsec_{SECRET}", "timeoutSeconds": 1}
-        parameters |= options.pop("parameters", {})
+        own = options.pop("parameters", {})
+        parameters = parameters | own if options.get("type", "http") == "http" else own
         options = {"applies_to": {"users": [world.user.pk]}, "type": "http", "parameters": parameters} | options
         row = create_guardrail(name=world.name("guardrail"), **options)
         request.addfinalizer(lambda: delete_guardrail(row))
@@ -105,6 +118,64 @@ def test_who_keeps_failing_is_not_asked_for_a_while(world, guard, service):
     assert len(service.seen) < 8
 
 
+def test_a_question_and_an_answer_may_have_so_many_bytes(world, guard, service):
+    world.provider()
+    guard(direction="request", fail_mode="closed", parameters={"timeoutSeconds": 10})
+    longest = "x" * (MAX_QUESTION_BYTES - 1000)
+    assert ask(world, prompt=longest).status_code == 200
+    response = ask(world, prompt=longest + "x" * 1000)
+    assert (response.status_code, row_of(world, response)["counts"]) == (400, {"unavailable": 1})
+    assert len(service.seen) == 1
+    for size, status in ((MAX_ANSWER_BYTES - 1000, 200), (MAX_ANSWER_BYTES + 1000, 400)):
+        service.answers(body={"action": "allow", "more": "x" * size})
+        assert ask(world).status_code == status, size
+    assert len(service.seen) == 3
+
+
+class SlowService:
+    """In the place of the transport: it answers nobody until all are let go."""
+
+    def __init__(self):
+        self.calls, self.release = 0, threading.Event()
+        self._lock = threading.Lock()
+
+    def send(self, *_, **__):
+        with self._lock:
+            self.calls += 1
+        self.release.wait(10)
+        raise ProviderError("no answer")
+
+
+def test_so_many_are_asked_at_one_moment():
+    slow, services = SlowService(), RemoteGuardrails()
+    watcher = SimpleNamespace(watching=lambda call: nullcontext())
+    question = Question("request", ["Some words."], "m", 1, None, "r")
+    guardrails = [
+        GuardrailSnapshot(
+            number, f"g{number}", 1, "block", "", None, Audience(everyone=True),
+            service=Service((number, 0), f"http://{number}.example", "", 5.0),
+        )
+        for number in range(2 * MAX_CALLS)
+    ]  # fmt: skip
+    answers = []
+    means = Means(slow, watcher, None)
+    threads = [
+        threading.Thread(target=lambda one=one: answers.extend(services.ask(means, [one], question)))
+        for one in guardrails
+    ]
+    for thread in threads:
+        thread.start()
+    until = time.monotonic() + 10
+    while len(answers) < MAX_CALLS and time.monotonic() < until:
+        time.sleep(0.01)
+    assert (slow.calls, len(answers)) == (MAX_CALLS, MAX_CALLS)
+    assert all(answer.verdict.has_failed for answer in answers)
+    slow.release.set()
+    for thread in threads:
+        thread.join()
+    services.stop()
+
+
 def test_several_are_asked_at_once(world, guard, service):
     world.provider()
     service.default.delay = 0.5
@@ -114,6 +185,60 @@ def test_several_are_asked_at_once(world, guard, service):
     assert len(service.seen) == 3
     arrivals = [request.arrived for request in service.seen]
     assert max(arrivals) - min(arrivals) < 0.5
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+def test_what_only_records_is_asked_while_the_provider_works(world, guard, service, stream):
+    world.provider().default.delay = 1
+    service.default.body = {"action": "block", "reason": "weapons"}
+    service.default.delay = 1
+    guard(direction="request", action="monitor", parameters={"timeoutSeconds": 3})
+    world.settle()
+    start = time.monotonic()
+    response = ask(world, stream=stream)
+    assert response.status_code == 200
+    assert time.monotonic() - start < 1.6
+    row = row_of(world, response)
+    assert (row["result"], row["counts"]) == ("monitored", {"weapons": 1})
+    assert row["milliseconds"] >= 1000
+
+
+def test_what_only_records_has_its_own_time(world, guard, service):
+    world.provider()
+    service.default.silent = True
+    guard(direction="request", action="monitor", fail_mode="closed", parameters={"timeoutSeconds": 0.5})
+    start = time.monotonic()
+    response = ask(world)
+    assert response.status_code == 200
+    assert time.monotonic() - start < 2
+    assert row_of(world, response)["counts"] == {"unavailable": 1}
+
+
+def test_what_only_records_holds_no_stream(world, guard, service):
+    provider = world.provider()
+    words = ["one ", "two ", "three ", "four."]
+    provider.default.stream = [{"choices": [{"index": 0, "delta": {"content": word}}]} for word in words]
+    provider.default.silent_after = len(words) - 1  # the rest never comes
+    guard(direction="response", action="monitor")
+    guard(direction="response", action="redact", type="words", parameters={"words": ["two"]})
+    with world.stream("Count.") as response:
+        events = b""
+        for chunk in response.iter_content(None):
+            events += chunk
+            if b"three " in events:
+                break
+    assert said(events) == "one [WORDS] three "
+
+
+def test_all_of_a_stream_is_recorded(world, guard, service):
+    world.provider().default.text = "An answer in several words."
+    guard(direction="response", action="monitor")
+    service.default.body = {"action": "block", "reason": "weapons"}
+    response = ask(world, stream=True)
+    assert said(response.content) == "An answer in several words."
+    assert service.wait_for(1)[0].json["texts"] == ["An answer in several words."]
+    row = row_of(world, response, "response")
+    assert (row["result"], row["counts"]) == ("monitored", {"weapons": 1})
 
 
 def test_a_stream_is_judged_before_any_of_it_is_passed_on(world, guard, service):

@@ -55,7 +55,8 @@ def completion(pieces):
 def responses(pieces):
     place = {"item_id": "m", "output_index": 0, "content_index": 0}
     text = "".join(pieces)
-    kinds = [("response.output_text.delta", {"delta": piece}) for piece in pieces]
+    kinds = [("response.content_part.added", {"part": {"type": "output_text", "text": ""}})]
+    kinds += [("response.output_text.delta", {"delta": piece}) for piece in pieces]
     kinds.append(("response.output_text.done", {"text": text}))
     for number, (kind, members) in enumerate(kinds):
         yield event({"type": kind, "sequence_number": number, **place, **members}, kind)
@@ -87,14 +88,37 @@ def anthropic_calls(pieces):
     yield event({"type": "message_stop"}, "message_stop")
 
 
+def openai_custom_calls(pieces):
+    def chunk(call, finish=None):
+        return event({"choices": [{"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": finish}]})
+
+    yield chunk({"index": 0, "id": "call", "type": "custom", "custom": {"name": "mail", "input": ""}})
+    yield from (chunk({"index": 0, "custom": {"input": piece}}) for piece in pieces)
+    yield event({"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]})
+    yield b"data: [DONE]\n\n"
+
+
+def responses_calls(pieces, name="function_call_arguments", member="arguments"):
+    place = {"item_id": "f", "output_index": 0}
+    pieces = ['{"to": "', *pieces, '"}'] if member == "arguments" else pieces
+    for piece in pieces:
+        yield event({"type": f"response.{name}.delta", **place, "delta": piece}, f"response.{name}.delta")
+    yield event({"type": f"response.{name}.done", **place, member: "".join(pieces)}, f"response.{name}.done")
+
+
+def responses_custom_calls(pieces):
+    yield from responses_calls(pieces, "custom_tool_call_input", "input")
+
+
 def gemini(pieces):
     for number, piece in enumerate(pieces):
         ends = {"finishReason": "STOP"} if number == len(pieces) - 1 else {}
         yield event({"candidates": [{"content": {"parts": [{"text": piece}], "role": "model"}, "index": 0, **ends}]})
 
 
-SHAPES = [openai, openai_calls, completion, responses, anthropic, anthropic_calls, gemini]
-PIECES = {"content", "text", "arguments", "partial_json"}
+CALLS = [openai_calls, openai_custom_calls, responses_calls, responses_custom_calls, anthropic_calls]
+SHAPES = [openai, completion, responses, anthropic, gemini, *CALLS]
+PIECES = {"content", "text", "arguments", "partial_json", "input"}
 
 
 def texts(events):
@@ -111,7 +135,9 @@ def texts(events):
         elif not kind or "delta" in kind:
             collect(value, parts)
         elif kind == "response.completed":
-            parts["whole"] = value["response"]["output"][0]["content"][0]["text"]
+            (item,) = value["response"]["output"]
+            whole = item["content"][0]["text"] if "content" in item else item["arguments"]
+            parts["whole"] = whole.removeprefix('{"to": "').removesuffix('"}')
     return parts
 
 
@@ -163,6 +189,18 @@ def test_a_match_is_taken_out_wherever_it_is_cut(shape, joined):
         assert texts_shown.get("name", "mail") == "mail"
         assert guard.logged == shown
         assert search.tallies[1].counts == {"email": 1}
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 7])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_match_is_taken_out_wherever_the_bytes_are_cut(shape, size):
+    text = f"Zürich 😀: write to {SECRET}!"
+    whole = b"".join(shape([text[:20], text[20:]])).replace(b"\\u00fc", "ü".encode())
+    guard, search = guard_of(guardrail())
+    output = b"".join(guard.feed(whole[place : place + size]) for place in range(0, len(whole), size)) + guard.end()
+    assert texts(output)["text"].strip('{"to: }') == "Zürich 😀: write to [EMAIL]!"
+    assert SECRET not in output.decode()
+    assert search.tallies[1].counts == {"email": 1}
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -247,12 +285,13 @@ def test_a_stream_of_another_kind_is_held_and_what_would_be_redacted_is_blocked(
     assert guard.feed(b"Nothing ") + guard.feed(b"here.") + guard.end() == b"Nothing here."
 
 
-def test_an_answer_that_has_to_be_json_is_judged_as_a_whole():
+@pytest.mark.parametrize("shape", [openai, completion, responses, anthropic, gemini])
+def test_an_answer_that_has_to_be_json_is_judged_as_a_whole(shape):
     for text, passes in (('{"a": 1}', True), ("no JSON", False)):
         guard, _ = guard_of(guardrail("block", "json", {}))
         shown = b""
         try:
-            for chunk in openai(text):
+            for chunk in shape(text):
                 shown += guard.feed(chunk)
             shown += guard.end()
         except GuardrailBlocked:
@@ -261,6 +300,16 @@ def test_an_answer_that_has_to_be_json_is_judged_as_a_whole():
         else:
             assert passes
             assert texts(shown)["text"] == text
+
+
+@pytest.mark.parametrize("ping", ["ok", "[1]", SECRET])
+def test_an_event_that_is_no_object_is_searched_but_is_not_the_answer(ping):
+    for text in ('{"a": 1}', "no JSON"):
+        guard, search = guard_of(guardrail("monitor", "json", {}), guardrail("monitor"))
+        guard.feed(f"data: {ping}\n\n".encode())
+        b"".join(map(guard.feed, openai(text)))
+        counts = search.tallies[1].counts
+        assert (counts["not_json"], counts["email"]) == (text == "no JSON", SECRET in ping)
 
 
 def test_the_name_of_a_tool_is_searched():
@@ -274,6 +323,39 @@ def test_the_name_of_a_tool_is_searched():
     with pytest.raises(GuardrailBlocked, match="tool_argument"):
         for chunk in anthropic_calls(["rm", " -", "rf"]):
             guard.feed(chunk)
+
+
+@pytest.mark.parametrize("shape", CALLS)
+def test_the_arguments_of_a_tool_are_searched(shape):
+    guard, _ = guard_of(guardrail("block", "topic", {"forbiddenToolArguments": ["rm -rf"]}))
+    with pytest.raises(GuardrailBlocked, match="tool_argument"):
+        for chunk in shape(["rm", " -", "rf"]):
+            assert b"rf" not in guard.feed(chunk)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_pattern_may_be_for_texts_or_for_arguments(shape):
+    for place, is_blocked in (("text", shape not in CALLS), ("arguments", shape in CALLS)):
+        guard, search = guard_of(guardrail("monitor", "pattern", {"patterns": ["rm -rf"], "in": [place]}))
+        for chunk in shape(["rm", " -", "rf"]):
+            guard.feed(chunk)
+        guard.end()
+        assert bool(search.tallies[1].counts) is is_blocked, place
+
+
+def test_a_stream_that_cannot_be_told_apart_is_text_and_arguments():
+    for parameters in ({"patterns": ["rm -rf"], "in": ["arguments"]}, {"patterns": ["rm -rf"], "in": ["text"]}):
+        one = guardrail("block", "pattern", parameters)
+        guard, _ = guard_of(one, content_type="application/vnd.amazon.eventstream", read=bytes.decode)
+        guard.feed(b"rm -rf")
+        with pytest.raises(GuardrailBlocked):
+            guard.end()
+
+
+@pytest.mark.parametrize("shape", [openai_calls, responses_calls, anthropic_calls])
+def test_arguments_are_searched_without_their_escapes(shape):
+    for pieces in cuts("b\\u006fb@example.com"):
+        assert "example" not in guarded(shape, pieces, guardrail())[0].decode(), pieces
 
 
 class Faulty(Detector):
@@ -321,3 +403,11 @@ def test_words_of_an_api_stay_as_they_are():
     }
     new = rewrite(body, of_whole_texts(search.visit))
     assert new == {**body, "messages": [{"role": "user", "content": "The [WORDS] is [WORDS]."}]}
+
+
+def test_languages_are_judged_in_a_stream_that_cannot_be_told_apart():
+    one = guardrail("block", "topic", {"allowedLanguages": ["en"]})
+    guard, _ = guard_of(one, content_type="application/vnd.amazon.eventstream", read=lambda data: data.decode())
+    guard.feed("Der Zug fährt heute nicht, weil die Strecke gesperrt ist und niemand weiß, wie lange noch.".encode())
+    with pytest.raises(GuardrailBlocked, match="language"):
+        guard.end()

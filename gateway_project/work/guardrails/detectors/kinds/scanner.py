@@ -10,13 +10,16 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import re2
-from re2 import _re2
 
-from gateway_project.work.guardrails.detectors.base import CONTEXT, MAX_SPAN, Detector, Match
+from gateway_project.work.guardrails.detectors.base import CONTEXT, MAX_SPAN, Detector, Match, new_match
 from gateway_project.work.guardrails.detectors.expressions import beginnings, longest_match, parse
+from gateway_project.work.guardrails.detectors.kinds.direct_matching import Matcher, matcher
 from gateway_project.work.guardrails.detectors.normalisation import normalise
 
 MAX_BYTES = 64 * 1024 * 1024
+# So many kinds in a text are looked for one after the other, more of them together.
+FEW_KINDS = 3
+_IS_ALPHANUMERIC = tuple(chr(code).isalnum() and code < 128 for code in range(256))
 # Where a kind may begin: also after an escape in JSON, which ends in a letter.
 _BEGIN = re.compile(rb"(?:(?<![0-9A-Za-z])|(?<=\\[bfnrt]))[0-9A-Za-z]|[]+(<!\[-]")
 
@@ -50,69 +53,110 @@ def words_before(*words: str) -> "re.Pattern[str]":
 
 
 class _Group:
-    """Kinds that are looked for in one pass: first any of their forms, then which of them it is.
-
-    Whole forms are looked for where RE2 has room for them, so that what only begins like one costs nothing more.
-    """
+    """Kinds that are looked for one after the other, or all in one pass."""
 
     def __init__(self, kinds: Sequence[Kind]) -> None:
         self._kinds = tuple(kinds)
-        try:
-            self.hits = _compile(_anchored(kinds, [kind.form for kind in kinds]))
-        except re2.error:
-            self.hits = _compile(_anchored(kinds, [kind.probe for kind in kinds]))
-        self._forms = [_compiled_form(kind.form) for kind in kinds]
-        self._has_group = [form.groups > 0 for form in self._forms]
-        self._set = _match_set([kind.form for kind in kinds])
-        self._longest = min(MAX_SPAN, max(longest_match(parse(kind.form)) or MAX_SPAN for kind in kinds))
+        self._search = matcher(_compiled_union(kinds))
+        forms = [_compiled_form(kind.form) for kind in kinds]
+        self._forms = [matcher(form, at_start=True) for form in forms]
+        self._has_group = [form.groups > 0 for form in forms]
+        self._set = _set_of([kind.form for kind in kinds], re2.Set.MatchSet(_options()))
+        self._searches: dict[int, Matcher] = {}  # by kind, once there is one to look for
+        self._longest = min(MAX_SPAN, max((longest_match(parse(kind.form)) or MAX_SPAN for kind in kinds), default=0))
 
-    def scan(
+    def scan(self, text: str, encoded: bytes, start: int, numbers: Sequence[int]) -> list[Match]:
+        """The matches of these kinds in order of their begin; no other kind is in the text."""
+        if len(numbers) > FEW_KINDS:
+            return list(self.scan_places(text, encoded, start))
+        matches = [match for number in sorted(numbers) for match in self._matches_of(number, text, encoded, start)]
+        return _in_order(matches) if len(numbers) > 1 else matches
+
+    def _matches_of(self, number: int, text: str, encoded: bytes, start: int) -> list[Match]:
+        """The matches of one kind, which do not overlap."""
+        kind, search, size = self._kinds[number], self._search_of(number), len(encoded)
+        is_plain, is_checked = kind.begins_word and not self._has_group[number], kind.check is not len
+        matches: list[Match] = []
+        while start < size:
+            first, end = search(encoded, start, size)[0]
+            if first < 0:
+                break
+            if is_plain and _IS_ALPHANUMERIC[encoded[first]]:  # otherwise what stands before a word is part of it
+                length = kind.check(text[first:end]) if is_checked else end - first
+                match = new_match((first, first + length, kind.name)) if length else None
+                start = first + (length or 1)
+            elif (begin := _BEGIN.search(encoded, first, end)) is not None:
+                match = self._exact(number, text, encoded, begin.start())
+                start = begin.end() if match is None else match.end
+            else:
+                match, start = None, end
+            if match is not None:
+                matches.append(match)
+        return matches
+
+    def _search_of(self, number: int) -> Matcher:
+        search = self._searches.get(number)
+        if search is None:
+            kind = self._kinds[number]
+            search = self._searches[number] = matcher(_compile(_anchored([kind], [kind.form])))
+        return search
+
+    def scan_places(
         self, text: str, encoded: bytes, start: int, may_count: "Callable[[int], bool] | None" = None
     ) -> Iterator[Match]:
-        """The matches in order of their begin; `may_count` rules places out."""
-        after, last = start, -1
-        for first, end in _spans(self.hits, encoded, start):
+        """The same for many kinds: each place where one may begin is looked at; `may_count` rules places out."""
+        after, last, size = start, -1, len(encoded)
+        first, end = self._search(encoded, start, size)[0]
+        while first >= 0:
             while (begin := _BEGIN.search(encoded, max(first, after), max(end, after))) is not None:
                 after = begin.end()
                 place = begin.start()
-                for match in self._matches_at(text, encoded, place) if may_count is None or may_count(place) else ():
+                may_match = may_count is None or may_count(place)
+                for match in self._matches_at(text, encoded, place) if may_match else ():
                     if match.end > last:
                         last = match.end
                         yield match
                 if last >= end:  # what else begins in it goes with it
                     after = max(after, end)
+            first, end = self._search(encoded, end, size)[0]
 
     def _matches_at(self, text: str, encoded: bytes, place: int) -> list[Match]:
         """The matches that begin at a place, the longest first."""
         numbers = self._set.Match(encoded[place : place + self._longest])
         if not numbers:
             return []
-        matches = [match for number in sorted(numbers) for match in self._exact(number, text, encoded, place)]
+        exact = [self._exact(number, text, encoded, place) for number in sorted(numbers)]
+        matches = [match for match in exact if match is not None]
         return sorted(matches, key=lambda match: -match.end) if len(matches) > 1 else matches
 
-    def _exact(self, number: int, text: str, encoded: bytes, place: int) -> Iterator[Match]:
-        kind, form = self._kinds[number], self._forms[number]._regexp
-        spans = form.Match(_re2.RE2.Anchor.ANCHOR_START, encoded, place, len(encoded))
-        first, end = spans[self._has_group[number]]
+    def _exact(self, number: int, text: str, encoded: bytes, place: int) -> Match | None:
+        kind = self._kinds[number]
+        first, end = self._forms[number](encoded, place, len(encoded))[self._has_group[number]]
         if first < 0:
-            return
+            return None
         if kind.context is not None and not kind.context.search(text[max(0, first - CONTEXT) : first].lower()):
-            return
-        if length := kind.check(text[first:end]):
-            yield Match(first, first + length, kind.name)
+            return None
+        length = kind.check(text[first:end])
+        return Match(first, first + length, kind.name) if length else None
 
 
 class KindScanner(Detector):
-    """Some kinds, compiled. Those that need a context are looked for near the words that are one."""
+    """Some kinds, compiled. Those that need a context are looked for near the words that are one.
+
+    A text is searched for any kind, then for which kinds it has, then for these.
+    """
 
     def __init__(self, kinds: Sequence[Kind]) -> None:
         alone = [kind for kind in kinds if kind.context is None]
         in_context = [kind for kind in kinds if kind.context is not None]
-        self._alone = _Group(alone) if alone else None
-        self._in_context = _Group(in_context) if in_context else None
-        self._contexts = _compiled_contexts(in_context) if in_context else None
+        ordered = [*alone, *in_context]
+        self._search = matcher(_compiled_union(ordered))
+        self._present = _set_of([_anchored([kind], [kind.form]) for kind in ordered], re2.Set.SearchSet(_options()))
+        self._all, self._alone_count = range(len(ordered)), len(alone)
+        self._alone, self._in_context = _Group(alone), _Group(in_context)
+        self._contexts = matcher(_compiled_contexts(in_context)) if in_context else None
         nodes = [parse(kind.form) for kind in kinds]
-        self._beginnings = _compile(rf"{_anchored(kinds, [beginnings(node) for node in nodes])}\z")
+        self._beginnings = matcher(_compile(rf"{_anchored(kinds, [beginnings(node) for node in nodes])}\z"))
         self.longest = min(MAX_SPAN, max(longest_match(node) or MAX_SPAN for node in nodes))
 
     def scan(self, text: str, start: int = 0) -> list[Match]:
@@ -123,11 +167,12 @@ class KindScanner(Detector):
         return [Match(*normal.span(first, end), category) for first, end, category in matches]
 
     def _scan(self, text: str, encoded: bytes, start: int) -> list[Match]:
-        alone = [] if self._alone is None else list(self._alone.scan(text, encoded, start))
-        group = self._in_context
-        if group is None or group.hits.search(encoded, start) is None:
-            return alone
-        words = self._context_places(encoded, start)
+        if self._search(encoded, start, len(encoded))[0][0] < 0:
+            return []
+        # A set that runs out of memory says that nothing matches, which is known to be wrong here.
+        numbers = self._present.Match(encoded) or self._all
+        alone = self._alone.scan(text, encoded, start, [one for one in numbers if one < self._alone_count])
+        words = self._context_places(encoded, start) if max(numbers) >= self._alone_count else ()
         if not words:
             return alone
 
@@ -135,29 +180,24 @@ class KindScanner(Detector):
             before = bisect_left(words, place)
             return before > 0 and words[before - 1] >= place - 2 * CONTEXT
 
-        return _in_order([*alone, *group.scan(text, encoded, start, is_near)])
+        return _in_order([*alone, *self._in_context.scan_places(text, encoded, start, is_near)])
 
     def _context_places(self, encoded: bytes, start: int) -> list[int]:
         """Where the words begin without which some kinds do not count, in order."""
-        assert self._contexts is not None
-        return [word.start() for word in self._contexts.finditer(encoded, max(0, start - CONTEXT))]
+        places: list[int] = []
+        search, size = self._contexts, len(encoded)
+        assert search is not None
+        first, end = search(encoded, max(0, start - CONTEXT), size)[0]
+        while first >= 0:
+            places.append(first)
+            first, end = search(encoded, end, size)[0]
+        return places
 
     def pending(self, text: str, start: int = 0) -> int:
         normal = normalise(text)
         encoded = normal.text.encode("latin-1", "replace")
-        match = self._beginnings.search(encoded, normal.position(start))
-        return len(text) if match is None else normal.original(match.start(), len(text))
-
-
-def _spans(pattern: "re2._Regexp", encoded: bytes, start: int) -> Iterator[tuple[int, int]]:
-    """Where the pattern matches, none of them empty; its own objects for matches would take most of the time."""
-    search, size = pattern._regexp.Match, len(encoded)
-    while start < size:
-        first, end = search(_re2.RE2.Anchor.UNANCHORED, encoded, start, size)[0]
-        if first < 0:
-            return
-        yield first, end
-        start = end
+        first = self._beginnings(encoded, normal.position(start), len(encoded))[0][0]
+        return len(text) if first < 0 else normal.original(first, len(text))
 
 
 def _anchored(kinds: Sequence[Kind], patterns: Sequence[str]) -> str:
@@ -193,6 +233,14 @@ def _in_order(matches: Sequence[Match]) -> list[Match]:
     return result
 
 
+def _compiled_union(kinds: Sequence[Kind]) -> "re2._Regexp":
+    """Any of the kinds. Whole forms where RE2 has room for them: what only begins like one then costs nothing more."""
+    try:
+        return _compile(_anchored(kinds, [kind.form for kind in kinds]))
+    except re2.error:
+        return _compile(_anchored(kinds, [kind.probe for kind in kinds]))
+
+
 def _compiled_contexts(kinds: Sequence[Kind]) -> "re2._Regexp":
     words = dict.fromkeys(kind.context.pattern[len(_NO_LETTER_BEFORE) : -len(_NO_LETTER_AFTER)]
                           for kind in kinds if kind.context is not None)  # fmt: skip
@@ -205,9 +253,8 @@ def _compiled_form(pattern: str) -> "re2._Regexp":
     return form if form.groups else _compile(pattern)
 
 
-def _match_set(forms: Sequence[str]) -> re2.Set:
-    result = re2.Set.MatchSet(_options())
-    for form in forms:
-        result.Add(form.encode("latin-1"))
+def _set_of(patterns: Sequence[str], result: re2.Set) -> re2.Set:
+    for pattern in patterns:
+        result.Add(pattern.encode("latin-1"))
     result.Compile()
     return result

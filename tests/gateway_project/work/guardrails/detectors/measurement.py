@@ -1,12 +1,13 @@
-"""Precision and recall over the labelled set.
+"""Precision and recall over the labelled sets.
 
-`python -m tests.gateway_project.work.guardrails.detectors.measurement` prints the table.
+`python -m tests.gateway_project.work.guardrails.detectors.measurement` prints the tables.
 """
 
 from collections import Counter
 
 from gateway_project.work.guardrails.detectors import compile_detector
-from tests.gateway_project.work.guardrails.detectors.samples import labelled
+from gateway_project.work.guardrails.detectors.languages.detector import LANGUAGES
+from tests.gateway_project.work.guardrails.detectors.samples import labelled, sentences
 
 # What the types are measured with that find nothing without parameters.
 CITY = {"type": "string"}
@@ -25,6 +26,7 @@ PARAMETERS = {
 }
 TYPES = ("secrets", "pii", "pattern", "words", "topic", "json", "injection")
 HEADING = ["| Type | Kind | Samples | Precision | Recall |", "|---|---|---|---|---|"]
+LANGUAGE_HEADING = ["| Language | Sentences | Precision | Recall |", "|---|---|---|---|"]
 
 
 def table():
@@ -66,10 +68,32 @@ def _is_labelled(kind, sample):
 
 
 def _row(type, kind, hits, wrong, missed):
-    precision = f"{hits / (hits + wrong):.0%}" if hits + wrong else "–"
-    recall = f"{hits / (hits + missed):.0%}" if hits + missed else "–"
-    return f"| {type} | {kind} | {hits + missed} | {precision} | {recall} |"
+    return f"| {type} | {kind} | {hits + missed} | {_share(hits, wrong)} | {_share(hits, missed)} |"
+
+
+def _share(hits, others):
+    return f"{hits / (hits + others):.0%}" if hits + others else "–"
+
+
+def language_table():
+    """The rows of docs/guardrails.md: each sentence is judged once for each language, which alone is allowed."""
+    hits, wrong, missed = Counter(), Counter(), Counter()
+    for allowed in LANGUAGES:
+        detector = compile_detector("topic", {"allowedLanguages": [allowed]}).prose
+        for language, sentence in sentences():
+            is_other, is_reported = language not in ("", allowed), detector.scan(sentence) != []
+            hits[language] += is_other and is_reported
+            missed[language] += is_other and not is_reported
+            wrong[language] += is_reported and not is_other
+    counts = Counter(language for language, _ in sentences())
+    rows = [(f"`{one}`", counts[one], hits[one], wrong[one], missed[one]) for one in LANGUAGES]
+    rows.insert(0, ("all", counts.total(), hits.total(), wrong.total(), missed.total()))
+    return [*LANGUAGE_HEADING, *(_language_row(*row) for row in rows)]
+
+
+def _language_row(name, count, hits, wrong, missed):
+    return f"| {name} | {count} | {_share(hits, wrong)} | {_share(hits, missed)} |"
 
 
 if __name__ == "__main__":
-    print("\n".join(table()))
+    print("\n".join([*table(), "", *language_table()]))

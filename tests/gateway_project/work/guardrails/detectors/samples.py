@@ -21,6 +21,12 @@ def labelled(type):
     return [Sample(type, one["text"], [(kind, part) for kind, part in one.get("parts", [])]) for one in document]
 
 
+def sentences():
+    """Sentences with their language; "" for what says too little to be judged."""
+    document = json.loads((FOLDER / "languages.json").read_text(encoding="utf-8"))
+    return [(language, sentence) for language, texts in document.items() for sentence in texts]
+
+
 def every_sample():
     """Type and text of the samples in which something is."""
     return [(one.type, one.text) for type in ("secrets", "pii", "injection") for one in labelled(type) if one.parts]

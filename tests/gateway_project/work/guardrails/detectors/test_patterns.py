@@ -56,7 +56,9 @@ def test_nothing_before_the_start_is_reported_but_it_decides_what_begins_a_word(
         ({"patterns": ["b*"]}, "parameters.patterns.0", "empty text"),
         ({"patterns": ["((a{100}){100}){100}"]}, "parameters.patterns.0", "not a valid RE2 pattern"),
         ({"patterns": ["a"], "ignoreCase": "no"}, "parameters.ignoreCase", "true or false"),
-        ({"patterns": ["a"], "words": []}, "parameters.words", "known are patterns, ignoreCase"),
+        ({"patterns": ["a"], "words": []}, "parameters.words", "known are patterns, ignoreCase, in"),
+        ({"patterns": ["a"], "in": ["answers"]}, "parameters.in.0", "known are arguments, text"),
+        ({"patterns": ["a"], "in": "text"}, "parameters.in", "array"),
     ],
 )
 def test_a_wrong_parameter_is_named(parameters, field, reason):

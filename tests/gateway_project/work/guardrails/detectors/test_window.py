@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from gateway_project.work.guardrails.detectors import MAX_SPAN, Match, compile_detector
 from gateway_project.work.guardrails.detectors.expressions import beginnings, longest_match, parse
 from gateway_project.work.guardrails.detectors.window import INVISIBLE, Window
-from tests.gateway_project.work.guardrails.detectors.samples import every_sample
+from tests.gateway_project.work.guardrails.detectors import measurement
+from tests.gateway_project.work.guardrails.detectors.samples import every_sample, labelled
 
 pytestmark = pytest.mark.embedded
 
@@ -24,6 +25,7 @@ PARAMETERS = {
     "injection": {},
 }
 DETECTORS = {type: compile_detector(type, parameters) for type, parameters in PARAMETERS.items()}
+LANGUAGES = compile_detector("topic", {"allowedLanguages": ["en"]}).prose
 
 
 def stream(detectors, pieces):
@@ -59,10 +61,24 @@ def test_each_finding_may_be_split_at_each_character(type, text):
     assert_same(text, list(text), [DETECTORS[type]])
 
 
+MEASURED = {type: compile_detector(type, measurement.PARAMETERS[type]) for type in ("pattern", "words", "topic")}
+
+
+HITS = [(type, one.text) for type in MEASURED for one in labelled(type) if MEASURED[type].scan(one.text)]
+
+
+@pytest.mark.parametrize(("type", "text"), HITS)
+def test_what_parameters_say_may_be_split_at_each_character(type, text):
+    for place in range(len(text) + 1):
+        assert_same(text, split(text, place), [MEASURED[type]])
+    assert_same(text, list(text), [MEASURED[type]])
+
+
 FRAGMENTS = st.sampled_from(
     [sample for _, sample in every_sample()]
     + ["foo", "foo12", "bar", "secret", " ", "ab", "x", "y", "\n", "top", "#tag"]
     + ["кот", "c\u200b", "ｆｏｏ", "é", ".", "-"]
+    + ["Das ist nicht gut.", " Und das auch nicht!\n", "We know that. ", "誰も知りません。", "...", "? "]
     + ["4111 1111", "+49 30", "bob@", "https://", "![a](", "ignore all", "_", "\\n", "ghp_", "eyJ", "12345678Z"]
 )  # fmt: skip
 
@@ -72,7 +88,7 @@ FRAGMENTS = st.sampled_from(
 def test_pieces_find_what_the_whole_text_finds(fragments, places):
     text = "".join(fragments)[:1000]
     pieces = split(text, *(min(place, len(text)) for place in places))
-    assert_same(text, pieces, list(DETECTORS.values()))
+    assert_same(text, pieces, [*DETECTORS.values(), LANGUAGES])
 
 
 @settings(max_examples=100, deadline=None)
@@ -176,3 +192,14 @@ def test_each_beginning_of_a_match_is_one_for_the_window(pattern, text):
 def test_the_whole_syntax_of_re2_is_understood(pattern):
     re2.compile(beginnings(parse(pattern)))
     assert not re.search(r"\(\?<", beginnings(parse(pattern)))
+
+
+@pytest.mark.parametrize("type", PARAMETERS)
+@pytest.mark.parametrize(
+    "part", ["4111 1111 ", "a.b-c@x.", "password:   ", "-----BEGIN PRIVATE KEY-----\nAAAA", "foo ", "x"]
+)
+def test_no_more_is_held_than_the_page_says(type, part):
+    window = Window([DETECTORS[type]])
+    for _ in range(20_000 // len(part)):
+        window.push(part)
+        assert window.held <= MAX_SPAN + INVISIBLE + len(part)

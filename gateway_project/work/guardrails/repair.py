@@ -1,0 +1,96 @@
+"""An answer that a guardrail refuses is asked for once more: the same model gets it back, with what is wrong with it.
+
+Both answers are sendings of the same request, within its time: it is billed for both.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from decimal import Decimal
+
+from gateway_project.errors import GatewayError
+from gateway_project.work.billing import bill_of
+from gateway_project.work.exchange import Attempts, Exchange, Guarding, Selection
+from gateway_project.work.failover.candidates import ask
+from gateway_project.work.failover.provider_call import interruption_error
+from gateway_project.work.gateway import Gateway
+from gateway_project.work.guardrails.answers import search_of_answers
+from gateway_project.work.guardrails.book import GuardrailSnapshot
+from gateway_project.work.guardrails.refusals import Refusal, may_repair, refusal_of
+from gateway_project.work.snapshot.records import Target
+from providers.formats import WorkRequest
+from providers.formats.json_values import dumped
+from providers.pricing.prices import KNOWN, Cost
+from providers.transport.calls import End, Interrupted
+
+QUESTION = (
+    "Your last answer cannot be read by the program that asked for it. {problem}\n"
+    "Send the whole answer again: JSON alone, without other text and without a Markdown fence."
+)
+# The ends of a call after which nobody waits for an answer.
+GONE = (End.CLIENT_CLOSED, End.REVOKED, End.STOPPING)
+
+
+def repair_answer(exchange: Exchange, gateway: Gateway) -> None:
+    """Ask for another answer if a guardrail wants that, and take it if it is valid; otherwise the first one stays."""
+    guarding, answer, target = exchange.guarding, exchange.attempts.answer, exchange.attempts.target
+    side = None if guarding is None else guarding.applicable.answers
+    if guarding is None or side is None or answer is None or target is None or not side.repairing:
+        return
+    refusal = refusal_of(answer, side)
+    assert exchange.request is not None
+    # A strict limit has room for one answer.
+    is_strict = any(hold.check.limit.is_strict for hold in exchange.limits.holds)
+    if refusal is None or is_strict or not may_repair(exchange.request) or not exchange.call.prepare_retry():
+        return
+    repair = _copy(exchange, _corrected(exchange.request, refusal), target)
+    _ask_again(exchange, repair, gateway, target)
+    second = repair.attempts.answer
+    is_valid = second is not None and refusal_of(second, side) is None
+    if is_valid:
+        exchange.attempts.answer, exchange.attempts.dropped = second, repair.attempts.dropped
+    _note(guarding, refusal.guardrails, is_valid=is_valid)
+
+
+def _corrected(request: WorkRequest, refusal: Refusal) -> WorkRequest:
+    """The request with the answer and the next question."""
+    member = request.dialect.conversation
+    messages = request.body[member]
+    question = QUESTION.format(problem=refusal.problem)
+    more = [{"role": "assistant", "content": refusal.text}, {"role": "user", "content": question}]
+    earlier = [{"role": "user", "content": messages}] if isinstance(messages, str) else messages
+    body = {**request.body, member: [*earlier, *more]}
+    return replace(request, body=body, raw=dumped(body))
+
+
+def _copy(exchange: Exchange, request: WorkRequest, target: Target) -> Exchange:
+    """The exchange of the second question, with a bill of its own; it adds to the same list of sendings."""
+    attempts = Attempts(target=target, sendings=exchange.attempts.sendings)
+    return replace(exchange, request=request, selection=Selection((target,)), attempts=attempts, bill=None)
+
+
+def _ask_again(exchange: Exchange, repair: Exchange, gateway: Gateway, target: Target) -> None:
+    """Ask, and bill both answers. Raises Interrupted if nobody waits any more; other failures are the attempt's."""
+    first = bill_of(exchange, gateway.snapshot)
+    sendings = exchange.attempts.sendings
+    sendings[-1].cost = first.cost_of_server or first.cost
+    count = len(sendings)
+    gateway.watcher.add(exchange.call)
+    try:
+        ask(repair, gateway, target)
+    except (GatewayError, Interrupted) as error:
+        repair.end(interruption_error(error) if isinstance(error, Interrupted) else error)
+        if isinstance(error, Interrupted) and error.end in GONE:
+            raise
+    finally:
+        repair.attempts.end_sending()
+        if len(sendings) > count:
+            second = bill_of(repair, gateway.snapshot)
+            sendings[-1].cost = second.cost or Cost(Decimal(0), "", KNOWN)
+            exchange.bill = first.with_other(second)
+
+
+def _note(guarding: Guarding, guardrails: Sequence[GuardrailSnapshot], *, is_valid: bool) -> None:
+    search = search_of_answers(guarding)
+    assert search is not None
+    for guardrail in guardrails:
+        search.tallies[guardrail.id].repaired = is_valid
