@@ -9,7 +9,7 @@ from gateway_project.work.cache.lookup import choose_key, look_up, take_leader_e
 from gateway_project.work.cache.storing import end_candidate
 from gateway_project.work.exchange import Exchange
 from gateway_project.work.failover.attempts import note_answer, note_failure
-from gateway_project.work.failover.causes import cause_of
+from gateway_project.work.failover.causes import TOO_MANY_REQUESTS, cause_of
 from gateway_project.work.failover.context_length import keep_larger
 from gateway_project.work.failover.hedging import ask_with_hedge
 from gateway_project.work.failover.measuring import begin_measuring, measure_failure
@@ -21,7 +21,7 @@ from gateway_project.work.failover.token_count import count_tokens
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.limits.admission import admit_and_look_up, admit_to_provider
 from gateway_project.work.limits.settlement import drop_provider_statuses, pass_on_to_next_credential
-from gateway_project.work.snapshot.records import ProviderSnapshot, Target
+from gateway_project.work.snapshot.records import Target
 from providers.transport.calls import End
 from rules.aliases.models import FallbackCause
 from telemetry.models import Candidate
@@ -60,7 +60,9 @@ def call_candidates(exchange: Exchange, gateway: Gateway) -> None:
 
 def _try(exchange: Exchange, gateway: Gateway, target: Target) -> UpstreamError | None:
     """Ask a candidate if it may be asked; returns its error if another one may serve, and raises all others."""
-    if _is_resting(exchange, gateway, target) or not _may_be_asked(exchange, gateway, target):
+    if _is_resting(exchange, gateway, target) or _pauses_too(exchange, gateway, target):
+        return None
+    if not _may_be_asked(exchange, gateway, target):
         return None
     try:
         admit_to_provider(exchange, gateway, target)
@@ -83,11 +85,14 @@ def _try(exchange: Exchange, gateway: Gateway, target: Target) -> UpstreamError 
 
 
 def _ask_once_or_twice(exchange: Exchange, gateway: Gateway, target: Target) -> None:
-    """Call one candidate; once more if that may help and no other candidate can serve."""
+    """Call one candidate; once more if that may help and no other candidate can serve.
+
+    Raises its error if the next candidate is to be asked, which may be the same with another credential.
+    """
     try:
         ask_with_hedge(exchange, gateway, target, ask)
     except UpstreamError as error:
-        if not wait_for_retry(exchange, gateway, error):
+        if not wait_for_retry(exchange, gateway, error) or exchange.has_next_credential:
             raise
         ask(exchange, gateway, target)
 
@@ -106,14 +111,15 @@ def ask(exchange: Exchange, gateway: Gateway, target: Target) -> None:
         note_outcome(exchange, target, Candidate.FAILED, error)
         note_failure(exchange, gateway, target, error)
         if error.allows_failover:
-            _inform_breaker(error, exchange, gateway, target.provider)
+            _inform_breaker(error, exchange, gateway, target)
         else:
             gateway.breakers.succeeded(target.provider)
         raise
     note_answer(exchange, gateway, target)
-    if exchange.attempts.sending is not None:
-        exchange.attempts.sending.answered()
+    if exchange.attempts.sending is not None and exchange.attempts.stream is None:
+        exchange.attempts.sending.answered()  # a stream's first text is noticed where its chunks are read
     gateway.breakers.succeeded(target.provider)
+    gateway.rests.succeeded(target)
 
 
 def _drop_smaller(exchange: Exchange, error: UpstreamError) -> None:
@@ -181,7 +187,7 @@ def _may_be_asked(exchange: Exchange, gateway: Gateway, target: Target) -> bool:
     if target in exchange.limits.full_candidates:
         exchange.attempts.failure = exchange.attempts.failure or exchange.limits.refusal
         return False
-    is_last = all(gateway.rests.current(other.provider) for other in exchange.remaining[1:])
+    is_last = all(gateway.rests.holds_back(other) for other in exchange.remaining[1:])
     is_last = is_last or not (FallbackCause.ERROR in exchange.fallback_on or exchange.has_next_credential)
     if is_last or gateway.breakers.admits(target.provider):
         return True
@@ -191,10 +197,10 @@ def _may_be_asked(exchange: Exchange, gateway: Gateway, target: Target) -> bool:
 
 def _is_resting(exchange: Exchange, gateway: Gateway, target: Target) -> bool:
     """Whether it asked for a rest that is not over; the error says when the first of the candidates may be asked."""
-    rest = gateway.rests.current(target.provider)
+    rest = gateway.rests.current(target)
     if rest is None:
         return False
-    seconds = math.ceil(gateway.rests.seconds_left(target.provider))
+    seconds = math.ceil(gateway.rests.seconds_left(target))
     resting = ProviderOverloaded(
         f"The provider asked for a pause of {seconds} more seconds.", code=rest.code, retry_after=seconds
     )
@@ -203,6 +209,17 @@ def _is_resting(exchange: Exchange, gateway: Gateway, target: Target) -> bool:
         exchange.attempts.failure = resting
     if not exchange.falls_back_on(resting):
         raise exchange.attempts.failure
+    return True
+
+
+def _pauses_too(exchange: Exchange, gateway: Gateway, target: Target) -> bool:
+    """Whether it is paused as the one asked before it, which is limited still: one a request is enough to find out."""
+    failure = exchange.attempts.failure
+    if failure is None or cause_of(failure) is not FallbackCause.RATE_LIMITED or not gateway.rests.paused(target):
+        return False
+    note_outcome(exchange, target, Candidate.RESTING)
+    if not exchange.falls_back_on(failure):
+        raise failure
     return True
 
 
@@ -218,15 +235,19 @@ def _run(exchange: Exchange, gateway: Gateway, name: str, step: Step) -> None:
         exchange.record_timing(name, begun)
 
 
-def _inform_breaker(error: UpstreamError, exchange: Exchange, gateway: Gateway, provider: ProviderSnapshot) -> None:
+def _inform_breaker(error: UpstreamError, exchange: Exchange, gateway: Gateway, target: Target) -> None:
     """Tell the breaker: who is overloaded for a time that it names, or limits us (429), works; all else is a failure.
 
-    Of several credentials, one that is refused rests at once. The client's own deadline says nothing.
+    Who limits us rests until the time that it names, else it pauses. Of several credentials, one that is refused rests
+    at once. The client's own deadline says nothing.
     """
     retry_after = error.retry_after if isinstance(error, ProviderOverloaded) else None
     if retry_after is not None:
-        gateway.rests.begin(provider, error.code, retry_after)
-    if retry_after is not None or error.code == 429:
+        gateway.rests.begin(target, error.code, retry_after)
+    elif error.code == TOO_MANY_REQUESTS:
+        gateway.rests.pause(target)
+    provider = target.provider
+    if retry_after is not None or error.code == TOO_MANY_REQUESTS:
         gateway.breakers.succeeded(provider)
     elif exchange.call.end is not End.TOTAL:
         gateway.breakers.failed(provider, for_good=error.refuses_account and bool(provider.siblings))

@@ -7,6 +7,7 @@ from gateway_project.errors import (
     ProviderOverloaded,
     ProviderRejected,
     ProviderTimeout,
+    UpstreamError,
 )
 from rules.aliases.models import FallbackCause
 
@@ -36,6 +37,15 @@ def cause_of(error: GatewayError) -> FallbackCause | None:
 def cause_of_status(code: int) -> FallbackCause:
     """The cause of an overload with this status."""
     return FallbackCause.RATE_LIMITED if code == TOO_MANY_REQUESTS else FallbackCause.ERROR
+
+
+def is_about_account(error: UpstreamError) -> bool:
+    """Whether another credential of the same provider may serve at once: this one is limited or refused."""
+    if isinstance(error, ProviderOverloaded):
+        return error.code == TOO_MANY_REQUESTS or error.retry_after is not None
+    if isinstance(error, ProviderRejected):
+        return error.refuses_account
+    return not (error.may_have_worked or error.is_transient)
 
 
 def _cause_of_rejection(error: ProviderRejected) -> FallbackCause | None:

@@ -5,9 +5,13 @@ from gateway_project.work.snapshot.records import Target
 
 
 def keep_larger(exchange: Exchange) -> None:
-    """Keep of the remaining candidates those with a larger context, the largest first; then those of unknown size."""
+    """Keep of the remaining candidates those with a larger context, the largest first; then those of unknown size.
+
+    Another credential of the same model has no more room.
+    """
     begin = exchange.attempts.position + 1
-    current, others = exchange.candidates[begin - 1], exchange.candidates[begin:]
+    current = exchange.candidates[begin - 1]
+    others = [one for one in exchange.candidates[begin:] if one.key != current.key]
     size = _size(current) or 0
     larger = sorted((one for one in others if (_size(one) or 0) > size), key=lambda one: -(_size(one) or 0))
     unknown = [one for one in others if _size(one) is None]

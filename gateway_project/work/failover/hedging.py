@@ -3,19 +3,20 @@
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from time import perf_counter
 
 from gateway_project.errors import GatewayError, Outpaced, UpstreamError
+from gateway_project.work.bill import total_cost
 from gateway_project.work.cache.storing import leave_flight
 from gateway_project.work.exchange import Attempt, Attempts, Exchange
 from gateway_project.work.failover.outcomes import note_outcome
 from gateway_project.work.gateway import Gateway
+from gateway_project.work.routing.readiness import account_state
 from gateway_project.work.routing.strategies import signal_key
 from gateway_project.work.snapshot.records import Snapshot, Target
 from gateway_project.work.token_estimates import input_tokens
-from providers.formats import Usage
+from providers.formats import ClientResponse, Usage
 from providers.formats.dialect import COUNT_TOKENS
 from providers.pricing.prices import Cost, cost
 from providers.transport.calls import Call, End, Interrupted
@@ -51,17 +52,18 @@ def _rival_target(exchange: Exchange, gateway: Gateway) -> Target | None:
 
 def _is_ready(target: Target, exchange: Exchange, gateway: Gateway) -> bool:
     limits = gateway.snapshot.limits
-    if target in exchange.limits.full_candidates or gateway.rests.current(target.provider) is not None:
+    if target in exchange.limits.full_candidates or account_state(target, gateway) is not None:
         return False
     is_limited = limits.has_provider_limits and bool(limits.for_provider(target.provider).checks)
-    return not is_limited and not gateway.breakers.is_resting(target.provider)
+    return not is_limited
 
 
 class Race:
     """Two targets that work on one request: the first of them to begin its answer serves, the other is cancelled.
 
     The request's own thread asks the first target. The rival is asked in a thread of the pool, on a copy of the
-    exchange with a call of its own, which only the winner's attempt replaces.
+    exchange with a call of its own, which only the winner's attempt replaces. A stream begins with its first text:
+    while `is_open`, that is, while the other target may still be faster, what only opens it decides nothing.
     """
 
     def __init__(self, exchange: Exchange, gateway: Gateway, rival_target: Target, ask: Ask) -> None:
@@ -71,14 +73,17 @@ class Race:
         self._winner: Exchange | None = None
         self._rival: Exchange | None = None  # once the second target is asked
         self._rival_done = threading.Event()
+        self.is_open = True
 
     def run(self, target: Target, seconds: float) -> None:
         """Ask the target, and the rival after so many seconds without an answer."""
         exchange = self._exchange
+        exchange.attempts.race = self
         exchange.call.set_alarm(seconds, self._start)
         try:
             self._ask_first(target)
         except UpstreamError:
+            self.is_open = False
             if not self._wait_for_rival():
                 self._forget_rival()
                 raise
@@ -99,17 +104,22 @@ class Race:
             self._ask(self._exchange, self._gateway, target)
         finally:
             call.cancel_alarm()
+            self._exchange.attempts.race = None
 
     def _start(self) -> None:
         """Ask the rival in a thread of its own; the watcher calls this."""
-        with suppress(RuntimeError):  # the gateway is stopping
+        try:
             self._gateway.hedge_pool.submit(self._ask_rival)
+        except RuntimeError:  # the gateway is stopping
+            self.is_open = False
 
     def _ask_rival(self) -> None:
         with self._lock:
             if self._winner is not None or not self._gateway.retry_budget.take():
+                self.is_open = False
                 return
             self._rival = rival = _copy(self._exchange, self._rival_target)
+            rival.attempts.race = self
         self._gateway.watcher.add(rival.call)
         try:
             self._ask(rival, self._gateway, self._rival_target)
@@ -118,11 +128,12 @@ class Race:
             else:
                 _close_response(rival)
         except (GatewayError, Interrupted):
-            pass  # it is in the rival's attempts
+            self.is_open = False  # the error is in the rival's attempts
         finally:
+            rival.attempts.race = None
             if self._winner is not rival:
                 self._gateway.watcher.remove(rival.call)
-                _end_sending(rival)
+                rival.attempts.end_sending()
             self._rival_done.set()
 
     def _wins(self, racer: Exchange) -> bool:
@@ -159,7 +170,7 @@ class Race:
             return
         exchange.attempts.sendings[-1:-1] = rival.attempts.sendings
         exchange.attempts.outcomes.update(rival.attempts.outcomes)
-        exchange.attempts.targets = tuple(one for one in exchange.candidates if one is not self._rival_target)
+        exchange.attempts.targets = tuple(one for one in exchange.candidates if one.key != self._rival_target.key)
 
     def _adopt_rival(self, target: Target) -> None:
         """The rival serves: its call and its attempt become the request's. The answer is not cached as the first's."""
@@ -172,9 +183,9 @@ class Race:
         if exchange.attempts.sending is not None:
             exchange.attempts.sending.answered()  # at the earliest now: otherwise the slow times would not count
             exchange.attempts.sending.end()
-        leave_flight(exchange, self._gateway)
         exchange.go_on_with(rival)
         _take_over(exchange.attempts, rival.attempts)
+        leave_flight(exchange, self._gateway)
 
 
 def _copy(exchange: Exchange, target: Target) -> Exchange:
@@ -194,24 +205,24 @@ def _take_over(attempts: Attempts, winner: Attempts) -> None:
 
 
 def _book_loser(loser: Exchange, exchange: Exchange, snapshot: Snapshot) -> None:
-    """End the loser's attempt. What it has cost is estimated: it has read the input."""
+    """End the loser's attempt, and book what it has cost."""
     for attempt in loser.attempts.sendings[-1:]:
-        if not attempt.ended:
-            attempt.ended, attempt.error = perf_counter(), Outpaced()
-            attempt.cost = exchange.attempts.hedge_cost = _input_cost(attempt, exchange, snapshot)
+        if attempt.error is None:
+            answer = loser.attempts.answer if attempt.ended else None
+            attempt.ended, attempt.error = attempt.ended or perf_counter(), Outpaced()
+            attempt.cost = _loser_cost(attempt, answer, exchange, snapshot)
+            exchange.attempts.hedge_cost = total_cost(exchange.attempts.hedge_cost, attempt.cost)
 
 
-def _input_cost(attempt: Attempt, exchange: Exchange, snapshot: Snapshot) -> Cost:
+def _loser_cost(attempt: Attempt, answer: ClientResponse | None, exchange: Exchange, snapshot: Snapshot) -> Cost:
+    """That of its whole answer, if it came just too late; else an estimate, for it has read the input at least."""
     assert exchange.request is not None
     price = snapshot.price(attempt.target, time.time())
+    if answer is not None and answer.usage is not None:
+        return cost(answer.usage, price)
     return cost(Usage(input=input_tokens(exchange.request), output=0), price, estimated=True)
 
 
 def _close_response(exchange: Exchange) -> None:
     if exchange.attempts.stream is not None:
         exchange.attempts.stream.provider_response.close()
-
-
-def _end_sending(exchange: Exchange) -> None:
-    if exchange.attempts.sending is not None:
-        exchange.attempts.sending.end()

@@ -14,7 +14,6 @@ from providers.formats import StreamReader
 from providers.formats.base import EVENT_STREAM
 from providers.formats.dropped import dropped_header
 from providers.formats.neutral.reply import FinishReason
-from providers.transport.calls import Call
 from providers.transport.provider_response import ProviderResponse
 from rules.aliases.models import FallbackCause
 
@@ -37,9 +36,7 @@ def read_response(exchange: Exchange, gateway: Gateway) -> None:
     if request.stream and target_format.is_stream(content_type):
         shown = EVENT_STREAM if target_format.translates(request) else _clean(content_type)
         reader = target_format.reader(request)
-        # A filter may stop an answer right after the events that only open it.
-        waits_for_text = FallbackCause.CONTENT_FILTER in exchange.fallback_on and len(exchange.remaining) > 1
-        exchange.attempts.stream = _begin(exchange.call, response, reader, shown, waits_for_text=waits_for_text)
+        exchange.attempts.stream = _begin(exchange, response, reader, shown)
         return
     body = response.read()
     exchange.call.note_last_token()
@@ -78,16 +75,27 @@ def _clean(content_type: str) -> str:
     return match[0] if match else EVENT_STREAM
 
 
+def _waits_for_text(exchange: Exchange) -> bool:
+    """Whether events that only open an answer do not begin it: a filter may stop it, or another target be faster."""
+    if _is_racing(exchange):
+        return True
+    return FallbackCause.CONTENT_FILTER in exchange.fallback_on and len(exchange.remaining) > 1
+
+
+def _is_racing(exchange: Exchange) -> bool:
+    """Whether another target may still answer first."""
+    race = exchange.attempts.race
+    return race is not None and race.is_open
+
+
 def _has_no_text(reader: StreamReader, events: bytes) -> bool:
     return len(events) < OPENING_BYTES and not reader.finish_reason and not reader.generated_text(events)
 
 
-def _begin(
-    call: Call, response: ProviderResponse, reader: StreamReader, content_type: str, *, waits_for_text: bool = False
-) -> Stream:
+def _begin(exchange: Exchange, response: ProviderResponse, reader: StreamReader, content_type: str) -> Stream:
     """Read up to the first bytes for the client: until then an error can still be sent with its own status.
 
-    With `waits_for_text` those are the first that the model has generated, or the end of the answer.
+    Where it has to wait for a text, those are the first that the model has generated, or the end of the answer.
     """
     pieces = response.pieces()
     heartbeat_due = monotonic() + settings.GATEWAY_HEARTBEAT
@@ -98,8 +106,8 @@ def _begin(
             if reader.error is not None:
                 raise reader.error
             # While the provider is silent, or sends nothing but heartbeats, the client needs a heartbeat.
-            is_due = not piece or call.waiting_since >= heartbeat_due
-            if is_due or reader.done or (first and not (waits_for_text and _has_no_text(reader, first))):
+            is_due = (not piece or exchange.call.waiting_since >= heartbeat_due) and not _is_racing(exchange)
+            if is_due or reader.done or (first and not (_waits_for_text(exchange) and _has_no_text(reader, first))):
                 return Stream(response, pieces, reader, first, content_type)
         first += reader.end(response.is_complete)
         if reader.done and reader.error is None:

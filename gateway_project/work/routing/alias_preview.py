@@ -1,19 +1,24 @@
 """Which target of an alias would serve a request now, as this process sees it, for the console and for commands."""
 
 import math
-import os
 import time
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 
 from gateway_project.work.gateway import Gateway
-from gateway_project.work.routing.aliases import AliasTarget, Condition
-from gateway_project.work.routing.strategies import Strategy, Weighted, order, signal_key
+from gateway_project.work.routing.aliases import DRAINED, AliasTarget, Condition
+from gateway_project.work.routing.readiness import account_state, awake, first_to_ask, free, reachable, with_accounts
+from gateway_project.work.routing.strategies import Strategy, Weighted, rank, signal_key
 from gateway_project.work.snapshot.records import AliasSnapshot, ProviderSnapshot, Target
+from providers.catalogue import servable
 from providers.formats import Usage
 from providers.pricing.prices import cost_of
 from rules.aliases.routing import RoutedTarget
 
+Routed = AliasTarget[ProviderSnapshot]
 TOKENS = Usage(input=1000, output=1000)  # of the request whose cost the preview compares
+READY = "ready"
+BEHIND = "waits for the tiers before it to fail"
 
 
 def preview_alias(gateway: Gateway, alias_id: int) -> list[RoutedTarget] | None:
@@ -21,81 +26,133 @@ def preview_alias(gateway: Gateway, alias_id: int) -> list[RoutedTarget] | None:
     alias = gateway.snapshot.aliases.by_id(alias_id)
     if alias is None:
         return None
-    ready = [[one for one in tier if _state(one.target, gateway) == "ready"] for tier in alias.tiers]
-    serving = next((number for number, tier in enumerate(ready) if any(not one.conditions for one in tier)), None)
-    first = None if serving is None else _first(alias, ready[serving], gateway)
-    return [
-        _row(number, one, tier, gateway, serving=serving, first=first)
-        for number, tier in enumerate(alias.tiers)
-        for one in tier
-    ]
+    preview = Preview(alias, gateway)
+    return [preview.row(number, one) for number, tier in enumerate(alias.tiers) for one in tier]
 
 
-def _first(alias: AliasSnapshot, tier: list[AliasTarget[ProviderSnapshot]], gateway: Gateway) -> Target | None:
-    """The target that the strategy prefers; None if it shares requests by weight."""
-    strategy = Strategy(alias.strategy)
-    if strategy in (Strategy.WEIGHTED, Strategy.STICKY):
-        return None
-    weighted = [Weighted(one.target, one.weight) for one in tier if not one.conditions]
+class Preview:
+    """What the gateway would do with a streamed request that meets no target's conditions. Nothing is changed by it."""
 
-    def cost(target: Target) -> Decimal | None:
-        price = gateway.snapshot.price(target, time.time())
+    def __init__(self, alias: AliasSnapshot, gateway: Gateway) -> None:
+        self._alias, self._gateway = alias, gateway
+        self._strategy = Strategy(alias.strategy)
+        self._signals = gateway.signals.without_exploration()
+        self._tiers = _plain_tiers(alias)  # by number; the drained ones of each last, as they are drawn
+        self._serving = {number: serving for number in self._tiers if (serving := self._serving_in(number))}
+
+    def row(self, number: int, one: Routed) -> RoutedTarget:
+        """A target, of the tier with this number, as the page shows it."""
+        provider, model = one.target
+        state, serves = state_of(one.target, self._gateway), _is_one_of(one, self._serving.get(number, ()))
+        seconds = self._signals.view(signal_key(one.target, is_streamed=True)).first_token_seconds
+        return RoutedTarget(
+            number + 1,
+            provider.id,
+            provider.name,
+            model,
+            self._share(number, one),
+            ", ".join(map(words_of, one.conditions)),
+            state,
+            state == READY,
+            serves,
+            self._reason(number, one, state, serves=serves),
+            None if seconds is None else round(seconds * 1000, 1),
+            self._signals.in_flight(provider.id, model),
+        )
+
+    def _serving_in(self, number: int) -> list[Routed]:
+        """Those of a tier that some request would be sent to first."""
+        tier = self._tiers[number]
+        return [one for one in tier if any(self._is_asked(one, drawn) for drawn in _draws(tier, one))]
+
+    def _is_asked(self, one: Routed, drawn: list[Routed]) -> bool:
+        """Whether a target is asked first where its tier is drawn like this."""
+        tiers = [self._ranked(drawn if _is_one_of(one, tier) else tier) for tier in self._tiers.values()]
+        causes, gateway = self._alias.fallback_on, self._gateway
+        targets = [target for tier in reachable(tiers, causes, gateway) for target in tier]
+        ready = free(awake([one for target in targets for one in with_accounts(target)], gateway), gateway)
+        first = first_to_ask(ready, causes, gateway)
+        return first is not None and first.key == one.target.key
+
+    def _ranked(self, tier: Sequence[Routed]) -> list[Target]:
+        weighted = [Weighted(one.target, one.weight) for one in tier]
+        return rank(self._strategy, weighted, self._signals, cost=self._cost, is_streamed=True)
+
+    def _cost(self, target: Target) -> Decimal | None:
+        price = self._gateway.snapshot.price(target, time.time())
         return None if price is None else cost_of(TOKENS, price)
 
-    return order(strategy, weighted, os.urandom(8), gateway.signals, cost=cost)[0]
+    def _share(self, number: int, one: Routed) -> float:
+        """Its part of the weights of those that are ready in its tier, in percent; of all weights if none is."""
+        tier = self._alias.tiers[number]
+        ready = [other for other in tier if state_of(other.target, self._gateway) == READY] or tier
+        return round(100 * one.weight / sum(other.weight for other in ready), 1) if _is_one_of(one, ready) else 0.0
+
+    def _reason(self, number: int, one: Routed, state: str, *, serves: bool) -> str:
+        if state != READY:
+            return f"{state}; it is asked all the same, as no target is ready" if serves else state
+        if one.conditions:
+            return "serves the requests that meet its conditions"
+        if serves:
+            return "serves its share of the requests"
+        if not _is_one_of(one, self._tiers.get(number, ())):
+            return "the same target stands before it"
+        return self._reason_to_wait(number, one)
+
+    def _reason_to_wait(self, number: int, one: Routed) -> str:
+        if number not in self._serving:
+            is_behind = any(place < number for place in self._serving)
+            return BEHIND if is_behind else "the tiers before it cannot serve, for a reason that is not in fallbackOn"
+        return "serves if no other of its tier can" if _is_drained(one) else "the strategy prefers another target"
 
 
-def _row(
-    number: int,
-    one: AliasTarget[ProviderSnapshot],
-    tier: tuple[AliasTarget[ProviderSnapshot], ...],
-    gateway: Gateway,
-    *,
-    serving: int | None,
-    first: Target | None,
-) -> RoutedTarget:
-    provider, model = one.target
-    state = _state(one.target, gateway)
-    is_preferred = first is None or one.target.key == first.key
-    serves = state == "ready" and number == serving and is_preferred
-    seconds = gateway.signals.view(signal_key(one.target, is_streamed=True)).first_token_seconds
-    return RoutedTarget(
-        number + 1,
-        provider.id,
-        provider.name,
-        model,
-        round(100 * one.weight / sum(other.weight for other in tier), 1),
-        ", ".join(map(words_of, one.conditions)),
-        state,
-        state == "ready",
-        serves,
-        _reason(state, number, serving, is_preferred=is_preferred, has_conditions=bool(one.conditions)),
-        None if seconds is None else round(seconds * 1000, 1),
-        gateway.signals.in_flight(provider.id, model),
-    )
+def _plain_tiers(alias: AliasSnapshot) -> dict[int, list[Routed]]:
+    """The targets that serve whatever the request is, each once: where it comes first."""
+    tiers: dict[int, list[Routed]] = {}
+    keys: set[tuple[int, str]] = set()
+    for number, tier in enumerate(alias.tiers):
+        for one in tier:
+            if not one.conditions and one.target.key not in keys and servable((one.target,)):
+                keys.add(one.target.key)
+                tiers.setdefault(number, []).append(one)
+    return {number: sorted(tier, key=_is_drained) for number, tier in tiers.items()}
 
 
-def _reason(state: str, number: int, serving: int | None, *, is_preferred: bool, has_conditions: bool) -> str:
-    if state != "ready":
-        return state
-    if serving is not None and number > serving:
-        return "waits for the tiers before it to fail"
-    if has_conditions:
-        return "serves the requests that meet its conditions"
-    return "serves its share of the requests" if is_preferred else "the strategy prefers another target"
+def _draws(tier: list[Routed], one: Routed) -> Iterator[list[Routed]]:
+    """The tier as it may be drawn, as far as that matters to one of its targets: this one first, and last."""
+    others = [other for other in tier if other is not one]
+    yield sorted([one, *others], key=_is_drained)
+    yield sorted([*others, one], key=_is_drained)
 
 
-def _state(target: Target, gateway: Gateway) -> str:
-    """Whether the target would be asked now, in words."""
-    accounts = target.provider.accounts
-    seconds = min(map(gateway.rests.seconds_left, accounts))
+def _is_drained(one: Routed) -> bool:
+    return one.weight <= DRAINED
+
+
+def _is_one_of(one: Routed, others: Iterable[Routed]) -> bool:
+    return any(other is one for other in others)
+
+
+def state_of(target: Target, gateway: Gateway) -> str:
+    """Whether the target would be asked now with one of its credentials, in words."""
     if target.provider.format is None:
         return "its format is unknown to this version"
-    if seconds:
+    accounts = with_accounts(target)
+    if any(account_state(account, gateway) is None for account in accounts):
+        return READY
+    reasons = list(dict.fromkeys(_account_words(account, accounts, gateway) for account in accounts))
+    return reasons[0] if len(reasons) == 1 else f"none of its credentials is ready: {'; '.join(reasons)}"
+
+
+def _account_words(account: Target, accounts: Sequence[Target], gateway: Gateway) -> str:
+    """Why it is not asked with one credential; how long they rest is said once, for the first to be asked again."""
+    if gateway.rests.current(account) is not None:
+        seconds = min(filter(None, map(gateway.rests.seconds_left, accounts)))
         return f"rests for {math.ceil(seconds)} s more: the provider sent Retry-After"
-    if all(map(gateway.breakers.is_resting, accounts)):
+    if gateway.breakers.is_resting(account.provider):
         return "its circuit is open: it failed several times in a row"
-    return "a limit of the provider is used up" if all(map(gateway.full_providers.is_full, accounts)) else "ready"
+    is_full = gateway.full_providers.is_full(account.provider)
+    return "a limit of the provider is used up" if is_full else "the provider limited it a moment ago"
 
 
 def words_of(condition: Condition) -> str:

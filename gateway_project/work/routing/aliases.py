@@ -1,13 +1,14 @@
 """The aliases in memory: what a name means, with all aliases in aliases resolved when the snapshot is loaded. Pure."""
 
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias
 
 from gateway_project.work.routing.strategies import MEASURED
-from providers.catalogue import P, Target, servable
+from providers.catalogue import P, Target
 from rules.aliases.models import MAX_DEPTH, MAX_TARGETS
+from rules.offers import OfferedAlias
 
 log = logging.getLogger("gateway.snapshot")
 
@@ -150,13 +151,17 @@ class AliasBook(Generic[P]):
 
     def by_id(self, alias_id: int) -> AliasSnapshot[P] | None:
         """The enabled alias with this id."""
-        aliases = (*self._by_name.values(), *(pattern.alias for pattern in self._patterns))
-        return next((alias for alias in aliases if alias.id == alias_id), None)
+        return next((alias for alias in self if alias.id == alias_id), None)
 
-    def idle(self) -> list[int]:
-        """The ids of the aliases of which no target can serve."""
-        aliases = (*self._by_name.values(), *(pattern.alias for pattern in self._patterns))
-        return sorted(alias.id for alias in aliases if not servable(one.target for tier in alias.tiers for one in tier))
+    def __iter__(self) -> Iterator[AliasSnapshot[P]]:
+        yield from self._by_name.values()
+        yield from (pattern.alias for pattern in self._patterns)
+
+    def offered(self) -> list[OfferedAlias]:
+        """Each alias with all its targets, by id, as the linter of rules takes them."""
+        aliases = [_offered(alias, name.__eq__) for name, alias in self._by_name.items()]
+        aliases += [_offered(pattern.alias, pattern.fits) for pattern in self._patterns]
+        return sorted(aliases, key=lambda alias: alias.id)
 
     @property
     def names(self) -> Collection[str]:
@@ -207,6 +212,10 @@ class NamePattern(Generic[P]):
                 return False
             begin = place + len(part)
         return begin <= end
+
+
+def _offered(alias: AliasSnapshot[Any], fits: Callable[[str], bool]) -> OfferedAlias:
+    return OfferedAlias(alias.id, alias.name, fits, tuple(one for tier in alias.tiers for one in tier))
 
 
 def _alias(row: AliasRow, rows: Mapping[int, AliasRow], providers: Mapping[int, P]) -> AliasSnapshot[P]:

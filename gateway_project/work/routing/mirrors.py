@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from random import random
 from typing import TYPE_CHECKING, NamedTuple
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("gateway.mirrors")
 
 MAX_THREADS, MAX_WAITING, MAX_WAITING_BYTES = 32, 128, 16 * 1024 * 1024
-DELAY_SECONDS = 0.2  # by then the answer has left: whole ones are logged just before
+DELAY_SECONDS = 0.2  # what was written last has to arrive, too
 WARN_EVERY_SECONDS = 60.0
 
 
@@ -38,6 +38,25 @@ class MirroredRequest(NamedTuple):
     guardrails: "Applicable | None"  # that apply to what is logged of the answer
 
 
+class MirroredBody:
+    """The body of a response after whose delivery something happens: the server closes it once all has been written."""
+
+    def __init__(self, body: bytes | Iterable[bytes], at_end: Callable[[], None]) -> None:
+        self._body: Iterable[bytes] = (body,) if isinstance(body, bytes) else body
+        self._at_end = at_end
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._body)
+
+    def close(self) -> None:
+        """Called by the server, also if its client has gone."""
+        try:
+            if (close := getattr(self._body, "close", None)) is not None:
+                close()
+        finally:
+            self._at_end()
+
+
 class Mirrors:
     """The requests to mirror; a few threads serve them. Where too many wait, or too large ones, they are left out."""
 
@@ -50,7 +69,7 @@ class Mirrors:
         self._is_stopped = False
 
     def offer(self, exchange: Exchange, alias: "AliasSnapshot", mirror: "Mirror[ProviderSnapshot]") -> None:
-        """Mirror a request that has ended, if it is one of the share; returns at once."""
+        """Mirror a request whose answer has been delivered, if it is one of the share; returns at once."""
         request = exchange.request
         if random() >= mirror.share or not _is_worth_it(exchange):  # noqa: S311 - it has to spread, no more
             return

@@ -11,17 +11,21 @@ from gateway_project.work.gateway import Gateway
 from gateway_project.work.limits.demand import estimate_demand
 from gateway_project.work.routing.sessions import session_seed
 from gateway_project.work.routing.strategies import Strategy, Weighted, order
-from gateway_project.work.snapshot.records import Target
+from gateway_project.work.snapshot.records import Target, Tiers
 from providers.formats import Usage
 from providers.pricing.prices import cost_of
 
 
 def tiers_of(exchange: Exchange, targets: Sequence[Target]) -> list[list[Weighted[Target]]]:
     """These targets in tiers, best first: those of the alias, else the providers with the same priority."""
-    if exchange.decision.alias is not None:
+    return in_tiers(targets, None if exchange.decision.alias is None else exchange.decision.tiers)
+
+
+def in_tiers(targets: Sequence[Target], alias_tiers: Tiers | None) -> list[list[Weighted[Target]]]:
+    """The same, without a request."""
+    if alias_tiers is not None:
         keys = {target.key for target in targets}
-        tiers = ([Weighted(one.target, one.weight) for one in tier if one.target.key in keys]
-                 for tier in exchange.decision.tiers)  # fmt: skip
+        tiers = ([Weighted(one.target, one.weight) for one in tier if one.target.key in keys] for tier in alias_tiers)
         return [tier for tier in tiers if tier]
     by_priority = sorted(targets, key=_priority)
     return [

@@ -4,6 +4,7 @@ On the path of a request an entry is added to a set and a tuple is replaced: not
 at the same moment may lose one of the measurements, never a request in flight.
 """
 
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -186,6 +187,12 @@ class Signals:
     def has_measurements(self) -> bool:
         """Whether this process has measured anything."""
         return bool(self._measures)
+
+    def without_exploration(self) -> "Signals":
+        """The same measurements, by which no target is asked only to measure it."""
+        copy = self.copy()
+        copy._explorations = -math.inf
+        return copy
 
     def copy(self) -> "Signals":
         """The same measurements, for a request that only looks: none is added to."""

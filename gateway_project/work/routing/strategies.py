@@ -12,6 +12,7 @@ from gateway_project.work.routing.signals import Key, Signals
 # Targets that are slower than the fastest by less than this share the requests.
 EQUAL_SPEED = 1.2
 LEAST_WEIGHT = 1e-9  # in the place of 0
+DRAWABLE = 1e-6  # targets with less weight are drained, perhaps within an alias in an alias
 
 
 class Strategy(StrEnum):
@@ -26,6 +27,8 @@ class Strategy(StrEnum):
 
 # The strategies that need measurements.
 MEASURED = frozenset((Strategy.FASTEST, Strategy.LEAST_BUSY))
+# Those whose first choice the weights alone decide.
+DRAWN = frozenset((Strategy.WEIGHTED, Strategy.STICKY))
 
 
 class Provider(Protocol):
@@ -72,13 +75,26 @@ def order(
     The seed is a digest of the request, or of its session for `sticky`: the same seed gives the same order.
     """
     drawn = sorted(targets, key=lambda one: _draw(one, seed))
-    if len(drawn) < 2 or strategy in (Strategy.WEIGHTED, Strategy.STICKY):
+    return rank(strategy, drawn, signals, cost=cost, is_streamed=is_streamed)
+
+
+def rank(
+    strategy: Strategy, drawn: Sequence[Weighted[T]], signals: Signals, *, cost: Cost[T], is_streamed: bool = False
+) -> list[T]:
+    """The targets in the order of the strategy; those that it takes for equal stay as they were drawn."""
+    if len(drawn) < 2 or strategy in DRAWN:
         return [one.target for one in drawn]
     if strategy is Strategy.CHEAPEST:
         return sorted((one.target for one in drawn), key=lambda target: _cost_rank(cost(target)))
     if strategy is Strategy.LEAST_BUSY:
         return [one.target for one in sorted(drawn, key=lambda one: _load(one, signals))]
     return _by_speed([one.target for one in drawn], signals, is_streamed=is_streamed)
+
+
+def first_choices(strategy: Strategy, targets: Sequence[Weighted[T]]) -> list[T]:
+    """The targets of a tier that may be asked first: one without weight is not drawn while another has some."""
+    drawn = [one.target for one in targets if one.weight >= DRAWABLE] if strategy in DRAWN else []
+    return drawn or [one.target for one in targets]
 
 
 def signal_key(target: Choice, *, is_streamed: bool) -> Key:
