@@ -13,9 +13,14 @@ from gateway_project.console.site import console_site
 from gateway_project.database.saving import races_as_conflicts
 from gateway_project.errors import AccessTestFailed, GatewayError
 from rules.lint.findings import find_problems
-from rules.lint.fixes import Action, Fix, apply_fix
+from rules.lint.fixes import Action, Fix, Fixed, apply_fix
 
 MAX_SHOWN = 500
+# By the operation of a fix that prepares a rule: without one, the rule was there.
+PREPARED = {"create": "is prepared", "": "was prepared before"}
+REMAINS = (
+    "It is not enabled, and the problem stays until it is: check whom it is for and what it allows, and enable it."
+)
 
 
 @console_site().page("rules/rule/lint/", name="rule-lint")
@@ -35,18 +40,25 @@ def fix_problem(request: HttpRequest) -> HttpResponse:
     try:
         with races_as_conflicts(), transaction.atomic():
             fixed = apply_fix(fix)
-            after, resource = fixed.viewset.serialize_row(fixed.row), fixed.viewset.resource_name
-            details = ChangeDetails(before=fixed.before, after=after, attributes=fixed.attributes)
-            record(request, fixed.operation, resource, fixed.row.pk, **details)
+            if fixed.operation:
+                _record(request, fixed)
     except AccessTestFailed:
         raise  # the site asks for a reason
     except GatewayError as error:
         messages.error(request, error.sentence)
         return HttpResponseRedirect(reverse("admin:rule-lint"))
-    messages.success(request, f"Done: {fix.action.label}.")
-    if fixed.operation == "create":
-        return HttpResponseRedirect(reverse("admin:rules_rule_change", args=[fixed.row.pk]))
-    return HttpResponseRedirect(reverse("admin:rule-lint"))
+    if fixed.operation == "update":
+        messages.success(request, f"Done: {fix.action.label}.")
+        return HttpResponseRedirect(reverse("admin:rule-lint"))
+    if fix.action != Action.OPEN_RULE:
+        messages.info(request, f"The rule {fixed.row} {PREPARED[fixed.operation]}. {REMAINS}")
+    return HttpResponseRedirect(reverse("admin:rules_rule_change", args=[fixed.row.pk]))
+
+
+def _record(request: HttpRequest, fixed: Fixed) -> None:
+    after = fixed.viewset.serialize_row(fixed.row)
+    details = ChangeDetails(before=fixed.before, after=after, attributes=fixed.attributes)
+    record(request, fixed.operation, fixed.viewset.resource_name, fixed.row.pk, **details)
 
 
 def _read_fix(request: HttpRequest) -> Fix:

@@ -11,13 +11,13 @@ from gateway_project.errors import ValidationError
 from gateway_project.name_patterns import Pattern, compile_pattern
 from keys.models import ApiKey
 from providers.models import Model
-from rules.aliases.models import Alias
-from rules.aliases.routing import find_idle_aliases
+from rules.lint.callers import AliasUsers, Caller, Key
 from rules.lint.fixes import Action, Fix
 from rules.lint.reach import Reach
-from rules.linter import Offers, Problem, RuleDraft, Survey, problems_of
+from rules.linter import Problem, RuleDraft, Survey, problems_of
 from rules.matching import RuleSnapshot
 from rules.models import Rule
+from rules.offers import Offers
 from rules.preview import linked_providers, load_empty_groups, load_offers, reach_of, why_nobody
 from rules.snapshots import judged_snapshot_of, snapshot_of
 
@@ -31,27 +31,9 @@ class Finding(NamedTuple):
     fix: Fix
 
 
-class Caller(NamedTuple):
-    """A usable user, with all groups whose rules are for the user."""
-
-    id: int
-    group_ids: tuple[int, ...]
-
-
-class Key(NamedTuple):
-    """A usable key, with what narrows it."""
-
-    id: int
-    name: str
-    owner: str
-    owner_id: int
-    provider_id: int | None
-    models: list[str]
-
-
 def find_problems() -> list[Finding]:
     """All problems: those of enabled rules by id, then those of groups, keys, models and aliases."""
-    rules = list(Rule.objects.enabled().shown().order_by("pk"))
+    rules = list(Rule.objects.enabled().prefetch_related("user", "group").order_by("pk"))
     snapshots, unreadable = _snapshots_of(rules)
     offers, keys, parents = load_offers(), _load_keys(), Group.objects.parents()
     callers = _load_callers(parents)
@@ -62,7 +44,7 @@ def find_problems() -> list[Finding]:
         *_groups_without_rules(parents),
         *_keys_without_rules(keys, callers, reach, offers),
         *_models_for_nobody(callers, reach, offers),
-        *_idle_aliases(),
+        *_problems_of_aliases(AliasUsers(callers.values(), keys, reach), offers),
     ]
 
 
@@ -73,10 +55,18 @@ def _snapshots_of(rules: Iterable[Rule]) -> tuple[dict[int, RuleSnapshot], list[
         try:
             snapshots[rule.pk] = snapshot_of(rule)
         except ValidationError as error:
-            unreadable.append(_of_rule(rule, Problem.UNREACHABLE, f"{error.message[:1].upper()}{error.message[1:]}"))
+            unreadable.append(_of_unreadable(rule, f"{error.message[:1].upper()}{error.message[1:]}"))
             if (judged := judged_snapshot_of(rule)) is not None:
                 snapshots[rule.pk] = judged
     return snapshots, unreadable
+
+
+def _of_unreadable(rule: Rule, reason: str) -> Finding:
+    """The finding about a rule whose pattern cannot be read; one that denies is effective, and is not disabled."""
+    if not rule.denies:
+        return _of_rule(rule, Problem.UNREACHABLE, reason)
+    message = f"Rule {rule.name}: {reason} Until it is corrected, the rule denies every model."
+    return Finding(rule.pk, Problem.UNREACHABLE, message, Fix(Action.OPEN_RULE, rule.pk))
 
 
 def _problems_of_rules(
@@ -89,11 +79,12 @@ def _problems_of_rules(
     rules = [rule for rule in rules if rule.pk in snapshots]
     links, empty_groups = linked_providers(rules, parents), load_empty_groups(rules, parents)
     drafts = [RuleDraft(snapshots[rule.pk], True, links.get(reach_of(rule), ())) for rule in rules]
-    verdicts = Survey(snapshots.values(), offers).verdicts(drafts)
+    verdicts = Survey(snapshots.values(), offers, parents).verdicts(drafts)
     for rule, draft, verdict in zip(rules, drafts, verdicts, strict=True):
-        for problem, message in problems_of(draft, verdict, nobody=why_nobody(rule, empty_groups)):
-            yield _of_rule(rule, problem, message)
-        if rule.user is not None and rule.user.is_usable and rule.user_id not in owners:
+        for problem in problems_of(draft, verdict, nobody=why_nobody(rule, empty_groups)):
+            yield _of_rule(rule, problem.problem, problem.message)
+        # A rule that denies holds for a login as well: without it, the login could use more.
+        if not rule.denies and rule.user is not None and rule.user.is_usable and rule.user_id not in owners:
             message = f"The user {rule.user.username} has no usable API key: only a login can use the rule."
             yield _of_rule(rule, Problem.USER_WITHOUT_KEYS, message)
 
@@ -103,11 +94,12 @@ def _of_rule(rule: Rule, problem: Problem, message: str) -> Finding:
 
 
 def _groups_without_rules(parents: Mapping[int, int]) -> Iterator[Finding]:
-    groups_with_rules = set(Rule.objects.exclude(group=None).values_list("group_id", flat=True))
-    for group in Group.objects.filter(rules=None).order_by("pk"):
+    rules = Rule.objects.enabled().exclude(group=None).order_by()
+    groups_with_rules = set(rules.values_list("group_id", flat=True).distinct())
+    for group in Group.objects.exclude(pk__in=groups_with_rules).order_by("pk"):
         if not groups_with_rules.isdisjoint(with_ancestors([group.pk], parents)):
             continue
-        message = f"Group {group.name}: no rule is for this group or one above it."
+        message = f"Group {group.name}: no enabled rule is for this group or one above it."
         yield Finding(None, Problem.GROUP_WITHOUT_RULES, message, Fix(Action.CREATE_GROUP_RULE, group.pk))
 
 
@@ -146,8 +138,9 @@ def _models_for_nobody(callers: dict[int, Caller], reach: Reach, offers: Offers)
     used = 0
     for caller in callers.values():
         used |= reach.models_of(caller.id, caller.group_ids)
-    ids = _ids_of_models() if used != offers.sets.all else {}
-    for target in offers.sets.members(offers.sets.all & ~used):
+    unused = offers.model_names & ~used
+    ids = _ids_of_models() if unused else {}
+    for target in offers.sets.members(unused):
         number = ids.get(target.key)
         if number is not None:  # else it was deleted meanwhile
             message = f"Model {target.model} of provider {target.provider.name}: no rule lets anybody use it."
@@ -158,11 +151,17 @@ def _ids_of_models() -> dict[tuple[int, str], int]:
     return {(provider, name): pk for pk, provider, name in Model.objects.values_list("pk", "provider_id", "name")}
 
 
-def _idle_aliases() -> Iterator[Finding]:
-    idle = find_idle_aliases()
-    for alias in Alias.objects.enabled().filter(pk__in=idle).order_by("pk"):
-        message = f"Alias {alias.name}: it leads to no model of an enabled provider."
-        yield Finding(None, Problem.ALIAS_WITHOUT_TARGETS, message, Fix(Action.DISABLE_ALIAS, alias.pk))
+def _problems_of_aliases(users: AliasUsers, offers: Offers) -> Iterator[Finding]:
+    for alias in offers.aliases:
+        if not alias.can_serve:
+            message = f"Alias {alias.name}: it leads to no model of an enabled provider."
+            yield Finding(None, Problem.ALIAS_WITHOUT_TARGETS, message, Fix(Action.DISABLE_ALIAS, alias.id))
+        elif not users.may_ask(alias):
+            message = f"Alias {alias.name}: no rule lets anybody ask for this name."
+            yield Finding(None, Problem.ALIAS_FOR_NOBODY, message, Fix(Action.CREATE_ALIAS_RULE, alias.id))
+        elif not users.may_use(alias):
+            message = f"Alias {alias.name}: whoever may ask for this name may use none of its targets."
+            yield Finding(None, Problem.ALIAS_FOR_NOBODY, message, Fix(Action.DISABLE_ALIAS, alias.id))
 
 
 def _load_callers(parents: Mapping[int, int]) -> dict[int, Caller]:

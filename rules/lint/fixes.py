@@ -1,8 +1,12 @@
-"""What a click can do about a problem of the rule book: a change by the service of its resource, and its audit."""
+"""What a click can do about a problem of the rule book: a change by the service of its resource, and its audit.
+
+No click opens access. A rule that would is only prepared: disabled, for an administrator to check and to enable.
+"""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import StrEnum
+from itertools import count
 from typing import Any, NamedTuple
 
 from django.db.models import Model as Row
@@ -17,7 +21,7 @@ from providers.models import Model
 from rules.aliases.models import Alias
 from rules.aliases.services import update_alias
 from rules.aliases.viewsets import AliasViewSet
-from rules.models import Rule
+from rules.models import Effect, Rule
 from rules.services import create_rule, update_rule
 from rules.viewsets import RuleViewSet
 
@@ -28,8 +32,10 @@ class Action(StrEnum):
     """What a fix does."""
 
     DISABLE_RULE = "disableRule"
+    OPEN_RULE = "openRule"
     CREATE_GROUP_RULE = "createGroupRule"
     CREATE_MODEL_RULE = "createModelRule"
+    CREATE_ALIAS_RULE = "createAliasRule"
     LOCK_KEY = "lockKey"
     DISABLE_ALIAS = "disableAlias"
 
@@ -40,8 +46,10 @@ class Action(StrEnum):
 
 LABELS = {
     Action.DISABLE_RULE: "Disable the rule",
-    Action.CREATE_GROUP_RULE: "Create a disabled rule for the group",
-    Action.CREATE_MODEL_RULE: "Create a disabled rule for the model",
+    Action.OPEN_RULE: "Open the rule",
+    Action.CREATE_GROUP_RULE: "Prepare a disabled rule for the group",
+    Action.CREATE_MODEL_RULE: "Prepare a disabled rule for the model",
+    Action.CREATE_ALIAS_RULE: "Prepare a disabled rule for the alias",
     Action.LOCK_KEY: "Lock the key",
     Action.DISABLE_ALIAS: "Disable the alias",
 }
@@ -55,13 +63,13 @@ class Fix(NamedTuple):
 
 
 class Fixed(NamedTuple):
-    """What was changed: for the audit, and for the page that shows it."""
+    """What was changed: for the audit, and for the page that shows it. Without an operation nothing was."""
 
     viewset: type[ApiViewSet[Any]]
     operation: str
     row: Row
-    before: object
-    attributes: tuple[str, ...]
+    before: object = None
+    attributes: tuple[str, ...] = ()
 
 
 def apply_fix(fix: Fix) -> Fixed:
@@ -79,19 +87,50 @@ def _disable_rule(rule: Rule) -> Fixed:
     return Fixed(RuleViewSet, "update", rule, before, ("enabled",))
 
 
+def _open_rule(rule: Rule) -> Fixed:
+    return Fixed(RuleViewSet, "", rule)
+
+
 def _create_group_rule(group: Group) -> Fixed:
-    rule = create_rule(name=_name(f"Group {group.name}"), enabled=False, group_id=group.pk)
-    return Fixed(RuleViewSet, "create", rule, None, ("name", "enabled", "groupId"))
+    return _prepare_rule(f"Group {group.name}", ("groupId",), group_id=group.pk)
 
 
 def _create_model_rule(model: Model) -> Fixed:
-    rule = create_rule(
-        name=_name(f"Model {model.provider.name}/{model.name}"),
-        enabled=False,
-        regex=re.escape(model.name),
-        provider_id=model.provider_id,
-    )
-    return Fixed(RuleViewSet, "create", rule, None, ("name", "enabled", "regex", "providerId"))
+    name, pattern = f"Model {model.provider.name}/{model.name}", re.escape(model.name)
+    return _prepare_rule(name, ("regex", "providerId"), regex=pattern, provider_id=model.provider_id)
+
+
+def _create_alias_rule(alias: Alias) -> Fixed:
+    pattern = ".*".join(map(re.escape, alias.name.split("*")))
+    return _prepare_rule(f"Alias {alias.name}", ("regex",), regex=pattern)
+
+
+def _prepare_rule(
+    name: str,
+    attributes: tuple[str, ...],
+    *,
+    regex: str = "",
+    group_id: int | None = None,
+    provider_id: int | None = None,
+) -> Fixed:
+    """A disabled rule for this group, or with this pattern and provider: the first that there is, else a new one."""
+    disabled = Rule.objects.filter(enabled=False, effect=Effect.ALLOW).order_by("pk")
+    same = disabled.filter(group=group_id) if group_id else disabled.filter(regex=regex, provider=provider_id)
+    if (rule := same.first()) is not None:
+        return Fixed(RuleViewSet, "", rule)
+    rule = create_rule(name=_free_name(name), enabled=False, regex=regex, group_id=group_id, provider_id=provider_id)
+    return Fixed(RuleViewSet, "create", rule, None, ("name", "enabled", *attributes))
+
+
+def _free_name(text: str) -> str:
+    """A name that no rule has."""
+    return next(name for name in _names(text) if not Rule.objects.filter(name=name).exists())
+
+
+def _names(text: str) -> Iterator[str]:
+    for number in count(1):
+        end = f" {number}" if number > 1 else ""
+        yield text[: MAX_NAME_LENGTH - len(end)].strip() + end
 
 
 def _lock_key(key: ApiKey) -> Fixed:
@@ -106,14 +145,12 @@ def _disable_alias(alias: Alias) -> Fixed:
     return Fixed(AliasViewSet, "update", alias, before, ("enabled",))
 
 
-def _name(text: str) -> str:
-    return text[:MAX_NAME_LENGTH].strip()
-
-
 FIXES: dict[Action, tuple[type[Row], Callable[[Any], Fixed]]] = {
     Action.DISABLE_RULE: (Rule, _disable_rule),
+    Action.OPEN_RULE: (Rule, _open_rule),
     Action.CREATE_GROUP_RULE: (Group, _create_group_rule),
     Action.CREATE_MODEL_RULE: (Model, _create_model_rule),
+    Action.CREATE_ALIAS_RULE: (Alias, _create_alias_rule),
     Action.LOCK_KEY: (ApiKey, _lock_key),
     Action.DISABLE_ALIAS: (Alias, _disable_alias),
 }

@@ -42,7 +42,7 @@ def candidate_rows(walk: Walk) -> list[JsonObject]:
     """The same as data, each with the reason for its position."""
     targets = candidates_of(walk)
     return [
-        _row(target, _position_reason(number, targets, walk.exchange), position=number + 1)
+        _row(target, _position_reason(number, targets, walk), position=number + 1)
         for number, target in enumerate(targets)
     ]
 
@@ -64,12 +64,14 @@ def _row(target: Target, reason: str, **more: object) -> JsonObject:
     return {"provider": target.provider.name, "model": target.model, **more, "reason": reason}
 
 
-def _position_reason(number: int, targets: Sequence[Target], exchange: Exchange) -> str:
-    target = targets[number]
+def _position_reason(number: int, targets: Sequence[Target], walk: Walk) -> str:
+    target, exchange = targets[number], walk.exchange
     if number and targets[number - 1].key == target.key:
         return "It is another credential of the provider before it."
     if len(targets) == 1:
         return "It is the only target that can serve."
+    if walk.gateway.rests.paused(target) is not None:
+        return "Its provider limited us a moment ago, so it is asked if no other can serve."
     for tier_number, tier in enumerate(tiers_of(exchange, targets), 1):
         if weighted := next((one for one in tier if one.target.key == target.key), None):
             return _place(target, weighted, tier, tier_number, exchange)
@@ -105,9 +107,14 @@ def _reason(outcome: Candidate, detail: str, target: Target, walk: Walk) -> str:
     if outcome is Candidate.UNFIT:
         return f"It cannot take the request: {detail.partition(': ')[2] or detail}"
     if outcome is Candidate.RESTING:
-        seconds = math.ceil(walk.gateway.rests.seconds_left(target.provider))
-        return f"It rests for {seconds} s more: the provider asked for that." if seconds else "Its circuit is open."
+        return _rest_reason(target, walk)
     return PASSED_OVER.get(outcome, PASSED_OVER[Candidate.NOT_TRIED]).format(model=target.model)
+
+
+def _rest_reason(target: Target, walk: Walk) -> str:
+    if seconds := math.ceil(walk.gateway.rests.seconds_left(target)):
+        return f"It rests for {seconds} s more: the provider asked for that."
+    return "Its circuit is open."
 
 
 def denying_rule(target: Target, walk: Walk) -> RuleSnapshot | None:

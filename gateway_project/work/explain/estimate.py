@@ -7,7 +7,9 @@ from typing import NamedTuple
 from django.utils import timezone
 
 from gateway_project.json_types import JsonObject
-from gateway_project.work.cache.lookup import scope_at
+from gateway_project.work.cache import verdict
+from gateway_project.work.cache.scopes import scope_at
+from gateway_project.work.cache.verdict import HIT, IN_FLIGHT
 from gateway_project.work.explain.candidates import candidates_of
 from gateway_project.work.explain.walk import Walk
 from gateway_project.work.limits.demand import estimate_demand
@@ -15,9 +17,6 @@ from gateway_project.work.token_estimates import input_tokens
 from providers.formats import Usage
 from providers.pricing.prices import cost_of
 from telemetry.models import CacheEntry
-
-HIT, MISS, IN_FLIGHT, REFRESH, BYPASS, OFF = "hit", "miss", "in flight", "refresh", "bypass", "off"
-VERDICTS = (HIT, MISS, IN_FLIGHT, REFRESH, BYPASS, OFF)
 
 
 class Estimate(NamedTuple):
@@ -55,23 +54,14 @@ def estimate_of(walk: Walk) -> Estimate | None:
 
 def verdict_of(walk: Walk) -> str:
     """What the cache would say; `off` also if the request does not come so far."""
-    exchange, control = walk.exchange, walk.exchange.options.cache_control
-    if control == BYPASS:
-        return BYPASS
-    if walk.is_waiting:
-        return IN_FLIGHT
-    if exchange.cache.stored is not None:
-        return HIT
-    if not exchange.cache.key:
-        return OFF
-    return REFRESH if control == REFRESH else MISS
+    return IN_FLIGHT if walk.is_waiting else verdict.verdict_of(walk.exchange)
 
 
 def cache_row(walk: Walk) -> JsonObject:
     """The cache's verdict with the key, who shares it, and how old the stored answer is."""
-    verdict, key = verdict_of(walk), walk.exchange.cache.key
-    age = _age_seconds(key) if verdict == HIT else None
-    return {"verdict": verdict, "key": key or None, "scope": _scope(walk) if key else None, "ageSeconds": age}
+    what, key = verdict_of(walk), walk.exchange.cache.key
+    age = _age_seconds(key) if what == HIT else None
+    return {"verdict": what, "key": key or None, "scope": _scope(walk) if key else None, "ageSeconds": age}
 
 
 def _scope(walk: Walk) -> str:

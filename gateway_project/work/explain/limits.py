@@ -7,10 +7,9 @@ from decimal import Decimal
 from gateway_project.json_types import JsonObject
 from gateway_project.work.explain.candidates import candidates_of
 from gateway_project.work.explain.walk import Walk
-from gateway_project.work.limits.checks import MAX_AMOUNT, USE, LimitCheck, window_begin, window_end
+from gateway_project.work.limits.checks import MAX_AMOUNT, USE, LimitCheck, Reading, window_begin, window_end
 from gateway_project.work.limits.kinds import COST, CREDENTIAL, LimitDescription, money
 from gateway_project.work.limits.messages import name_of
-from gateway_project.work.state.figures import Reading
 from gateway_project.work.tasks import licence_uses
 
 ACTIVE_USES = "active uses of the licence"
@@ -25,7 +24,7 @@ def readings_of(walk: Walk, *, with_all: bool) -> list[Reading]:
 def rows_of(readings: Iterable[Reading], walk: Walk) -> list[JsonObject]:
     """The limits as data."""
     now = walk.state.clock.now()
-    return [_row(reading, now) for reading in readings]
+    return [row_of(reading, now) for reading in readings]
 
 
 def name_of_limit(check: LimitCheck) -> str:
@@ -44,7 +43,8 @@ def _checks(walk: Walk) -> Iterator[LimitCheck]:
         yield from book.for_provider(target.provider).checks
 
 
-def _row(reading: Reading, now: float) -> JsonObject:
+def row_of(reading: Reading, now: float) -> JsonObject:
+    """A limit as data; its window is that of this moment."""
     check, used, reserved, remaining, _ = reading
     amount = None if check.is_unbounded else check.amount
     return {

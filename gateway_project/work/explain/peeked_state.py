@@ -3,8 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
 
-from gateway_project.work.limits.checks import Admission, LimitCheck, Settlement
-from gateway_project.work.state.figures import Reading
+from gateway_project.work.limits.checks import Admission, LimitCheck, Reading, Settlement
 from gateway_project.work.state.recount import counted_by_log
 from gateway_project.work.state.shared import Checks, LocalState, SharedState
 

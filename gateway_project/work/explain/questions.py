@@ -13,9 +13,9 @@ from gateway_project.server.request_ids import new_request_id
 from gateway_project.work.doors import endpoint_at
 from gateway_project.work.doors.base import Endpoint
 from gateway_project.work.exchange import Exchange
+from gateway_project.work.explain.api.view import record_explanation
 from gateway_project.work.explain.document import describe
 from gateway_project.work.explain.subjects import Subject, authentication_as
-from gateway_project.work.explain.view import record_explanation
 from gateway_project.work.explain.walk import walk
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.streaming.stream import ClientConnection

@@ -86,6 +86,9 @@ def rule_remedies(consideration: Consideration, caller: Caller, *, is_alias: boo
     if denying:
         yield f"Rule {denying[0]} denies it, and has to be changed or disabled."
         return
+    if is_alias and any(one.has_matched for one in consideration.rules):  # its name is allowed
+        yield "Rules have to allow one of the alias's targets, too."
+        return
     yield f"A rule for user {caller.name}, a group of theirs or everyone has to allow the model {consideration.model}."
     if is_alias:
         yield "Rules have to allow one of the alias's targets, too."

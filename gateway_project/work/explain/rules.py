@@ -20,6 +20,7 @@ class Consideration(NamedTuple):
     rules: Sequence[ConsideredRule]
     hidden: int
     model: str  # as the rules judge it
+    lacks_targets: bool = False  # it is that of an alias, and rules allow none of its targets
 
 
 def consider(walk: Walk, *, with_all: bool) -> Consideration:
@@ -28,10 +29,10 @@ def consider(walk: Walk, *, with_all: bool) -> Consideration:
     caller = exchange.identity.caller
     if caller is None or exchange.request is None:
         return Consideration((), 0, exchange.model)
-    name, offers = _judged(walk, caller, snapshot)
+    name, offers, lacks_targets = _judged(walk, caller, snapshot)
     book = RuleBook([*snapshot.rules.rules, *_disabled(snapshot)])
     considered = book.considered(name, offers, user_id=caller.id, group_ids=caller.group_ids)
-    return shown_to(caller, considered, name, with_all=with_all)
+    return shown_to(caller, considered, name, with_all=with_all)._replace(lacks_targets=lacks_targets)
 
 
 def shown_to(caller: Caller, considered: Sequence[ConsideredRule], name: str, *, with_all: bool) -> Consideration:
@@ -49,7 +50,7 @@ def rows_of(consideration: Consideration, snapshot: Snapshot) -> list[JsonObject
             "name": one.rule.name,
             "effect": "deny" if one.rule.denies else "allow",
             "matched": one.has_matched,
-            "reason": _reason(one, consideration.model, snapshot, groups),
+            "reason": _reason(one, consideration, snapshot, groups),
         }
         for one in consideration.rules
     ]
@@ -63,16 +64,17 @@ def _disabled(snapshot: Snapshot) -> Iterator[RuleSnapshot]:
             yield replace(record, enabled=False)
 
 
-def _judged(walk: Walk, caller: Caller, snapshot: Snapshot) -> tuple[str, tuple[Target, ...]]:
-    """The name and the targets that the rules judge."""
+def _judged(walk: Walk, caller: Caller, snapshot: Snapshot) -> tuple[str, tuple[Target, ...], bool]:
+    """The name and the targets that the rules judge, and whether they are none because rules allow none."""
     exchange, requested = walk.exchange, requested_targets(walk.exchange)
     is_alias = exchange.decision.alias is not None
     name = exchange.model if is_alias else name_of(exchange.model, requested)
     targets = permitted_targets(name, requested, exchange.identity.key) or ()
-    if is_alias:
-        allows = snapshot.rules.allows
-        targets = tuple(one for one in targets if allows(one, user_id=caller.id, group_ids=caller.group_ids))
-    return name, targets
+    if not is_alias:
+        return name, targets, False
+    allows = snapshot.rules.allows
+    allowed = tuple(one for one in targets if allows(one, user_id=caller.id, group_ids=caller.group_ids))
+    return name, allowed, bool(targets) and not allowed
 
 
 def is_for(rule: RuleSnapshot, caller: Caller) -> bool:
@@ -85,10 +87,10 @@ def _group_names(consideration: Consideration) -> Mapping[int, str]:
     return dict(Group.objects.filter(pk__in=ids).values_list("pk", "name")) if ids else {}
 
 
-def _reason(one: ConsideredRule, model: str, snapshot: Snapshot, groups: Mapping[int, str]) -> str:
+def _reason(one: ConsideredRule, consideration: Consideration, snapshot: Snapshot, groups: Mapping[int, str]) -> str:
     rule, mismatch = one
     if mismatch is None:
-        return _effect(rule, snapshot)
+        return ALIAS_ONLY if consideration.lacks_targets and not rule.denies else _effect(rule, snapshot)
     if mismatch is Mismatch.USER:
         user = snapshot.callers.get(rule.user_id or 0)
         return f"It is for user {user.name if user is not None else rule.user_id}."
@@ -96,12 +98,13 @@ def _reason(one: ConsideredRule, model: str, snapshot: Snapshot, groups: Mapping
         return f"It is for group {groups.get(rule.group_id or 0, rule.group_id)}, of which the user is no member."
     if mismatch is Mismatch.MODEL:
         pattern = rule.pattern.pattern if rule.pattern is not None else ""
-        return f"Its pattern {pattern} does not match the model {model}."
+        return f"Its pattern {pattern} does not match the model {consideration.model}."
     if mismatch is Mismatch.PROVIDER:
         return f"It is about {_provider(rule, snapshot)}, which is not among those that could serve the request."
     return REASONS[mismatch]
 
 
+ALIAS_ONLY = "It allows the name of the alias; no rule allows one of its targets."
 REASONS = {
     Mismatch.DISABLED: "It is disabled.",
     Mismatch.DECIDED: "It was not needed: a rule before it decided.",

@@ -3,13 +3,15 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from gateway_project.work.cache.verdict import HIT, IN_FLIGHT
 from gateway_project.work.explain.candidates import candidates_of
-from gateway_project.work.explain.estimate import HIT, IN_FLIGHT, Estimate, verdict_of
+from gateway_project.work.explain.estimate import Estimate, verdict_of
 from gateway_project.work.explain.remedies import networks_of, remedies_for
 from gateway_project.work.explain.rules import Consideration
 from gateway_project.work.explain.subjects import Subject
 from gateway_project.work.explain.walk import Walk
-from gateway_project.work.state.figures import Reading
+from gateway_project.work.guardrails.refusals import may_repair
+from gateway_project.work.limits.checks import Reading
 
 CACHE = {
     "miss": "No stored answer fits, so a provider would be called.",
@@ -78,7 +80,7 @@ def _rules(facts: Facts) -> Iterator[str]:
 
 def rules_sentences(consideration: Consideration, rule_name: str | None, *, past: bool = False) -> Iterator[str]:
     """Which rule allows the request, and how many are not shown."""
-    rules, hidden, _ = consideration
+    rules, hidden = consideration.rules, consideration.hidden
     allows = "allowed" if past else "allows"
     if rule_name is not None:
         yield f"Rule {rule_name} {allows} it."
@@ -106,7 +108,18 @@ def _rest(facts: Facts) -> Iterator[str]:
         have = "limit that applies has" if len(limited) == 1 else "limits that apply have"
         yield f"{counted(len(limited), '')}{have} room."
     yield from _cache(facts)
+    yield from _repairs(facts)
     yield from _estimate(facts.estimate)
+
+
+def _repairs(facts: Facts) -> Iterator[str]:
+    """Which guardrails let the model be asked once more."""
+    guarding, request = facts.walk.exchange.guarding, facts.walk.exchange.request
+    if guarding is None or request is None or not may_repair(request) or verdict_of(facts.walk) in (HIT, IN_FLIGHT):
+        return
+    for guardrail in guarding.applicable.guardrails:
+        if guardrail.is_for_answers and guardrail.detector.repairs:
+            yield f"The model would be asked once more if the guardrail {guardrail.name} refuses its answer."
 
 
 def _cache(facts: Facts) -> Iterator[str]:

@@ -12,7 +12,7 @@ from gateway_project.work.explain.options import OWN, Options
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.pipeline import STAGES, Stage
 from gateway_project.work.snapshot.records import Caller, KeySnapshot
-from gateway_project.work.stages.authentication import authorize, require_network, require_usable, usable_caller
+from gateway_project.work.stages.authentication import authorize, usable_caller, use_key
 from keys.models import ApiKey
 
 # Who sees everybody's log and all rules may ask about everybody's requests.
@@ -42,14 +42,28 @@ def viewer_of(subject: Subject, *, is_external: bool) -> Viewer:
     return Viewer(user=user, features=features & key.permissions, key_id=key.id, key_name=key.name)
 
 
-def subject_of(options: Options, own: Subject, viewer: Viewer, gateway: Gateway) -> Subject:
-    """Whose request is explained. Raises PermissionDenied and ValidationError."""
+def subject_of(options: Options, own: Subject, viewer: Viewer, gateway: Gateway, *, is_login: bool) -> Subject:
+    """Whose request is explained; only a login may name other credentials of its user without seeing all.
+
+    Raises PermissionDenied and ValidationError.
+    """
     if not options.names_credential:
         return own
     user_id = own.caller.id if options.user_id is None else options.user_id
-    if user_id != own.caller.id and not sees_all(viewer):
-        raise PermissionDenied("Explaining the requests of others needs the permissions logs.view_all and rules.view.")
+    if not sees_all(viewer):
+        _require_own(user_id, options.key_name, own, is_login=is_login)
     return find_subject(user_id, options.key_name, gateway)
+
+
+def _require_own(user_id: int, key_name: str, own: Subject, *, is_login: bool) -> None:
+    """Raise PermissionDenied unless this is the request's own credential, or a key of the user who is logged in."""
+    if user_id != own.caller.id:
+        raise PermissionDenied("Explaining the requests of others needs the permissions logs.view_all and rules.view.")
+    if not is_login and key_name != (own.key.name if own.key is not None else ""):
+        raise PermissionDenied(
+            "Explaining the requests of another credential needs a login, or the permissions logs.view_all and "
+            "rules.view."
+        )
 
 
 def find_subject(user_id: int, key_name: str, gateway: Gateway) -> Subject:
@@ -77,10 +91,9 @@ def _authenticate_as(subject: Subject, exchange: Exchange, gateway: Gateway) -> 
     """
     caller, key = subject
     if key is not None:
-        exchange.identity.key = require_usable(key)
-    exchange.identity.caller = usable_caller(caller.id, gateway)
-    if key is not None and exchange.connection.address:
-        require_network(key, exchange.connection.address)
+        use_key(key, exchange.connection.address or None, exchange, gateway)
+    else:
+        exchange.identity.caller = usable_caller(caller.id, gateway)
     authorize(exchange, gateway)
 
 

@@ -19,11 +19,17 @@ class Averages:
         return traffic._replace(usage=mean, longest_input=mean.all_input)
 
     def _add(self, model: str, usage: Usage) -> None:
-        sums = self._sums.setdefault(model, [0, 0, 0, 0, 0, 0])
-        counts = usage.input, usage.cache_read, usage.cache_write, usage.output, usage.reasoning
+        sums = self._sums.get(model)
+        if sums is None:
+            sums = self._sums[model] = [0, 0, 0, 0, 0, 0]
+        plain, read, write, output, reasoning, _ = usage
         sums[0] += 1
-        for place, tokens in enumerate(counts, 1):
-            sums[place] += tokens or 0
+        sums[1] += plain or 0
+        sums[4] += output or 0
+        if read or write or reasoning:
+            sums[2] += read or 0
+            sums[3] += write or 0
+            sums[5] += reasoning or 0
 
     def _mean(self, model: str) -> Usage:
         number, *sums = self._sums.get(model, (1, 0, 0, 0, 0, 0))

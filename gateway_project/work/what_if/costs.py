@@ -22,12 +22,15 @@ class Costs:
         self.changes_prices = before.prices is not after.prices
         self._now = time.time()  # one moment for all: prices do not change in the middle
 
-    def judged(self, traffic: Traffic, change: Change, targets: Sequence[Target]) -> Judgement:
-        """The change with the cost; one that changes the cost alone is REPRICED."""
+    def judged(self, traffic: Traffic, change: Change, first: Sequence[Target]) -> Judgement:
+        """The change with the cost; one that changes the cost alone is REPRICED.
+
+        `first` are the targets that may be asked first with the draft.
+        """
         if change is Change.DENIED:
             return Judgement(change, NOTHING)
         if change is Change.REROUTED:
-            return Judgement(change, self._at(self._first(traffic.model, targets), traffic))
+            return Judgement(change, self._at(first[0], traffic))
         recorded = None if traffic.cost is None else Money(traffic.cost, traffic.currency)
         if change is Change.ALLOWED:
             return Judgement(change, recorded if traffic.provider_id else None)
@@ -39,8 +42,13 @@ class Costs:
         """What limits count for the request at the first of these targets, now or with the draft; None: no price."""
         if not targets or traffic.is_from_cache:
             return Decimal(0)
-        is_recorded = targets[0].key == traffic.served and traffic.cost is not None
-        if is_recorded and not (is_draft and self.changes_prices and self._repriced(traffic)):
+        provider, model = targets[0]
+        is_served = model == traffic.served_model and provider.id == traffic.provider_id
+        if (
+            is_served
+            and traffic.cost is not None
+            and not (is_draft and self.changes_prices and self._repriced(traffic))
+        ):
             return traffic.cost
         price = (self._after if is_draft else self._before).price(targets[0], self._now)
         return None if price is None else _cost(traffic, price)
@@ -62,12 +70,6 @@ class Costs:
         target = AnyTarget(provider, traffic.served_model)
         before, after = (snapshot.price(target, self._now) for snapshot in (self._before, self._after))
         return target if before != after else None
-
-    def _first(self, model: str, targets: Sequence[Target]) -> Target:
-        """A target that may be asked first: of an alias one of its first tier, else one of the lowest priority."""
-        if self._after.aliases.resolve(model) is not None:
-            return targets[0]
-        return min(targets, key=lambda target: target.provider.priority)
 
 
 def _cost(traffic: Traffic, price: Price) -> Decimal:

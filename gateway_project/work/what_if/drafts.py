@@ -9,7 +9,7 @@ from gateway_project.api.names import camel, snake
 from gateway_project.errors import ValidationError
 from gateway_project.json_types import JsonObject
 from licensing.serializers import LimitAttributes
-from providers.serializers import PriceAttributes
+from providers.pricing.serializers import PriceAttributes
 from rules.aliases.serializers import AliasAttributes
 from rules.guardrails.serializers import GuardrailAttributes
 from rules.patterns import compile_pattern

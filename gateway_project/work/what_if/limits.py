@@ -13,7 +13,7 @@ from typing import NamedTuple
 from django.conf import settings
 
 from gateway_project.errors import ValidationError
-from gateway_project.errors.client_errors import LIMIT_ERROR_NAMES
+from gateway_project.errors.client_errors import LIMIT_ERROR_NAMES, ActiveUseLimitReached
 from gateway_project.work.limits.book import LimitBook, LimitRow, Limits
 from gateway_project.work.limits.checks import (
     MAX_AMOUNT,
@@ -35,6 +35,7 @@ from gateway_project.work.what_if.drafts import LIMITS, Draft, RowDraft
 from gateway_project.work.what_if.traffic import Traffic
 from licensing.models import SUBJECTS, Limit, Measure, Window
 
+REFUSALS = frozenset(LIMIT_ERROR_NAMES) - {ActiveUseLimitReached.exception}
 Place = tuple[Subject, str, str]  # subject, measure and window: there is one limit of each at most
 
 
@@ -143,8 +144,8 @@ class LimitSides:
 
 
 def is_refused_by_limit(traffic: Traffic) -> bool:
-    """Whether a limit refused the request when it was sent."""
-    return traffic.recorded is not None and traffic.recorded.exception in LIMIT_ERROR_NAMES
+    """Whether a limit refused the request when it was sent; the licence's own is none of those that drafts have."""
+    return traffic.recorded is not None and traffic.recorded.exception in REFUSALS
 
 
 def touched_rows(draft: Draft) -> tuple[list[LimitRow], list[LimitRow]]:
@@ -211,14 +212,15 @@ def _sized(limits: Limits, traffic: Traffic, cost: Decimal | None) -> Sequence[L
 def _reserving(check: LimitCheck, traffic: Traffic, cost: Decimal | None) -> LimitCheck:
     """The check with what the request is known to use; of a limit that has less room, its input has to fit."""
     take = _units(check, traffic, cost)
-    least = min(traffic.usage.all_input, take) if check.limit.measure == TOKENS else min(1, take)
-    return check.taking(take, take if check.limit.is_strict else least)
+    if check.limit.is_strict:
+        return check.taking(take, take)
+    return check.taking(take, min(traffic.usage.all_input, take) if check.limit.measure == TOKENS else min(1, take))
 
 
 def _units(check: LimitCheck, traffic: Traffic, cost: Decimal | None) -> int:
+    if cost is not None and check.limit.measure != TOKENS:
+        return min(round(cost * NANO), MAX_AMOUNT)
     tokens = traffic.usage.all_input + (traffic.usage.output or 0)
     if check.limit.measure == TOKENS:
         return min(tokens, MAX_AMOUNT)
-    if cost is not None:
-        return min(round(cost * NANO), MAX_AMOUNT)
     return min(unpriced_units(tokens, check.limit), MAX_AMOUNT) if check.limit.unpriced == COUNT_UNPRICED else 0

@@ -4,14 +4,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import Enum
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from gateway_project.json_types import JsonObject
 from gateway_project.work.snapshot.records import Caller
-from gateway_project.work.what_if.guardrail_counts import GuardrailCounts
-from gateway_project.work.what_if.traffic import Traffic
+from gateway_project.work.what_if.examples import Examples
+from gateway_project.work.what_if.guardrails.counts import GuardrailCounts
+from gateway_project.work.what_if.traffic import MAX_EXAMPLES, Traffic
 
-MAX_EXAMPLES, MAX_ROW_EXAMPLES, MAX_ROWS = 20, 5, 1000
+MAX_ROW_EXAMPLES, MAX_ROWS = 5, 1000
+Key = TypeVar("Key", int, str)  # of a row
 DECIMALS = 9  # SQLite adds up money as floating-point numbers
 
 
@@ -24,6 +26,8 @@ class Change(Enum):
     REROUTED = "rerouted"
     REPRICED = "repriced"  # nothing but its cost
 
+    __hash__ = object.__hash__  # a function of Python that an Enum has instead takes longer than what it is for
+
 
 COUNTED = (Change.ALLOWED, Change.DENIED, Change.REROUTED, Change.REPRICED)
 
@@ -33,6 +37,34 @@ class Cause(Enum):
 
     LIMIT = "refusedByLimits"
     GUARDRAIL = "blockedByGuardrails"
+
+    __hash__ = object.__hash__
+
+
+class CacheShare(Enum):
+    """Requests that were answered from the cache, and those of them that still would have been."""
+
+    BEFORE = "cacheShareBefore"
+    AFTER = "cacheShareAfter"
+
+    __hash__ = object.__hash__
+
+
+CACHE_SHARES = tuple(CacheShare)  # an Enum is slow to iterate over
+
+
+class Gap(Enum):
+    """What cannot be judged, or not wholly."""
+
+    SKIPPED = "skipped"  # requests of nobody that is active now
+    COST = "unknownCosts"
+    REFUSED = "refusedOtherwise"  # requests that something else than rules refused: they stay refused
+    TEXT = "unknownTexts"  # nobody knows whether guardrails would block them
+
+    __hash__ = object.__hash__
+
+
+NUMBERS = (*COUNTED, *Cause, *CacheShare)  # the entries of which each Counts has
 
 
 class Money(NamedTuple):
@@ -63,28 +95,35 @@ class Counts:
     requests: int = 0
     changes: dict[Change, int] = field(default_factory=lambda: dict.fromkeys(COUNTED, 0))
     causes: dict[Cause, int] = field(default_factory=lambda: dict.fromkeys(Cause, 0))
-    hits_before: int = 0
-    hits_after: int = 0
+    hits: dict[CacheShare, int] = field(default_factory=lambda: dict.fromkeys(CacheShare, 0))
     before: dict[str, Decimal] = field(default_factory=dict)
     after: dict[str, Decimal] = field(default_factory=dict)
-    examples: dict[Change, list[int]] = field(default_factory=lambda: {change: [] for change in COUNTED})
+    examples: Examples[Enum] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.examples = Examples(NUMBERS, self.max_examples)
 
     def add(self, traffic: Traffic, judgement: Judgement) -> None:
         change, cost, cause = judgement
-        self.requests += traffic.requests
+        number = traffic.requests
+        self.requests += number
         if traffic.is_from_cache:
-            self.hits_before += traffic.requests
-            self.hits_after += traffic.requests if judgement.keeps_cache else 0
+            self._add_hits(traffic, judgement)
         if change is not Change.NONE:
-            self.changes[change] += traffic.requests
-            if len(self.examples[change]) < self.max_examples:
-                self.examples[change].append(traffic.example)
+            self.changes[change] += number
+            self.examples.add(change, traffic)
         if cause is not None:
-            self.causes[cause] += traffic.requests
+            self.causes[cause] += number
+            self.examples.add(cause, traffic)
         if traffic.cost:
-            self.before[traffic.currency] = self.before.get(traffic.currency, Decimal(0)) + traffic.cost
+            _add_money(self.before, traffic.currency, traffic.cost)
         if cost is not None and cost.amount:
-            self.after[cost.currency] = self.after.get(cost.currency, Decimal(0)) + cost.amount
+            _add_money(self.after, cost.currency, cost.amount)
+
+    def _add_hits(self, traffic: Traffic, judgement: Judgement) -> None:
+        for share in CACHE_SHARES if judgement.keeps_cache else CACHE_SHARES[:1]:
+            self.hits[share] += traffic.requests
+            self.examples.add(share, traffic)
 
     def document(self) -> JsonObject:
         return {
@@ -93,9 +132,8 @@ class Counts:
             **{cause.value: number for cause, number in self.causes.items()},
             "costBefore": _amounts(self.before),
             "costAfter": _amounts(self.after),
-            "cacheShareBefore": _share(self.hits_before, self.requests),
-            "cacheShareAfter": _share(self.hits_after, self.requests),
-            "examples": {change.value: ids for change, ids in self.examples.items()},
+            **{share.value: _share(number, self.requests) for share, number in self.hits.items()},
+            "examples": {number.value: ids for number, ids in self.examples.sorted().items()},
         }
 
 
@@ -104,45 +142,47 @@ class Outcome:
     """The result of a replay."""
 
     total: Counts = field(default_factory=lambda: Counts(MAX_EXAMPLES))
-    skipped: int = 0  # requests of nobody that is active now
-    unknown_costs: int = 0
+    gaps: dict[Gap, int] = field(default_factory=lambda: dict.fromkeys(Gap, 0))
+    gap_examples: Examples[Gap] = field(default_factory=lambda: Examples(Gap, MAX_EXAMPLES))
     unknown_usage: int = 0  # newly allowed requests that limits counted with the usual use of their model
-    unknown_texts: int = 0  # requests of which nobody knows whether guardrails would block them
     has_limits: bool = False
-    users: dict[int, tuple[str, Counts]] = field(default_factory=dict)
+    redraws: bool = False  # an alias of the draft chooses otherwise among the targets of a tier
+    misses_named_providers: bool = False  # which provider a request named would make a difference
+    names: dict[int, str] = field(default_factory=dict)  # of users
+    users: dict[int, Counts] = field(default_factory=dict)
     groups: dict[int, Counts] = field(default_factory=dict)
     models: dict[str, Counts] = field(default_factory=dict)
     guardrails: Mapping[int, GuardrailCounts] = field(default_factory=dict)  # those that the draft touches
 
-    def skip(self, traffic: Traffic) -> None:
-        """Requests that cannot be judged."""
-        self.skipped += traffic.requests
+    def note(self, gap: Gap, traffic: Traffic) -> None:
+        """Add requests that cannot be judged, or not wholly."""
+        self.gaps[gap] += traffic.requests
+        self.gap_examples.add(gap, traffic)
 
     def count(self, traffic: Traffic, caller: Caller, judgement: Judgement) -> None:
         """Add requests of a caller that are alike."""
         self.total.add(traffic, judgement)
         if judgement.change is Change.NONE:
             return
-        self.unknown_costs += traffic.requests if judgement.cost is None else 0
-        if caller.id in self.users or len(self.users) < MAX_ROWS:
-            self.users.setdefault(caller.id, (caller.name, Counts()))[1].add(traffic, judgement)
+        if judgement.cost is None:
+            self.note(Gap.COST, traffic)
+        self.names[caller.id] = caller.name
+        _add(self.users, caller.id, traffic, judgement)
         for group_id in caller.group_ids:
-            if group_id in self.groups or len(self.groups) < MAX_ROWS:
-                self.groups.setdefault(group_id, Counts()).add(traffic, judgement)
-        if traffic.model in self.models or len(self.models) < MAX_ROWS:
-            self.models.setdefault(traffic.model, Counts()).add(traffic, judgement)
+            _add(self.groups, group_id, traffic, judgement)
+        _add(self.models, traffic.model, traffic, judgement)
 
     def document(self, group_names: dict[int, str] | None = None) -> JsonObject:
         """The result as data; users, groups and models for which something would have changed."""
-        names = group_names or {}
+        names, total = group_names or {}, self.total.document()
+        gap_examples = {gap.value: ids for gap, ids in self.gap_examples.sorted().items()}
         return {
-            **self.total.document(),
-            "skipped": self.skipped,
-            "unknownCosts": self.unknown_costs,
-            "unknownTexts": self.unknown_texts,
+            **total,
+            "examples": {**total["examples"], **gap_examples},
+            **{gap.value: number for gap, number in self.gaps.items()},
             "byUser": [
-                {"userId": user_id, "userName": name, **counts.document()}
-                for user_id, (name, counts) in sorted(self.users.items())
+                {"userId": user_id, "userName": self.names[user_id], **counts.document()}
+                for user_id, counts in sorted(self.users.items())
             ],
             "byGroup": [
                 {"groupId": group_id, "groupName": names.get(group_id, ""), **counts.document()}
@@ -158,10 +198,13 @@ class Outcome:
         others = "Limits that the draft does not have" if self.has_limits else "Limits"
         yield f"{others}, licence, cache and failures of providers are taken as they were."
         yield "How long another model's answers would have been is unknown: its cost is that of the same tokens."
-        if self.skipped:
-            yield f"{self.skipped:,} requests of users who are not active now were not judged."
-        if self.unknown_costs:
-            yield f"The cost of {self.unknown_costs:,} requests under the draft is unknown."
+        yield from self._unknown_targets()
+        if skipped := self.gaps[Gap.SKIPPED]:
+            yield f"{skipped:,} requests of users who are not active now were not judged."
+        if refused := self.gaps[Gap.REFUSED]:
+            yield f"{refused:,} requests were refused for other reasons than rules: they stay refused."
+        if unknown_costs := self.gaps[Gap.COST]:
+            yield f"The cost of {unknown_costs:,} requests under the draft is unknown."
         if self.has_limits:
             yield "What requests reserve while they are in flight is not recorded: limits count what they then used."
         if self.unknown_usage:
@@ -176,6 +219,26 @@ class Outcome:
             yield "What was blocked has no answer: guardrails of the draft could not search one."
         if max(len(self.users), len(self.groups), len(self.models)) >= MAX_ROWS:
             yield f"At most {MAX_ROWS:,} users, groups and models are listed."
+
+    def _unknown_targets(self) -> Iterable[str]:
+        if self.misses_named_providers:
+            header = "X-Svc-Provider"
+            yield f"The log does not keep which provider a request named ({header}): it is judged as if it named none."
+        if self.redraws:
+            yield "Which target of a tier other weights or another strategy would have chosen is unknown."
+
+
+def _add(rows: dict[Key, Counts], key: Key, traffic: Traffic, judgement: Judgement) -> None:
+    """Add requests to the row of this key, as long as there are not too many rows."""
+    counts = rows.get(key)
+    if counts is None and len(rows) < MAX_ROWS:
+        counts = rows[key] = Counts()
+    if counts is not None:
+        counts.add(traffic, judgement)
+
+
+def _add_money(sums: dict[str, Decimal], currency: str, amount: Decimal) -> None:
+    sums[currency] = sums[currency] + amount if currency in sums else amount
 
 
 def _amounts(costs: dict[str, Decimal]) -> dict[str, str]:

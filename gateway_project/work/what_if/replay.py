@@ -1,26 +1,56 @@
 """Judges recorded requests by the present configuration and by a draft, with the pipeline's own judgement."""
 
+import gc
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
-from decimal import Decimal
-from typing import TypeAlias
+from typing import NamedTuple
 
-from gateway_project.work.snapshot.records import Caller, KeySnapshot, Snapshot, Target
-from gateway_project.work.stages.rules import allowed_targets
+from gateway_project.work.snapshot.records import Caller, KeySnapshot, Snapshot
+from gateway_project.work.stages.rules import Question
 from gateway_project.work.what_if.averages import Averages
 from gateway_project.work.what_if.costs import Costs
-from gateway_project.work.what_if.guardrails import GuardrailTrial, Verdict
+from gateway_project.work.what_if.guardrails.trial import GuardrailTrial, Verdict, is_blocked
 from gateway_project.work.what_if.limits import Asker, LimitSides, is_refused_by_limit
-from gateway_project.work.what_if.outcome import Cause, Change, Judgement, Outcome
+from gateway_project.work.what_if.outcome import Cause, Change, Gap, Judgement, Outcome
+from gateway_project.work.what_if.possible import (
+    NONE_POSSIBLE,
+    Possible,
+    is_rerouted,
+    possible,
+    possible_for,
+    redraws,
+)
 from gateway_project.work.what_if.traffic import Traffic, parts_of, requests_of, traffic_of
 
-MAX_JUDGEMENTS = 100_000  # that are remembered
+MAX_CASES = 100_000  # that are remembered
 REPORT_EVERY = 5000  # requests
-Targets: TypeAlias = tuple[Target, ...]
+
+
+class Case(NamedTuple):
+    """Who asks for a model, and the targets that may serve that: now, and with the draft."""
+
+    asker: Asker
+    before: Possible
+    after: Possible
 
 
 class Cancelled(Exception):
     """Somebody does not want the result any more."""
+
+
+@contextmanager
+def collecting_between_parts() -> Iterator[Callable[[], int]]:
+    """Garbage is collected when told only, of what is new: a replay makes many objects and hardly any cycles."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    gc.freeze()
+    try:
+        yield gc.collect
+    finally:
+        gc.unfreeze()
+        if was_enabled:
+            gc.enable()
 
 
 class Replay:
@@ -42,24 +72,29 @@ class Replay:
         self._limits, self._guardrails, self._costs = limits, guardrails, Costs(before, after)
         self._averages = Averages()
         self._keys: dict[int, KeySnapshot] = {key.id: key for key in before.keys.values()}
-        self._judgements: dict[tuple[object, ...], tuple[Targets, Targets]] = {}
-        self._outcome = Outcome(has_limits=limits is not None)
+        self._cases: dict[tuple[object, ...], Case | None] = {}
+        self._outcome = Outcome(has_limits=limits is not None, redraws=redraws(before, after))
         if guardrails is not None:
             self._outcome.guardrails = guardrails.counts
 
     def run(self, start: datetime, end: datetime) -> Outcome:
         """Compare the requests of a period. Raises Cancelled."""
         parts = parts_of(start, end)
-        for number, (begin, finish) in enumerate(parts):
-            self._report(number / len(parts))
-            for place, traffic in enumerate(self._traffic(begin, finish)):
-                if place and place % REPORT_EVERY == 0:
-                    self._report(number / len(parts))
-                self._compare(traffic)
-            if self._limits is not None:
-                self._limits.tidy()
+        with collecting_between_parts() as collect:
+            for number, (begin, finish) in enumerate(parts):
+                self._report(number / len(parts))
+                self._run_part(begin, finish, number / len(parts))
+                collect()
         self._report(1.0)
         return self._outcome
+
+    def _run_part(self, begin: datetime, finish: datetime, share: float) -> None:
+        for place, traffic in enumerate(self._traffic(begin, finish)):
+            if place and place % REPORT_EVERY == 0:
+                self._report(share)
+            self._compare(traffic)
+        if self._limits is not None:
+            self._limits.tidy()
 
     def _traffic(self, begin: datetime, finish: datetime) -> Iterator[Traffic]:
         if self._limits is None and self._guardrails is None:
@@ -68,96 +103,117 @@ class Replay:
         return requests_of(begin, finish, with_payload=self._guardrails is not None)
 
     def _compare(self, traffic: Traffic) -> None:
-        caller = None if traffic.user_id is None else self._before.callers.get(traffic.user_id)
-        if caller is None or not caller.usable:
-            self._outcome.skip(traffic)
+        case = self._case(traffic)
+        if case is None:
+            self._outcome.note(Gap.SKIPPED, traffic)
             return
-        key = self._keys.get(traffic.key_id or 0)
-        before, after = self.judge(traffic, caller, key)
-        judgement = self._limited(traffic, Asker(key, caller), before, after)
-        if self._guardrails is not None and judgement.change is not Change.DENIED and after:
-            judgement = self._guarded(traffic, caller, judgement, after)
-        self._outcome.count(traffic, caller, judgement)
+        if self._stays_refused(traffic):
+            self._outcome.note(Gap.REFUSED, traffic)
+            judgement = self._costs.judged(traffic, Change.NONE, ())
+        else:
+            judgement = self._judged(traffic, case)
+        self._outcome.count(traffic, case.asker.caller, judgement)
 
-    def judge(self, traffic: Traffic, caller: Caller, key: KeySnapshot | None) -> tuple[Targets, Targets]:
-        """The targets that may serve the request: now, and with the draft."""
-        tags = tuple(sorted(traffic.tags.items())) if traffic.tags else ()
-        place = (traffic.user_id, traffic.key_id, traffic.model, tags)
-        judgement = self._judgements.get(place)
-        if judgement is None:
-            if len(self._judgements) >= MAX_JUDGEMENTS:
-                self._judgements.clear()
-            judgement = self._targets(traffic, key, self._before), self._targets(traffic, key, self._after)
-            self._judgements[place] = judgement
+    def _stays_refused(self, traffic: Traffic) -> bool:
+        """Whether something refused the request that neither rules nor the draft decide."""
+        return not (
+            traffic.was_judged
+            or (self._limits is not None and is_refused_by_limit(traffic))
+            or (self._guardrails is not None and is_blocked(traffic))
+        )
+
+    def _judged(self, traffic: Traffic, case: Case) -> Judgement:
+        asker, before, after = case
+        judgement = self._limited(traffic, asker, before, after)
+        is_possible = judgement.change is not Change.DENIED and bool(after.targets)
+        if is_blocked(traffic):  # guardrails alone can let it pass
+            judgement = self._costs.judged(traffic, Change.NONE, ())
+        if self._guardrails is not None and is_possible:
+            judgement = self._guarded(traffic, asker.caller, judgement, after)
         return judgement
 
-    def _targets(self, traffic: Traffic, key: KeySnapshot | None, snapshot: Snapshot) -> Targets:
-        caller = snapshot.callers[traffic.user_id or 0]
-        return allowed_targets(traffic.model, caller, key, snapshot, traffic.tags)
+    def _case(self, traffic: Traffic) -> Case | None:
+        """Who asks, and the targets that may serve; None if the user is not active now."""
+        tags = tuple(sorted(traffic.tags.items())) if traffic.tags else ()
+        place = (traffic.user_id, traffic.key_id, traffic.model, tags)
+        if place not in self._cases:
+            if len(self._cases) >= MAX_CASES:
+                self._cases.clear()
+            self._cases[place] = self._new_case(traffic)
+        return self._cases[place]
 
-    def _limited(self, traffic: Traffic, asker: Asker, before: Targets, after: Targets) -> Judgement:
+    def _new_case(self, traffic: Traffic) -> Case | None:
+        caller = None if traffic.user_id is None else self._before.callers.get(traffic.user_id)
+        if caller is None or not caller.usable:
+            return None
+        key = self._keys.get(traffic.key_id or 0)
+        before, after = self.judge(traffic, key)
+        if before.targets != after.targets and (before.has_choice or after.has_choice):
+            self._outcome.misses_named_providers = True
+        return Case(Asker(key, caller), before, after)
+
+    def judge(self, traffic: Traffic, key: KeySnapshot | None) -> tuple[Possible, Possible]:
+        """The targets that may serve the request: now, and with the draft."""
+        return self._possible(traffic, key, self._before), self._possible(traffic, key, self._after)
+
+    def _possible(self, traffic: Traffic, key: KeySnapshot | None, snapshot: Snapshot) -> Possible:
+        caller = snapshot.callers[traffic.user_id or 0]
+        return possible_for(Question(traffic.model, caller, key, traffic.tags), snapshot)
+
+    def _limited(self, traffic: Traffic, asker: Asker, before: Possible, after: Possible) -> Judgement:
         """The judgement once limits of the draft have been asked."""
         if self._limits is None:
-            return self._costs.judged(traffic, change_of(traffic, before, after), after)
+            return self._costs.judged(traffic, change_of(traffic, before, after), after.first)
+        if not is_rerouted(traffic.served, before, after):
+            after = after.led_by(traffic.served)
+        return self._counted(traffic, asker, before.led_by(traffic.served), after)
+
+    def _counted(self, traffic: Traffic, asker: Asker, before: Possible, after: Possible) -> Judgement:
+        """The judgement by limits, which are asked for room at the targets in their order."""
+        assert self._limits is not None
         used = self._averages.usual(traffic)
-        if before and is_refused_by_limit(traffic):
-            ordered, cost = self._asked(used, before, is_draft=False)
-            if self._limits.before.has_room(used, asker, ordered, cost):
+        if before.targets and is_refused_by_limit(traffic):
+            cost = self._costs.for_limits(used, before.targets, is_draft=False)
+            if self._limits.before.has_room(used, asker, before.targets, cost):
+                self._outcome.note(Gap.REFUSED, traffic)
                 return Judgement()  # it was another limit that refused it, which does so still
         now = self._left(used, asker, before, is_draft=False)
         drafted = self._left(used, asker, after, is_draft=True)
         change = change_of(traffic, now, drafted)
-        judgement = self._costs.judged(traffic, change, drafted)
+        judgement = self._costs.judged(traffic, change, drafted.first)
         if change is Change.ALLOWED and used is not traffic:
             self._outcome.unknown_usage += 1
-        is_limited = change is Change.DENIED and bool(after)
-        return judgement._replace(cause=Cause.LIMIT) if is_limited else judgement
+        is_limited = change is Change.DENIED and bool(after.targets)
+        return Judgement(change, judgement.cost, Cause.LIMIT) if is_limited else judgement
 
-    def _left(self, traffic: Traffic, asker: Asker, targets: Targets, *, is_draft: bool) -> Targets:
+    def _left(self, traffic: Traffic, asker: Asker, choice: Possible, *, is_draft: bool) -> Possible:
         """Of these targets those that limits leave: all, the one that is asked if the first is full, or none."""
         assert self._limits is not None
-        side = self._limits.after if is_draft else self._limits.before
+        side, targets = self._limits.after if is_draft else self._limits.before, choice.targets
         if not targets or side.is_empty:
-            return targets
-        ordered, cost = self._asked(traffic, targets, is_draft=is_draft)
-        number = side.admit(traffic, asker, ordered, cost)
+            return choice
+        number = side.admit(traffic, asker, targets, self._costs.for_limits(traffic, targets, is_draft=is_draft))
         if number is None:
-            return ()
-        return (ordered[number],) if number else targets
+            return NONE_POSSIBLE
+        return possible(targets[number : number + 1], targets[number : number + 1]) if number else choice
 
-    def _asked(self, traffic: Traffic, targets: Targets, *, is_draft: bool) -> tuple[Targets, Decimal | None]:
-        """The targets in the order of asking, and what limits count for the request at the first of them."""
-        ordered = _in_order(traffic, targets)
-        return ordered, self._costs.for_limits(traffic, ordered, is_draft=is_draft)
-
-    def _guarded(self, traffic: Traffic, caller: Caller, judgement: Judgement, targets: Targets) -> Judgement:
-        """The judgement once guardrails of the draft have been asked; `targets` may serve the request with it."""
+    def _guarded(self, traffic: Traffic, caller: Caller, judgement: Judgement, after: Possible) -> Judgement:
+        """The judgement once guardrails of the draft have been asked; `after` may serve the request with it."""
         assert self._guardrails is not None
-        verdict = self._guardrails.judge(traffic, caller)
+        verdict = self._guardrails.judge(traffic, caller, self._after.rules, after.targets)
         if verdict is Verdict.UNKNOWN:
-            self._outcome.unknown_texts += 1
+            self._outcome.note(Gap.TEXT, traffic)
         if verdict is Verdict.RELEASED:
-            return self._costs.judged(traffic, Change.ALLOWED, targets)
+            return self._costs.judged(traffic, Change.ALLOWED, after.first)
         if verdict is not Verdict.DENIED:
             return judgement
         return self._costs.judged(traffic, Change.DENIED, ())._replace(cause=Cause.GUARDRAIL)
 
 
-def change_of(traffic: Traffic, before: Targets, after: Targets) -> Change:
+def change_of(traffic: Traffic, before: Possible, after: Possible) -> Change:
     """What changes for requests that these targets may serve now, and those with the draft."""
-    if before == after:
-        return Change.NONE
-    if not before:
-        return Change.ALLOWED
-    if not after:
+    if not before.targets:
+        return Change.ALLOWED if after.targets else Change.NONE
+    if not after.targets:
         return Change.DENIED
-    keys = {target.key for target in after}
-    was_possible = traffic.served in {target.key for target in before}
-    return Change.REROUTED if was_possible and traffic.served not in keys else Change.NONE
-
-
-def _in_order(traffic: Traffic, targets: Targets) -> Targets:
-    """The target that served first, then the others."""
-    if len(targets) == 1:
-        return targets
-    return tuple(sorted(targets, key=lambda one: (one.key != traffic.served, one.provider.priority)))
+    return Change.REROUTED if is_rerouted(traffic.served, before, after) else Change.NONE

@@ -12,7 +12,7 @@ from gateway_project.json_types import JsonObject
 from gateway_project.work.snapshot.loading import load_all
 from gateway_project.work.snapshot.records import Snapshot
 from gateway_project.work.what_if.drafts import GUARDRAILS, LIMITS, Draft, read_draft
-from gateway_project.work.what_if.guardrails import GuardrailTrial
+from gateway_project.work.what_if.guardrails.trial import GuardrailTrial
 from gateway_project.work.what_if.limits import LimitSides
 from gateway_project.work.what_if.outcome import Outcome
 from gateway_project.work.what_if.replay import Cancelled, Replay
@@ -25,7 +25,7 @@ log = logging.getLogger("gateway.tasks")
 
 BEAT_SECONDS = 2.0
 # Of the rows of a result, the member that says whose they are, and the filter of the log for it.
-LOG_FILTERS = (("byUser", "userId", "id"), ("byGroup", "groupId", "groupId"), ("byModel", "model", "search"))
+LOG_FILTERS = (("byUser", "userId", "id"), ("byGroup", "groupId", "groupId"), ("byModel", "model", "model"))
 BROKEN = "An error of the gateway ended it. The log of the process has it."
 
 
@@ -57,9 +57,10 @@ def compare(draft: Draft, start: datetime, end: datetime, report: Callable[[floa
 
 
 def result_of(outcome: Outcome, start: datetime, end: datetime) -> JsonObject:
-    """The outcome as data, with the names of groups, and in each row the path of its requests in the log."""
+    """The outcome as data, with the names of groups, and the path of all requests and of each row's in the log."""
     result = outcome.document(dict(Group.objects.filter(pk__in=outcome.groups).values_list("pk", "name")))
     period = {"type": EntryType.WORK_REQUEST.value, "start": start.isoformat(), "end": end.isoformat()}
+    result["log"] = f"/logs/?{urlencode(period)}"
     for rows, member, parameter in LOG_FILTERS:
         for row in result[rows]:
             row["log"] = f"/logs/?{urlencode(period | {parameter: row[member]})}"

@@ -7,8 +7,9 @@ from rest_framework import serializers
 from gateway_project.api.fields import Attributes, DateTime, Read
 from gateway_project.json_types import JsonObject
 from gateway_project.work.what_if.drafts import KINDS, MAX_DRAFTED
-from gateway_project.work.what_if.guardrail_counts import COLUMNS
-from gateway_project.work.what_if.outcome import COUNTED, MAX_EXAMPLES
+from gateway_project.work.what_if.guardrails.counts import COLUMNS
+from gateway_project.work.what_if.outcome import COUNTED, NUMBERS, Gap
+from gateway_project.work.what_if.traffic import MAX_EXAMPLES
 from rules.what_if.models import State, WhatIf
 
 DRAFTS: JsonObject = {"type": "array", "items": {"type": "object"}, "maxItems": MAX_DRAFTED}
@@ -20,9 +21,11 @@ SHARE: JsonObject = {"type": ["number", "null"], "minimum": 0, "maximum": 1}
 ENTRIES: JsonObject = {"type": "array", "items": {"type": "integer"}, "maxItems": MAX_EXAMPLES}
 EXAMPLES: JsonObject = {
     "type": "object",
-    "properties": {change.value: ENTRIES for change in COUNTED},
-    "description": "Ids of log entries behind each number.",
+    "properties": {number.value: ENTRIES for number in NUMBERS},
+    "description": "Ids of log entries behind each number, by its name: of a share those from the cache.",
 }
+ALL_EXAMPLES = {**EXAMPLES, "properties": {**EXAMPLES["properties"], **{gap.value: ENTRIES for gap in Gap}}}
+LOG: JsonObject = {"type": "string", "description": "The path of these requests in the log."}
 COUNTS: JsonObject = {
     "requests": NUMBER,
     **{change.value: NUMBER for change in COUNTED},
@@ -37,8 +40,7 @@ COUNTS: JsonObject = {
 
 
 def _rows(**members: JsonObject) -> JsonObject:
-    log = {"log": {"type": "string", "description": "The path of these requests in the log."}}
-    return {"type": "array", "items": {"type": "object", "properties": {**members, **COUNTS, **log}}}
+    return {"type": "array", "items": {"type": "object", "properties": {**members, **COUNTS, "log": LOG}}}
 
 
 GUARDRAIL: JsonObject = {
@@ -51,8 +53,11 @@ RESULT: JsonObject = {
     "type": ["object", "null"],
     "properties": {
         **COUNTS,
+        "examples": ALL_EXAMPLES,
+        "log": LOG,
         "skipped": {**NUMBER, "description": "Requests of nobody who is active now."},
         "unknownCosts": NUMBER,
+        "refusedOtherwise": {**NUMBER, "description": "Refused for other reasons than rules, and still so."},
         "unknownTexts": {**NUMBER, "description": "Of which it is unknown whether guardrails would block them."},
         "byUser": _rows(userId=NUMBER, userName={"type": "string"}),
         "byGroup": _rows(groupId=NUMBER, groupName={"type": "string"}),

@@ -17,7 +17,7 @@ from providers.models import ModelPrice
 from providers.pricing.prices import Offer, PriceBook
 from rules.aliases.drafts import TargetDraft
 from rules.aliases.models import Alias, Strategy, default_causes
-from rules.matching import RuleSnapshot
+from rules.matching import DEFAULT_POSITION, RuleSnapshot
 from rules.models import Effect, Rule
 from rules.serializers import EVERYONE
 
@@ -62,6 +62,7 @@ def _rule(rule_id: int, values: Mapping[str, Any]) -> RuleSnapshot | None:
         EVERYONE in (user_id, group_id),
         values.get("provider_id") or None,
         values.get("effect", Effect.ALLOW),
+        values.get("position", DEFAULT_POSITION),
     )
 
 

@@ -1,11 +1,11 @@
 """Recorded requests: counted by what a judgement depends on, or one by one, a part of the period after the other."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import lru_cache
 from json import loads
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from django.db.models import (
     Case,
@@ -25,14 +25,39 @@ from django.db.models import (
 from django.db.models.functions import Cast, Coalesce
 from django.db.models.sql.compiler import SQLCompiler
 
+from gateway_project.errors import (
+    ClientClosed,
+    CredentialRevoked,
+    GatewayError,
+    Outpaced,
+    ProviderNotSelected,
+    RuleDenied,
+    UpstreamError,
+)
 from providers.formats import Usage
 from telemetry.models import CacheStatus, EntryType, LogEntry
 
 PART, SHORTEST_PART, PARTS = timedelta(hours=6), timedelta(minutes=1), 20
+HIT = CacheStatus.HIT.value  # a member of an enum takes longer to compare
 CHUNK = 2000  # entries that are read at once
+MAX_EXAMPLES = 20  # entries behind a number
 COLUMNS = ("user_id", "key_id", "model", "tags", "provider_id", "served_model", "cache_status", "currency")
+ALIKE = ("user_id", "key_id", "model", "tags_text", *COLUMNS[4:], "tier", "was_judged")  # what they share
 BUCKETS = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens")
+TargetKey: TypeAlias = tuple[int, str]  # the provider's id and its name of the model
 RECORDED = ("timestamp", "duration_ms", "exception", "outcome", "rule_id", "alias")
+
+
+# The errors of requests that rules alone refused, and of those that were admitted and then failed or were given up.
+RULE_ERRORS: tuple[type[GatewayError], ...] = (RuleDenied, ProviderNotSelected)
+LATER_ERRORS: tuple[type[GatewayError], ...] = (
+    UpstreamError,
+    *UpstreamError.__subclasses__(),
+    ClientClosed,
+    Outpaced,
+    CredentialRevoked,
+)
+JUDGED = frozenset(("", *(error.exception for error in (*RULE_ERRORS, *LATER_ERRORS))))
 
 
 class Seconds(Func):
@@ -61,8 +86,25 @@ class Recorded(NamedTuple):
     guardrails: list[dict[str, Any]] | None = None  # what they did with it
 
 
+class Alike:
+    """Entries of requests that are alike, by the values that they share; looked up once, if anybody asks for them."""
+
+    __slots__ = ("_entries", "_ids", "_values")
+
+    def __init__(self, entries: "QuerySet[LogEntry]", values: Sequence[Any]) -> None:
+        self._entries, self._values = entries, values
+        self._ids: list[int] | None = None
+
+    def ids(self) -> list[int]:
+        """The first ones, at most MAX_EXAMPLES."""
+        if self._ids is None:
+            rows = self._entries.filter(**dict(zip(ALIKE, self._values, strict=True)))
+            self._ids = list(rows.order_by("timestamp", "id").values_list("pk", flat=True)[:MAX_EXAMPLES])
+        return self._ids
+
+
 class Traffic(NamedTuple):
-    """Requests that are alike: how many, what they used and cost, and one of them."""
+    """Requests that are alike: how many, what they used and cost, and where their entries are."""
 
     user_id: int | None
     key_id: int | None
@@ -78,11 +120,18 @@ class Traffic(NamedTuple):
     cost: Decimal | None  # None: unknown
     example: int  # the id of the first entry
     recorded: Recorded | None = None  # if it is one request
+    alike: Alike | None = None  # if it is several
+    was_judged: bool = True  # False: refused, but not by rules
 
     @property
-    def served(self) -> tuple[int, str]:
+    def served(self) -> TargetKey:
         """Provider and model that served, as Target.key has them."""
         return self.provider_id or 0, self.served_model
+
+    def entries(self, number: int) -> Sequence[int]:
+        """The ids of so many of its entries, as far as there are as many; at most MAX_EXAMPLES."""
+        ids = self.alike.ids() if self.alike is not None else ()
+        return ids[:number] or (self.example,)
 
 
 def parts_of(start: datetime, end: datetime) -> list[tuple[datetime, datetime]]:
@@ -106,25 +155,45 @@ def traffic_of(start: datetime, end: datetime, tiers: Collection[int] = ()) -> I
         "spent": Sum("cost"),
         "example": Min(F("pk")),
     }
-    entries = _entries(start, end).order_by().annotate(all_input=_all_input()).annotate(tier=_tier(tiers))
-    rows = entries.values_list(*COLUMNS, "tier").annotate(**sums)
+    texts = {"tags_text": Cast("tags", TextField()), "all_input": _all_input()}
+    entries = _entries(start, end).order_by().annotate(**texts).annotate(tier=_tier(tiers), was_judged=_was_judged())
+    rows = entries.values_list(*ALIKE).annotate(**sums)
     for row in rows.iterator():
-        yield _traffic(row[:8], row[9], Usage(*row[10:15]), row[15], row[16], row[17])
+        user_id, key_id, model, tags, provider_id, served_model, cache_status, currency = row[:8]
+        usage, (longest, cost, example) = Usage(*row[11:16]), row[16:19]
+        yield Traffic(
+            user_id, key_id, model, _tags(tags), provider_id, served_model or "", cache_status == HIT, currency,
+            row[10], usage, longest, cost, example, alike=Alike(entries, row[:10]) if row[10] > 1 else None,
+            was_judged=bool(row[9]),
+        )  # fmt: skip
 
 
 def requests_of(start: datetime, end: datetime, *, with_payload: bool = False) -> Iterator[Traffic]:
     """The same requests one by one, in the order in which they began."""
     names = (*COLUMNS, *BUCKETS, "cost", "pk", *RECORDED, *(("payload", "guardrails") if with_payload else ()))
-    # Tags as text: there are few different ones, and each is read once.
-    expressions = {"tags": Cast("tags", TextField()), "timestamp": Seconds("timestamp")}
-    columns = [expressions.get(name, name) for name in names]
+    # Tags and costs as text: there are few different ones, and each is read once.
+    texts = {name: Cast(name, TextField()) for name in ("tags", "cost")}
+    columns = [(texts | {"timestamp": Seconds("timestamp")}).get(name, name) for name in names]
     rows = _entries(start, end).order_by("timestamp", "id").values_list(*columns)
     for row in rows.iterator(chunk_size=CHUNK):
-        usage = Usage(*row[8:13])
-        at, milliseconds, exception, outcome, rule_id, alias, *texts = row[15:]
-        recorded = Recorded(at, (milliseconds or 0) / 1000, exception, outcome, rule_id, alias or "", *texts)
-        place = (*row[:3], _tags(row[3]), *row[4:8])
-        yield _traffic(place, 1, usage, usage.all_input, row[13], row[14], recorded)
+        user_id, key_id, model, tags, provider_id, served_model, cache_status, currency = row[:8]
+        usage, cost, example = Usage(*row[8:13]), row[13], row[14]
+        yield Traffic(
+            user_id, key_id, model, _tags(tags), provider_id, served_model or "", cache_status == HIT, currency,
+            1, usage, usage.all_input, None if cost is None else _money(cost), example, _recorded(*row[15:]),
+            was_judged=(row[17] or "") in JUDGED,
+        )  # fmt: skip
+
+
+def _recorded(
+    at: float, milliseconds: float | None, exception: str, outcome: str, rule_id: int, alias: str, *texts: Any
+) -> Recorded:
+    return Recorded(at, (milliseconds or 0) / 1000, exception, outcome, rule_id, alias or "", *texts)
+
+
+@lru_cache(maxsize=10_000)
+def _money(text: str) -> Decimal:
+    return Decimal(text)
 
 
 @lru_cache(maxsize=10_000)
@@ -141,25 +210,12 @@ def _all_input() -> Any:
     return sum((Coalesce(F(name), 0) for name in BUCKETS[1:3]), start=Coalesce(F(BUCKETS[0]), 0))
 
 
+def _was_judged() -> Any:
+    return Case(When(exception__in=sorted(JUDGED), then=Value(1)), default=Value(0), output_field=IntegerField())
+
+
 def _tier(tiers: Collection[int]) -> Any:
     if not tiers:
         return Value(0, IntegerField())
     steps = [When(all_input__gt=tier, then=Value(tier)) for tier in sorted(tiers, reverse=True)]
     return Case(*steps, default=Value(0), output_field=IntegerField())
-
-
-def _traffic(
-    columns: tuple[Any, ...],
-    requests: int,
-    usage: Usage,
-    longest: int,
-    cost: Decimal | None,
-    example: int,
-    recorded: Recorded | None = None,
-) -> Traffic:
-    user_id, key_id, model, tags, provider_id, served_model, cache_status, currency = columns
-    is_hit = cache_status == CacheStatus.HIT
-    return Traffic(
-        user_id, key_id, model, tags, provider_id, served_model or "", is_hit, currency, requests, usage, longest,
-        cost, example, recorded,
-    )  # fmt: skip

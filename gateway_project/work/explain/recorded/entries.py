@@ -1,20 +1,21 @@
 """The explanation of a request that has ended, from its log entry: in the form of one that is not sent."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from accounts.models import Group
 from gateway_project.errors import NotFound
 from gateway_project.json_types import JsonObject
+from gateway_project.work.explain.recorded.cache import cache_row
+from gateway_project.work.explain.recorded.limits import limit_rows, recorded_limits
 from gateway_project.work.explain.recorded.offers import RecordedCandidate, attempts_of, candidates_of
 from gateway_project.work.explain.recorded.rules import consider_entry
-from gateway_project.work.explain.recorded.sentences import sentences_of
+from gateway_project.work.explain.recorded.sentences import Facts, sentences_of
 from gateway_project.work.explain.rules import rows_of
 from gateway_project.work.snapshot.records import Snapshot
 from telemetry.details import all_input
-from telemetry.models import CacheStatus, Candidate, EntryType, LogEntry
+from telemetry.models import Candidate, EntryType, LogEntry
 
 REQUESTS = (EntryType.WORK_REQUEST, EntryType.MIRROR)
-VERDICTS = {CacheStatus.HIT: "hit", CacheStatus.MISS: "miss", CacheStatus.BYPASS: "bypass"}
 # Errors from which it is not known whether the caller had the permission to send work.
 BEFORE_PERMISSION = ("AuthenticationFailed", "PermissionDenied")
 ASKED = {
@@ -33,32 +34,33 @@ LEFT_OUT = {
 }
 
 
-def describe_entry(entry: LogEntry, snapshot: Snapshot, *, with_all: bool) -> JsonObject:
+def describe_entry(
+    entry: LogEntry, snapshot: Snapshot, *, with_all: bool, groups: Collection[int] | None = None
+) -> JsonObject:
     """The decision as it was recorded; rules for others `with_all` alone. Raises NotFound for an entry of no request.
 
-    The snapshot says what users and providers are called now.
+    `groups`: of limits those of these groups alone. The snapshot says what users and providers are called now.
     """
     if entry.entry_type not in REQUESTS:
         raise NotFound(f"The log entry with id {entry.pk} is of no request.")
     consideration = consider_entry(entry, with_all=with_all)
-    candidates = candidates_of(entry)
+    candidates, limits, cache = (
+        candidates_of(entry),
+        recorded_limits(entry, with_all=with_all, groups=groups),
+        cache_row(entry),
+    )
     return {
         "allowed": not entry.exception,
-        "sentences": sentences_of(entry, consideration),
+        "sentences": sentences_of(Facts(entry, consideration, limits, cache)),
         "error": _error(entry),
         "caller": _caller(entry),
         "rules": rows_of(consideration, snapshot),
         "otherRules": consideration.hidden,
         "candidates": _asked(entry, candidates),
         "leftOut": [_left_out(one) for one in candidates if one.outcome not in ASKED],
-        "limits": [],
-        "cache": {
-            "verdict": VERDICTS.get(CacheStatus(entry.cache_status), "off"),
-            "key": entry.cache_hash or None,
-            "scope": None,
-            "ageSeconds": None,
-        },
-        "guardrails": [],
+        "limits": limit_rows(limits),
+        "cache": cache,
+        "guardrails": [_guardrail(one) for one in entry.guardrails or ()],
         "outgoing": None,
         "estimate": {
             "inputTokens": all_input(entry),
@@ -85,6 +87,19 @@ def _caller(entry: LogEntry) -> JsonObject:
         "keyName": entry.key_name or None,
         "groups": groups,
         "mayWork": None if entry.user_id is None or entry.exception in BEFORE_PERMISSION else True,
+    }
+
+
+def _guardrail(run: JsonObject) -> JsonObject:
+    """A guardrail that has searched the request or the answer; entries of before an update have no action."""
+    return {
+        "id": run["id"],
+        "name": run["name"],
+        "action": run.get("action"),
+        "directions": [run["direction"]],
+        "repairs": run.get("repairs", False) if "action" in run else None,
+        "result": run["result"],
+        "counts": run["counts"],
     }
 
 

@@ -33,6 +33,7 @@ def _records(rules: list[Rule]) -> Iterator[RuleSnapshot]:
             bool(rule.everyone),
             rule.provider_id,
             rule.effect,
+            rule.position,
         )
         if record is not None:
             yield replace(record, enabled=rule.enabled)

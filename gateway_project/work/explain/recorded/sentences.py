@@ -1,18 +1,20 @@
 """What happened to a request, in plain English, and what the log does not know of it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
+from gateway_project.errors.client_errors import LIMIT_ERROR_NAMES
+from gateway_project.json_types import JsonObject
+from gateway_project.work.cache.verdict import BYPASS, HIT, IN_FLIGHT, MISS, OFF, REFRESH
+from gateway_project.work.explain.recorded.limits import RecordedLimit, decision_of
 from gateway_project.work.explain.recorded.offers import attempts_of, caller_of
 from gateway_project.work.explain.remedies import rule_remedies
 from gateway_project.work.explain.rules import Consideration
 from gateway_project.work.explain.sentences import counted, rules_sentences
+from gateway_project.work.limits.checks import USE
 from telemetry.details import all_input
-from telemetry.models import CacheStatus, LogEntry, Outcome
+from telemetry.models import LogEntry, Outcome
 
-NOT_RECORDED = (
-    "The log does not have how full the limits were, nor the request as the provider got it.",
-    "Names of users, groups and providers in reasons are those of today.",
-)
 ENDINGS = {
     Outcome.DENIED: "The request was refused with {error}.",
     Outcome.FAILED: "The request failed with {error}.",
@@ -21,16 +23,43 @@ ENDINGS = {
     Outcome.ABORTED: "The process that served the request ended before the answer was complete.",
 }
 CACHE = {
-    CacheStatus.HIT: "A stored answer was served, and no provider was called.",
-    CacheStatus.MISS: "No stored answer fitted.",
-    CacheStatus.BYPASS: "The request bypassed the cache.",
+    HIT: "A stored answer was served, and no provider was called.",
+    IN_FLIGHT: "The answer of an identical request in flight was served, and no provider was called.",
+    MISS: "No stored answer fitted.",
+    REFRESH: "The request asked for a fresh answer.",
+    BYPASS: "The request bypassed the cache.",
+    OFF: "The answer was not to be stored, or the request did not come to the cache.",
 }
+UNKNOWN_OUTGOING = "The log does not have the request as the provider got it."
+UNKNOWN_LIMITS = "The log does not have how full the limits were."
+UNKNOWN_ESTIMATE = "The log does not have an estimate: no limit needed one."
+UNKNOWN_USES = "The log does not have how many active uses there were: the licence did not limit them."
+UNKNOWN_AGE = "The log does not have how old the stored answer was."
+NAMES_OF_TODAY = "Names of users, groups and providers in reasons are those of today."
 
 
-def sentences_of(entry: LogEntry, consideration: Consideration) -> list[str]:
+class Facts(NamedTuple):
+    """What is known of a request that has ended."""
+
+    entry: LogEntry
+    consideration: Consideration
+    limits: Sequence[RecordedLimit]
+    cache: JsonObject
+
+
+def sentences_of(facts: Facts) -> list[str]:
     """What happened and why, what would have had to be different for a refusal, and what is not known."""
-    parts = (_ending(entry, consideration), _caller(entry), _rules(entry, consideration), _targets(entry), _use(entry))
-    return [*(sentence for part in parts for sentence in part), *NOT_RECORDED]
+    entry, consideration, _, _ = facts
+    parts = (
+        _ending(entry, consideration),
+        _caller(entry),
+        _rules(entry, consideration),
+        _targets(entry),
+        _limits(facts),
+        _use(facts),
+        _not_recorded(facts),
+    )
+    return [sentence for part in parts for sentence in part]
 
 
 def _ending(entry: LogEntry, consideration: Consideration) -> Iterator[str]:
@@ -45,10 +74,16 @@ def _caller(entry: LogEntry) -> Iterator[str]:
     if entry.user_id is None:
         yield "Its credential was not accepted."
         return
-    yield f"User {entry.username} sent it {f'with key {entry.key_name}' if entry.key_id else 'without an API key'}."
+    yield f"User {entry.username} sent it {_credential(entry)}."
     if entry.alias:
         named = "" if entry.alias == entry.model else f" by its pattern {entry.alias}"
         yield f"The model {entry.model} was an alias{named}."
+
+
+def _credential(entry: LogEntry) -> str:
+    if entry.key_id:
+        return f"with key {entry.key_name}"
+    return f"with a token of {entry.trusted_issuer}" if entry.trusted_issuer else "without an API key"
 
 
 def _rules(entry: LogEntry, consideration: Consideration) -> Iterator[str]:
@@ -66,11 +101,40 @@ def _targets(entry: LogEntry) -> Iterator[str]:
         yield f"Provider {attempt.provider_name} was asked for {attempt.model} and {ending}."
 
 
-def _use(entry: LogEntry) -> Iterator[str]:
-    if sentence := CACHE.get(CacheStatus(entry.cache_status)):
-        yield sentence
+def _limits(facts: Facts) -> Iterator[str]:
+    """How many limits had room, and what they had to have room for; of a refusal the error says it."""
+    entry, decision = facts.entry, decision_of(facts.entry)
+    if facts.limits and entry.exception not in LIMIT_ERROR_NAMES:
+        have = "limit that applied had" if len(facts.limits) == 1 else "limits that applied had"
+        yield f"{counted(len(facts.limits), '')}{have} room."
+    if decision is not None and decision.input_tokens is not None:
+        tokens = counted(decision.input_tokens, "input token")
+        yield f"It was estimated at {tokens} and at most {counted(decision.output_tokens or 0, 'output token')}."
+    for run in entry.guardrails or ():
+        yield f"Guardrail {run['name']} searched the {run['direction']}: {run['result']}."
+
+
+def _use(facts: Facts) -> Iterator[str]:
+    entry = facts.entry
+    if entry.user_id is not None:
+        yield CACHE[facts.cache["verdict"]]
     if entry.input_tokens is None and entry.output_tokens is None:
         return
     tokens = f"{counted(all_input(entry), 'input token')} and {counted(entry.output_tokens or 0, 'output token')}"
     cost = "its cost is unknown" if entry.cost is None else f"cost {entry.cost.normalize():f} {entry.currency}".rstrip()
     yield f"It used {tokens}, and {cost}."
+
+
+def _not_recorded(facts: Facts) -> Iterator[str]:
+    """What belongs to an explanation and is not in the log."""
+    yield UNKNOWN_OUTGOING
+    decision = decision_of(facts.entry)
+    if decision is None or decision.limits is None:
+        yield UNKNOWN_LIMITS
+    elif not any(reading.check.kind == USE for reading, _ in facts.limits):
+        yield UNKNOWN_USES
+    if decision is None or decision.input_tokens is None:
+        yield UNKNOWN_ESTIMATE
+    if facts.cache["verdict"] == HIT and facts.cache["ageSeconds"] is None:
+        yield UNKNOWN_AGE
+    yield NAMES_OF_TODAY

@@ -14,13 +14,19 @@ from gateway_project.errors import ActiveUseLimitReached, ProviderOverloaded
 from gateway_project.work import pipeline
 from gateway_project.work.doors import WORK
 from gateway_project.work.exchange import Exchange
+from gateway_project.work.explain import subjects
+from gateway_project.work.explain.document import describe
+from gateway_project.work.explain.rules import ALIAS_ONLY
+from gateway_project.work.explain.subjects import authentication_as
 from gateway_project.work.explain.walk import walk
+from gateway_project.work.guardrails.book import Audience, GuardrailBook, GuardrailSnapshot
+from gateway_project.work.guardrails.remote.compilation import compile_guardrail
 from gateway_project.work.limits.book import LimitBook, LimitRow
 from gateway_project.work.limits.kinds import Subject
 from gateway_project.work.routing.aliases import AliasRow, Condition, MirrorRow, TargetRow
 from gateway_project.work.routing.full_providers import FullProviders
 from gateway_project.work.runtime import make_gateway
-from gateway_project.work.snapshot.records import Caller, KeySnapshot, as_siblings
+from gateway_project.work.snapshot.records import Caller, KeySnapshot, Target, as_siblings, target_key
 from gateway_project.work.streaming.stream import ClientConnection
 from keys.restrictions import KeyRestrictions, restrictions_of
 from keys.secrets import generate
@@ -31,13 +37,16 @@ from providers.transport.calls import Call
 from providers.transport.transport import TransportLimits
 from rules.matching import RuleSnapshot
 from rules.patterns import compile_pattern
+from telemetry.models import Candidate
 from tests.gateway_project.work.snapshot.test_records import provider
 from tests.support.provider import ScriptedProvider
 
 pytestmark = pytest.mark.either_store
 
-REQUESTS = 10_000
+REQUESTS, DESCRIBE_EVERY = 10_000, 10
 SHOW_SECONDS = (ActiveUseLimitReached, ProviderOverloaded)  # their messages change each second
+AFTERWARDS = "blocked the answer"  # in the message of a guardrail
+PASSED_OVER = (Candidate.FULL, Candidate.UNFIT, Candidate.RESTING)  # what a target is that is never asked
 REFUSED_BY = {"network": "from the address", "model": "its list of models", "tokens": "this key allows"}
 MODELS = [f"m{number}" for number in range(8)]
 PATTERNS = ["", "m[0-3]", "m.*", "m1|m2", "a.*", "a[02]", "m7", "nothing"]
@@ -52,6 +61,7 @@ class RandomWorld:
     def __init__(self, random: Random, gateway, url: str) -> None:
         self.random, self.gateway, self.url = random, gateway, url
         self.credentials: list[str] = ["nonsense"]
+        self.keys: dict[str, KeySnapshot] = {}  # by their text
         snapshot = gateway.snapshot
         snapshot.terms = Terms("standard", 13, 600)
         snapshot.callers = {number: self.caller(number) for number in range(1, 31)}
@@ -66,6 +76,7 @@ class RandomWorld:
         snapshot.put_rules([self.rule(number) for number in range(1, self.random.randrange(5, 40))])
         snapshot.put_aliases([self.alias(number) for number in range(1, 6)])
         snapshot.limits = LimitBook(self.limit() for _ in range(25))
+        snapshot.guardrails = GuardrailBook(self.guardrail(number) for number in range(1, 5))
 
     def chance(self, share: float) -> bool:
         return self.random.random() < share
@@ -104,6 +115,7 @@ class RandomWorld:
         key = KeySnapshot(number, name, new.digest, owner, linked, expires, locked, permissions, restrictions)
         self.gateway.snapshot.put_key(new.public_id, key)
         self.credentials.append(new.text)
+        self.keys[new.text] = key
 
     def restrictions(self) -> KeyRestrictions | None:
         """Of the key's own: models, networks, a beginning, tags, tokens."""
@@ -130,6 +142,7 @@ class RandomWorld:
             self.maybe(0.4, self.random.randrange(1, 8)),
             denies=self.chance(0.15),
             enabled=self.chance(0.9),
+            position=self.random.choice([50, 100, 100, 150]),
         )
 
     def alias(self, number: int) -> AliasRow:
@@ -158,6 +171,28 @@ class RandomWorld:
         measure, window = self.random.choice([("requests", "minute"), ("tokens", "minute"), ("concurrent", "none")])
         amount = {"requests": 20, "tokens": 3000, "concurrent": 2}[measure]
         return LimitRow(subject, f"{kind}-{subject.id}", measure, window, amount)
+
+    def guardrail(self, number: int) -> GuardrailSnapshot:
+        """One that blocks, redacts or only counts a word, for somebody; some of them for answers alone."""
+        pick, words = self.random, self.random.choice([["swordfish"], ["Hello"], ["prompt 1", "prompt 2"], ["4"]])
+        audience = Audience(
+            everyone=self.chance(0.2),
+            groups=frozenset(pick.sample(range(1, 7), 1)),
+            users=frozenset(pick.sample(range(1, 31), 3)),
+            rules=frozenset(pick.sample(range(1, 40), 2)),
+            keys=frozenset(pick.sample(range(1, 61), 5)),
+            aliases=frozenset(["a1"] if self.chance(0.3) else []),
+        )
+        return GuardrailSnapshot(
+            number,
+            f"guardrail-{number}",
+            pick.randrange(3),
+            pick.choice(["block", "redact", "monitor"]),
+            str(words),
+            compile_guardrail("words", {"words": words}),
+            audience,
+            is_for_requests=self.chance(0.8),
+        )
 
     def request(self):
         """WSGI's environment of a request, without its body, and the body."""
@@ -191,7 +226,11 @@ class RandomWorld:
             for _ in range(5):
                 self.gateway.breakers.failed(account)
         else:
-            self.gateway.rests.begin(account, self.random.choice([429, 503]), 3)
+            target = Target(account, self.random.choice(sorted(account.models) or ["m0"]))
+            if self.chance(0.3):
+                self.gateway.rests.pause(target)
+            else:
+                self.gateway.rests.begin(target, self.random.choice([429, 503]), 3)
 
 
 def exchange_of(environ, body, gateway):
@@ -203,8 +242,10 @@ def exchange_of(environ, body, gateway):
 def decision(exchange, target):
     """What was decided: the error, the rule, the candidates in order, who is asked, and whether an answer is stored."""
     error = exchange.error
+    if error is not None and AFTERWARDS in error.message:
+        error = None  # an answer cannot be foreseen
     message = "" if error is None or isinstance(error, SHOW_SECONDS) else error.message
-    rule = exchange.decision.rule
+    rule, guarding = exchange.decision.rule, exchange.guarding
     return {
         "error": (None if error is None else error.exception, message),
         "rule": None if rule is None else rule.id,
@@ -212,7 +253,13 @@ def decision(exchange, target):
         "first": None if target is None else (target.provider.account, target.model),
         "stored": exchange.cache.stored is not None,
         "cache": exchange.cache.key if exchange.cache.stored is not None else "",
+        "guardrails": [] if guarding is None else results(guarding.request_search),
     }
+
+
+def results(search):
+    """What the guardrails that searched a request have come to."""
+    return [] if search is None else [(one.guardrail.id, one.result, one.counts) for one in search.tallies.values()]
 
 
 class SteppedClock:
@@ -238,7 +285,7 @@ def gateway(settings, tmp_path):
     parts.journal.close()
 
 
-def test_ten_thousand_requests_are_decided_alike(gateway):
+def test_ten_thousand_requests_are_decided_alike(gateway, db):
     (parts, clock), random, outcomes = gateway, Random(24), {}
     with ScriptedProvider() as upstream:
         world = RandomWorld(random, parts, upstream.url)
@@ -248,31 +295,100 @@ def test_ten_thousand_requests_are_decided_alike(gateway):
                 world.change()
             if world.chance(0.03):
                 world.disturb()
-            compare(world, outcomes)
+            compare(world, outcomes, is_described=number % DESCRIBE_EVERY == 0)
     assert "InternalError" not in outcomes
+    assert outcomes.pop("as their key") > REQUESTS * 0.8
+    assert all(outcomes.pop(name) > at_least for name, at_least in DESCRIBED.items()), outcomes
     assert all(outcomes.pop(name) > 20 for name in REFUSED_BY), outcomes
     assert sum(outcomes.values()) >= REQUESTS * 0.99
     assert outcomes[None] > REQUESTS * 0.05
     assert {"RuleDenied", "ProviderNotSelected", "AuthenticationFailed", "PermissionDenied"} <= outcomes.keys()
     assert {"RateLimited", "ActiveUseLimitReached", "CacheMiss", "ValidationError"} <= outcomes.keys()
+    assert outcomes["GuardrailBlocked"] > 20
+    assert outcomes["RuleDenied"] > 20
 
 
-def compare(world, outcomes):
+# What the documents have to have shown how often.
+DESCRIBED = {"described": 500, "with a rule": 100, "with candidates": 50, "with some left out": 50}
+
+
+def compare(world, outcomes, *, is_described):
     gateway, (environ, body) = world.gateway, world.request()
     minute = time.time() // 60
     explained = walk(exchange_of(environ, body, gateway), gateway)
+    subject = subject_of(world, environ)
+    as_key = subject and walk(exchange_of(environ, body, gateway), gateway, authentication_as(subject))
+    document = describe(explained, subject, with_all=True) if subject and is_described else None
     real = exchange_of(environ, body, gateway)
     pipeline.run(real, gateway, pipeline.STAGES)
     first_sending = SimpleNamespace(target=real.attempts.sendings[0].target if real.attempts.sendings else None)
     pipeline.finish(real, gateway)
     if time.time() // 60 != minute:
         return  # the limits of a minute began anew between the two
-    target = explained.exchange.attempts.target if explained.request is not None else None
-    assert decision(explained.exchange, target) == decision(real, first_sending.target), (environ, body)
-    name = real.error.exception if real.error is not None else None
-    outcomes[name] = outcomes.get(name, 0) + 1
+    decided = decision(real, first_sending.target)
+    assert decision_of(explained) == decided, (environ, body)
+    if as_key:
+        assert decision_of(as_key) == decided, (environ, body)
+        count(outcomes, "as their key")
+    if document is not None:
+        check_document(document, real, outcomes)
+    count(outcomes, real.error.exception if real.error is not None else None)
     if (reason := restriction_of(real)) is not None:
-        outcomes[reason] = outcomes.get(reason, 0) + 1
+        count(outcomes, reason)
+
+
+def count(outcomes, name):
+    outcomes[name] = outcomes.get(name, 0) + 1
+
+
+def subject_of(world, environ):
+    """The key of a request and its owner; None if one of them does not exist."""
+    key = world.keys.get(environ["HTTP_AUTHORIZATION"].removeprefix("Bearer "))
+    caller = key and world.gateway.snapshot.callers.get(key.owner_id)
+    return subjects.Subject(caller, key) if caller else None
+
+
+def decision_of(explained):
+    return decision(explained.exchange, explained.exchange.attempts.target if explained.request is not None else None)
+
+
+def check_document(document, real, outcomes):
+    """The document shows the rule, the candidates and what is left out of the request that was sent."""
+    count(outcomes, "described")
+    allowing = {row["id"]: row["reason"] for row in document["rules"] if row["matched"] and row["effect"] == "allow"}
+    if real.decision.rule is not None:
+        assert list(allowing) == [real.decision.rule.id]
+        assert ALIAS_ONLY not in allowing.values()
+        count(outcomes, "with a rule")
+    elif real.error is not None and real.error.exception == "RuleDenied":
+        assert set(allowing.values()) <= {ALIAS_ONLY if real.decision.alias is not None else None}
+    passed = {key for key, (outcome, _) in real.attempts.outcomes.items() if outcome in PASSED_OVER}
+    candidates = [target for target in real.candidates if target_key(target) not in passed]
+    assert names_of(document["candidates"]) == [(one.provider.name, one.model) for one in candidates]
+    assert [row["position"] for row in document["candidates"]] == list(range(1, len(candidates) + 1))
+    check_left_out(document, real, {one.key for one in candidates})
+    if candidates:
+        count(outcomes, "with candidates")
+    if document["leftOut"]:
+        count(outcomes, "with some left out")
+
+
+def check_left_out(document, real, candidate_keys):
+    """All that was offered or chosen and is no candidate, once; more only for a linked key or an alias's conditions."""
+    considered = (*real.candidates, *real.selection.targets, *real.decision.offers)
+    rest = {(one.provider.name, one.model) for one in considered if one.key not in candidate_keys}
+    omissions = names_of(document["leftOut"])
+    assert len(omissions) == len(set(omissions))
+    assert not set(omissions) & set(names_of(document["candidates"]))
+    key = real.identity.key
+    if real.decision.alias is None and (key is None or key.provider_id is None):
+        assert set(omissions) == rest
+    else:
+        assert set(omissions) >= rest
+
+
+def names_of(rows):
+    return [(row["provider"], row["model"]) for row in rows]
 
 
 def restriction_of(exchange):

@@ -98,7 +98,9 @@ def test_it_is_begun_worked_on_and_read(admin, served, bob, provider):
     )  # fmt: skip
     (user,), (model,) = result["byUser"], result["byModel"]
     assert (user["userId"], user["userName"], user["newlyDenied"]) == (bob.pk, "bob", 3)
-    assert (model["model"], model["examples"]["newlyDenied"]) == ("m1", [entries[0].pk])
+    assert (model["model"], model["examples"]["newlyDenied"]) == (
+        "m1", [entry.pk for entry in entries],
+    )  # fmt: skip
     for row in (user, model):
         assert [one["id"] for one in admin.rows(row["log"])] == [one.pk for one in reversed(entries)]
     assert (after["limits"], after["delete"]) == ([], {})
@@ -232,11 +234,15 @@ def test_prices_of_long_requests_are_theirs(admin, served, provider):
 
 def test_answers_from_the_cache(admin, served, bob):
     served(3)
-    served(1, cache_status="HIT", entry_source="Cache", cost=Decimal(0))
+    (hit,) = served(1, cache_status="HIT", entry_source="Cache", cost=Decimal(0))
     same = result_of(admin)
     assert (same["cacheShareBefore"], same["cacheShareAfter"], same["byUser"]) == (0.25, 0.25, [])
     denied = result_of(admin, rules=[{"name": "no", "effect": "deny", "userId": bob.pk}])
     assert (denied["cacheShareBefore"], denied["cacheShareAfter"]) == (0.25, 0)
+    assert same["examples"]["cacheShareBefore"] == same["examples"]["cacheShareAfter"] == [hit.pk]
+    assert (denied["examples"]["cacheShareBefore"], denied["examples"]["cacheShareAfter"]) == ([hit.pk], [])
+    (row,) = denied["byUser"]
+    assert (row["cacheShareBefore"], row["examples"]["cacheShareBefore"]) == (0.25, [hit.pk])
 
 
 def test_a_running_one_is_cancelled(admin, served):

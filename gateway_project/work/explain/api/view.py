@@ -20,6 +20,7 @@ from gateway_project.work.log.entry import write_refusal
 from gateway_project.work.stages.authentication import authenticate
 
 ASKING = "explain="  # in the query string
+MAX_MODEL_LENGTH = 200  # as in the log
 
 
 def deliver_explanation(exchange: Exchange, gateway: Gateway, query: str) -> Delivery | None:
@@ -42,10 +43,12 @@ def deliver_explanation(exchange: Exchange, gateway: Gateway, query: str) -> Del
 
 def _explain(exchange: Exchange, gateway: Gateway, options: Options) -> dict[str, object]:
     own = _identified(exchange, gateway)
-    viewer = viewer_of(own, is_external=bool(exchange.identity.trusted_issuer))
+    is_external = bool(exchange.identity.trusted_issuer)
+    viewer = viewer_of(own, is_external=is_external)
     count_write(viewer, "POST")
     actor = audit.Actor(viewer, exchange.request_id, exchange.connection.address)
-    subject = subject_of(options, own, viewer, gateway)
+    is_login = own.key is None and not is_external
+    subject = subject_of(options, own, viewer, gateway, is_login=is_login)
     if options != OWN:
         exchange.connection.address = options.address
     result = walk(exchange, gateway, authentication_of(options, subject))
@@ -62,7 +65,13 @@ def record_explanation(actor: audit.Actor, result: Walk, subject: Subject, name:
     message = (
         f"{name} had a request of {subject.caller.name}{key} for the model {model} explained: it would be {verdict}."
     )
-    audit.record(actor, "explain", "work", message=message)
+    after = {
+        "userId": subject.caller.id,
+        "keyName": subject.key.name if subject.key is not None else None,
+        "model": model[:MAX_MODEL_LENGTH],
+        "allowed": error is None,
+    }
+    audit.record(actor, "explain", "work", after=after, message=message)
 
 
 def _identified(exchange: Exchange, gateway: Gateway) -> Subject:

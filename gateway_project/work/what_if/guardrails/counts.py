@@ -7,9 +7,9 @@ from gateway_project.json_types import JsonObject
 from gateway_project.work.guardrails.book import BLOCK, MONITOR, REDACT
 from gateway_project.work.guardrails.remote.services import REMOTE_TYPES
 from gateway_project.work.guardrails.searching import PASSED, RESULTS
-from gateway_project.work.what_if.traffic import Traffic
+from gateway_project.work.what_if.examples import Examples
+from gateway_project.work.what_if.traffic import MAX_EXAMPLES, Traffic
 
-MAX_EXAMPLES = 20
 BLOCKED, REDACTED, MONITORED = RESULTS[BLOCK], RESULTS[REDACT], RESULTS[MONITOR]
 TAKEN_OUT = (BLOCKED, REDACTED)  # the text was kept without what the guardrail found
 UNKNOWN = "unknown"
@@ -31,23 +31,23 @@ class GuardrailCounts:
     id: int
     name: str
     type: str
+    repairs: bool = False
     numbers: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COLUMNS, 0))
-    examples: dict[str, list[int]] = field(default_factory=lambda: {name: [] for name in COLUMNS})
+    examples: Examples[str] = field(default_factory=lambda: Examples(COLUMNS, MAX_EXAMPLES))
 
     def add(self, traffic: Traffic, before: str, after: str) -> None:
         """Count a request; what passes, or could not be searched then, is not counted."""
         for column in (BEFORE.get(before), after if after in COLUMNS else None):
             if column is not None:
                 self.numbers[column] += traffic.requests
-                if len(self.examples[column]) < MAX_EXAMPLES:
-                    self.examples[column].append(traffic.example)
+                self.examples.add(column, traffic)
 
     def document(self) -> JsonObject:
         return {
             "guardrailId": self.id if self.id > 0 else None,
             "guardrail": self.name,
             **self.numbers,
-            "examples": self.examples,
+            "examples": self.examples.sorted(),
         }
 
     def unknown(self) -> Iterator[str]:
@@ -59,4 +59,9 @@ class GuardrailCounts:
             yield (
                 f"What the guardrail {self.name} would find in {number:,} requests is unknown: their text was not "
                 "kept, or without what a guardrail took out of it."
+            )
+        if self.repairs and (number := sum(self.numbers[result] for result in (BLOCKED, REDACTED, MONITORED))):
+            yield (
+                f"The guardrail {self.name} would let the model be asked once more for up to {number:,} answers: what "
+                "it would answer then, and what that would cost, is unknown."
             )

@@ -4,24 +4,25 @@ All others are taken as they were.
 """
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from enum import Enum
 from typing import Any, NamedTuple
 
-from gateway_project.errors import ValidationError
+from gateway_project.errors import GuardrailBlocked, ValidationError
 from gateway_project.json_types import JsonObject
-from gateway_project.work.guardrails.book import BLOCK, REQUEST, RESPONSE, CallerFacts, GuardrailBook, Side
+from gateway_project.work.guardrails.book import BLOCK, REQUEST, RESPONSE, CallerFacts, GuardrailBook, Side, rule_ids_of
 from gateway_project.work.guardrails.book import GuardrailSnapshot as Snapshot
 from gateway_project.work.guardrails.loading import guardrail_record
 from gateway_project.work.guardrails.remote.compilation import compile_guardrail
 from gateway_project.work.guardrails.searching import PASSED, RESULTS, Search
 from gateway_project.work.guardrails.texts import of_whole_texts, rewrite
-from gateway_project.work.snapshot.records import Caller
+from gateway_project.work.snapshot.records import Caller, Target
 from gateway_project.work.what_if.drafts import GUARDRAILS, Draft, RowDraft
-from gateway_project.work.what_if.guardrail_counts import MONITORED, TAKEN_OUT, UNKNOWN, GuardrailCounts, strictest
+from gateway_project.work.what_if.guardrails.counts import MONITORED, TAKEN_OUT, UNKNOWN, GuardrailCounts, strictest
 from gateway_project.work.what_if.traffic import Recorded, Traffic
 from rules.guardrails.audience import check_audience
-from rules.guardrails.models import Guardrail, for_everyone
+from rules.guardrails.models import Guardrail, GuardrailType, default_action, for_everyone
+from rules.matching import RuleBook
 from telemetry.models import Outcome
 
 BLOCKED = RESULTS[BLOCK]
@@ -67,21 +68,29 @@ class GuardrailTrial:
         self._sources = {row.pk: guardrail_record(row).source for row in rows.values()}
         self._touched = touched
         self._before, self._after = GuardrailBook(before), GuardrailBook(after)
-        self.counts = {row.pk: GuardrailCounts(row.pk, row.name, row.type) for row in (*rows.values(), *drafted)}
+        self.counts = {row.pk: _counts_of(row) for row in (*rows.values(), *drafted)}
 
-    def judge(self, traffic: Traffic, caller: Caller) -> Verdict:
-        """What the draft changes for a request that rules and limits let pass."""
+    def judge(self, traffic: Traffic, caller: Caller, rules: RuleBook, targets: Iterable[Target]) -> Verdict:
+        """What the draft changes for a request that rules and limits let pass, to these targets."""
         recorded = traffic.recorded
         assert recorded is not None, "texts are searched one request after the other"
         if recorded.outcome == Outcome.DENIED or _stays_blocked(recorded, self._touched):
             return Verdict.SAME
-        results = self._results(traffic, recorded, caller)
+        results = self._results(traffic, recorded, self._facts(traffic, recorded, caller, rules, targets))
         for guardrail_id, counts in self.counts.items():
             counts.add(traffic, results.before.get(guardrail_id, PASSED), results.after.get(guardrail_id, PASSED))
         return _verdict(recorded, results)
 
-    def _results(self, traffic: Traffic, recorded: Recorded, caller: Caller) -> Results:
-        facts = CallerFacts(caller.id, caller.group_ids, traffic.key_id, recorded.rule_id, recorded.alias)
+    def _facts(
+        self, traffic: Traffic, recorded: Recorded, caller: Caller, rules: RuleBook, targets: Iterable[Target]
+    ) -> CallerFacts:
+        rule_ids: frozenset[int] = frozenset()
+        if self._before.names_rules or self._after.names_rules:
+            own = targets if recorded.alias else ()
+            rule_ids = rule_ids_of(recorded.rule_id, rules, own, user_id=caller.id, group_ids=caller.group_ids)
+        return CallerFacts(caller.id, caller.group_ids, traffic.key_id, rule_ids, recorded.alias)
+
+    def _results(self, traffic: Traffic, recorded: Recorded, facts: CallerFacts) -> Results:
         earlier = {one: result for one, result in _earlier(recorded, DIRECTIONS).items() if one in self._touched}
         applicable = [book.applicable(facts) for book in (self._before, self._after)]
         if not earlier and applicable == [None, None]:
@@ -106,6 +115,16 @@ class GuardrailTrial:
             return RESULTS[guardrail.action] if earlier in (*TAKEN_OUT, MONITORED) else earlier
         is_known = is_whole and guardrail.service is None and earlier not in TAKEN_OUT
         return (searched or PASSED) if is_known else UNKNOWN
+
+
+def is_blocked(traffic: Traffic) -> bool:
+    """Whether a guardrail refused the request, or its answer, when it was sent."""
+    return traffic.recorded is not None and traffic.recorded.exception == GuardrailBlocked.exception
+
+
+def _counts_of(row: Guardrail) -> GuardrailCounts:
+    repairs = row.type == GuardrailType.JSON and row.parameters.get("repair") is True
+    return GuardrailCounts(row.pk, row.name, row.type, repairs)
 
 
 def _verdict(recorded: Recorded, results: Results) -> Verdict:
@@ -148,8 +167,9 @@ def _results_of(side: Side | None, document: Any, direction: str, model: str = "
     if side is None:
         return {}
     search = Search(side, is_of_answer=direction == RESPONSE)
-    if model:
+    if direction == REQUEST:
         search.note_model(model)
+        search.note_unreadable(document)
     rewrite(document, of_whole_texts(search.visit))
     return {one: tally.result for one, tally in search.tallies.items()}
 
@@ -170,7 +190,7 @@ def _texts(payload: str) -> Texts:
 
 def _drafted(draft: RowDraft, new_id: int) -> Guardrail:
     """The row of a draft, which is not stored. Raises ValidationError with the place of what is wrong."""
-    values = {"parameters": {}, **draft.values}
+    values = {"parameters": {}, "action": default_action(draft.values["type"]), **draft.values}
     try:
         compile_guardrail(values["type"], values["parameters"])
         audience = check_audience(values["applies_to"], {}) if "applies_to" in values else for_everyone()

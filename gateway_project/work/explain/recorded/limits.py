@@ -1,0 +1,90 @@
+"""How full the limits were when a request came, as its log entry has it."""
+
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+from accounts.models import Group
+from gateway_project.json_types import JsonObject
+from gateway_project.work.explain.limits import row_of
+from gateway_project.work.limits.book import KINDS, WINDOWS
+from gateway_project.work.limits.checks import USE, LimitCheck, Reading
+from gateway_project.work.limits.kinds import CREDENTIAL, PROVIDER, LimitDescription, Subject
+from gateway_project.work.tasks import licence_uses
+from providers.models import Provider, ProviderCredential
+from telemetry.journal.decisions import LoggedDecision, LoggedLimit
+from telemetry.models import LogEntry
+
+
+class RecordedLimit(NamedTuple):
+    """A limit without the request, and when its window ends."""
+
+    reading: Reading
+    ends: int
+
+
+def decision_of(entry: LogEntry) -> LoggedDecision | None:
+    """What was known when the request was judged; None if that was not recorded."""
+    return None if entry.decision is None else LoggedDecision(*entry.decision)
+
+
+def recorded_limits(entry: LogEntry, *, with_all: bool, groups: Collection[int] | None = None) -> list[RecordedLimit]:
+    """The limits that were asked, in their order; those of credentials `with_all` alone.
+
+    `groups`: those of these groups alone, for a viewer who administers them and did not make the request.
+    """
+    decision = decision_of(entry)
+    logged = [LoggedLimit(*values) for values in (decision.limits or () if decision is not None else ())]
+    subjects = {one.name: _subject(one.name) for one in logged}
+    names = _names(entry, set(subjects.values()))
+    return [
+        RecordedLimit(_reading(one, subjects[one.name], names), one.ends)
+        for one in logged
+        if with_all or _is_shown(subjects[one.name], groups)
+    ]
+
+
+def limit_rows(limits: list[RecordedLimit]) -> list[JsonObject]:
+    """The limits as data."""
+    return [row_of(reading, ends - 1) for reading, ends in limits]
+
+
+def _is_shown(subject: Subject, groups: Collection[int] | None) -> bool:
+    if groups is None:
+        return subject.kind != CREDENTIAL
+    return subject.kind == "group" and subject.id in groups
+
+
+def _subject(name: str) -> Subject:
+    """Whose limit it is, by the name of its check."""
+    if name == licence_uses.NAME:
+        return Subject("licence", 0)
+    _, kind, number, _ = name.split(":")
+    return Subject(kind, int(number))
+
+
+def _reading(limit: LoggedLimit, subject: Subject, names: Mapping[Subject, str]) -> Reading:
+    name, amount, used, reserved, remaining, _ = limit
+    if name == licence_uses.NAME:
+        check = LimitCheck(name, amount, kind=USE)
+    else:
+        measure, _, _, window = name.split(":")
+        description = LimitDescription(subject, names.get(subject) or str(subject.id), measure, window)
+        check = LimitCheck(name, amount, WINDOWS[window], KINDS[measure], limit=description)
+    return Reading(check, used, reserved, remaining, 0)
+
+
+def _names(entry: LogEntry, subjects: set[Subject]) -> dict[Subject, str]:
+    """What they were called, as far as the entry knows; groups and providers as they are called now."""
+    names = {Subject(kind, entry.user_id or 0): entry.username for kind in ("user", "login")}
+    names[Subject("key", entry.key_id or 0)] = entry.key_name
+    groups = Group.objects.filter(pk__in=_ids("group", subjects)).values_list("pk", "name")
+    names |= {Subject("group", number): name for number, name in groups}
+    providers = Provider.objects.filter(pk__in=_ids(PROVIDER, subjects)).values_list("pk", "name")
+    names |= {Subject(PROVIDER, number): name for number, name in providers}
+    credentials = ProviderCredential.objects.filter(pk__in=_ids(CREDENTIAL, subjects))
+    rows = credentials.values_list("pk", "provider__name")
+    return names | {Subject(CREDENTIAL, number): f"of {name}" for number, name in rows}
+
+
+def _ids(kind: str, subjects: set[Subject]) -> list[int]:
+    return [one.id for one in subjects if one.kind == kind]

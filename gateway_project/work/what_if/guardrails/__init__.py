@@ -1,0 +1,1 @@
+"""What a draft of guardrails would have found in recorded texts."""
