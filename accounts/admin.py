@@ -14,12 +14,14 @@ from unfold.decorators import display
 from unfold.widgets import UnfoldAdminPasswordWidget
 
 from accounts import services, sessions, viewsets
+from accounts.managing.members import credentials_within
 from accounts.models import AuthenticatorApp, Group, Session, User, UserKind
 from accounts.second_factor.services import remove_second_factor
 from accounts.second_factor.verification import has_second_factor
 from gateway_project.change_feed.cuts import Credential
 from gateway_project.console.audit import actor, caller, record, session_event_recorder
 from gateway_project.console.filters import FlagFilter, equals
+from gateway_project.console.links import linked, links_to
 from gateway_project.console.row_actions import row_action, row_link
 from gateway_project.console.tables import ReadOnlyAdmin, ServiceForm
 from gateway_project.console.tabs import Tab, log_tab, usage_tab
@@ -162,11 +164,11 @@ class UserAdmin(RevocableAdmin[User]):
 
     @display(description="Roles")
     def role_names(self, row: User) -> str:
-        return ", ".join(role.name for role in row.roles.all())
+        return links_to(row.roles.all())
 
     @display(description="Groups")
     def group_names(self, row: User) -> str:
-        return ", ".join(row.groups.order_by("name").values_list("name", flat=True)) or "none"
+        return links_to(row.groups.order_by("name")) or "none"
 
     @display(description="State", label={"active": "success", "inactive": "warning", "deleted": "danger"})
     def state(self, row: User) -> str:
@@ -195,6 +197,8 @@ class UserAdmin(RevocableAdmin[User]):
             values["group_id"] = getattr(values.pop("owning_group"), "pk", None)
         own = row.pk == request.user.pk
         services.update_user(row, current_session=UUID(str(caller(request).session)) if own else None, **values)
+        if values.get("is_active") is False:
+            self.order(request, row.pk, self.credentials_of(row))
         if own and "password" in values:
             update_session_auth_hash(request, row)  # Django's own part of the login that is kept
 
@@ -302,13 +306,24 @@ class GroupAdmin(RevocableAdmin[Group]):
         for name in ("members", "admins"):
             if name in values:
                 values[f"{name[:-1]}_ids"] = _ids(values.pop(name))
+        losing = self._losing(row, values)
         services.update_group(row, **values)
+        if losing:
+            self.order(request, row.pk, losing)
+
+    def _losing(self, row: Group, values: JsonObject) -> list[Credential]:
+        """Of those whom a change takes out of the group, or out of those above it."""
+        if "parent_id" in values:
+            return credentials_within(row)
+        member_ids = values.get("member_ids")
+        removed = [] if member_ids is None else row.members.exclude(pk__in=member_ids).values_list("pk", flat=True)
+        return [Credential("user", user_id) for user_id in removed]
 
     def destroy(self, request: HttpRequest, row: Group) -> None:
         services.delete_group(row)
 
     def credentials_of(self, row: Group) -> list[Credential]:
-        return [Credential("user", user_id) for user_id in row.members.values_list("pk", flat=True)]
+        return credentials_within(row)
 
     def deletion_effects(self, row: Group) -> list[str]:
         return ["Its rules stay but no longer match anyone; its limits are deleted with it."]
@@ -319,7 +334,8 @@ class SessionAdmin(ReadOnlyAdmin):
     """Current and ended logins, of the API and of the console."""
 
     empty_message = "Nobody is logged in."
-    list_display = ["user", "device", "address", "created_at", "last_used_at", "state"]
+    list_display = [linked("user"), "device", "address", "created_at", "last_used_at", "state"]
+    list_display_links = ["created_at"]
     list_filter = [equals("user", "user", "user__name_key")]
     list_filter_submit = True
     search_fields = ["user__name_key", "device", "address"]

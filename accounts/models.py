@@ -146,7 +146,7 @@ def protect_live_accounts(
 
 
 class User(AbstractBaseUser):
-    """A person who can log in, or a service account; both own keys. A deleted one stays and keeps the name."""
+    """A person who can log in, or a service account; both own keys. A deleted one stays, a person with the name."""
 
     username = models.CharField(max_length=LONGEST_USERNAME, validators=[check_name])
     # Of the name as it is compared. At its end there is room for the id of a user who was set apart from another.

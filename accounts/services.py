@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, nullcontext
+from itertools import count
 from types import EllipsisType
 from uuid import UUID
 
@@ -14,7 +15,7 @@ from django.db.models import Q, QuerySet
 from accounts.builtin import ADMIN_ROLE, ROLES, USER_ROLE
 from accounts.group_tree import MAX_DEPTH, depth, with_ancestors
 from accounts.guessing.hashing import hashing_queue
-from accounts.models import MAX_PASSWORD_LENGTH, Feature, Group, Role, User, UserKind, check_text
+from accounts.models import LONGEST_USERNAME, MAX_PASSWORD_LENGTH, Feature, Group, Role, User, UserKind, check_text
 from accounts.sessions import end_sessions
 from gateway_project.database.guarding import Access, guarded_change
 from gateway_project.database.saving import lock_row, rows_by_id, save_or_refuse
@@ -228,11 +229,23 @@ def _refuse_password(user: User) -> None:
 
 @guarded_change(Access.CALLERS)
 def delete_user(user: User) -> None:
-    """Mark a user as deleted: the row stays, all credentials end. Raises Conflict for the last admin."""
+    """Mark a user as deleted: the row stays, all credentials end. Raises Conflict for the last admin.
+
+    A person keeps the name; that of a service account is free again.
+    """
     with _keeping_an_admin(user):
         user.is_deleted = True
-        user.save(update_fields=["is_deleted"])
+        if user.is_service:
+            user.username = _name_of_deleted(user)
+        user.save(update_fields=["is_deleted", "username", "name_key"])
     end_sessions(user=user)
+
+
+def _name_of_deleted(account: User) -> str:
+    """A free name that says which service account it was: another one may have its name from now on."""
+    shortened = account.username[: LONGEST_USERNAME - 40].rstrip()
+    names = (f"{shortened} (deleted {account.pk}{f'.{number}' if number else ''})" for number in count())
+    return next(name for name in names if not User.objects.with_username(name).exists())
 
 
 def lock_user(user: User) -> None:

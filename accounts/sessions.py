@@ -16,9 +16,10 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from accounts.guessing.hashing import has_several_lanes, hashing_queue
+from accounts.guessing.password_login import may_log_in_with_password, refusal_of_password
 from accounts.guessing.throttle import guess, origin_of
 from accounts.models import Session, SpentToken, User
-from accounts.second_factor.verification import require_second_factor
+from accounts.second_factor.verification import has_second_factor, missing_code, require_second_factor
 from accounts.tokens import issue_access, issue_refresh, read_refresh
 from gateway_project.errors import AuthenticationFailed, ServiceUnavailable, ValidationError
 from gateway_project.server.proxies import read_address
@@ -26,7 +27,6 @@ from gateway_project.server.proxies import read_address
 # Called with a message, `user` (None: unknown) and `severity`, to write a log entry.
 RecordEvent = Callable[..., None]
 
-WRONG_CREDENTIALS = "The user name or the password is wrong."
 # Longer than clocks may differ and than the leeway of expired tokens.
 TOKEN_GRACE = timedelta(hours=1)
 DELETE_BATCH = 500
@@ -59,15 +59,35 @@ def log_in(
     Raises AuthenticationFailed, the same for every reason, RateLimited, and SecondFactorRequired or -Missing.
     """
 
+    had_factor = False
+
     def confirm(user: User) -> None:
+        nonlocal had_factor
+        _refuse_password_login(user, record_event)
+        had_factor = has_second_factor(user)
         require_second_factor(user, otp, record_event)
 
     user = verify_password(
         username=username, password=password, address=address, record_event=record_event, confirm=confirm
     )
-    session_id, tokens = _open(user, device=device, address=address)
+    with transaction.atomic():
+        session_id, tokens = _open(user, device=device, address=address)
+        # Since then the user may have set up a first factor, which ends the sessions that it finds. Now whoever does so
+        # waits for this transaction: the user's row is locked.
+        is_overtaken = not had_factor and has_second_factor(user)
+        transaction.set_rollback(is_overtaken)
+    if is_overtaken:
+        raise missing_code(user, record_event)
     record_event(f"{user.username} logged in.", user=user)
     return user, session_id, tokens
+
+
+def _refuse_password_login(user: User, record_event: RecordEvent) -> None:
+    """Raise AuthenticationFailed for a user whose password is right and opens no session."""
+    if not may_log_in_with_password(user):
+        message = f"{user.username} was refused with the right password: only admins log in with one."
+        record_event(message, user=user, severity="warning")
+        raise AuthenticationFailed(refusal_of_password())
 
 
 def start_session(user: User, *, device: str = "", address: str = "") -> tuple[UUID, Tokens]:
@@ -100,7 +120,7 @@ def verify_password(
         correct = hashing_queue.is_correct(password, user.password if user and has_password else dummy_hash)
         if user is None or not correct or not user.may_log_in:
             record_event(_failure_message(user), user=user, severity="warning")
-            raise AuthenticationFailed(WRONG_CREDENTIALS)
+            raise AuthenticationFailed(refusal_of_password())
         confirm(user)
     if has_several_lanes(user.password):
         _renew_hash(user, password)
@@ -161,7 +181,7 @@ def _open(user: User, *, device: str, address: str) -> tuple[UUID, Tokens]:
     unchanged = User.objects.able_to_log_in().filter(pk=user.pk, password=user.password)
     now = timezone.now()
     if not unchanged.update(last_login=now):
-        raise AuthenticationFailed(WRONG_CREDENTIALS)
+        raise AuthenticationFailed(refusal_of_password())
     _end_oldest(user, now)
     session_id = uuid4()
     tokens, digest = _issue(user.pk, session_id)

@@ -8,6 +8,7 @@ from rest_framework.response import Response
 from accounts import serializers, services
 from accounts.managing import groups as group_admins
 from accounts.managing.accounts import check_account_changes, check_new_account, manages_users
+from accounts.managing.members import add_group_member, credentials_within, remove_group_member
 from accounts.managing.users import check_group, check_manageable, check_roles, refuse_own_key
 from accounts.models import Feature, Group, Role, User, UserKind
 from accounts.second_factor.verification import with_second_factor
@@ -219,7 +220,7 @@ class GroupViewSet(RevocationMixin, ListMixin, CreateMixin, UpdateMixin, Destroy
             raise PermissionDenied("only an admin can change this.", field="parent_id")
 
     def credentials_of(self, row: Group) -> list[Credential]:
-        return [Credential("user", user_id) for user_id in row.members.values_list("pk", flat=True)]
+        return credentials_within(row)
 
     def perform_destroy(self, row: Group) -> None:
         services.delete_group(row)
@@ -270,12 +271,7 @@ class MemberViewSet(RevocationMixin):
         values = self.values(self.create_attributes)
         with guarded_change(Access.CALLERS):  # before the group is locked, as in the services
             group, caller = self.group(), self.authenticated_caller
-            user = User.objects.filter(pk=values["id"]).first()
-            is_admin = user is not None and group.has_admin(user)
-            if values.get("admin", is_admin) != is_admin:
-                group_admins.check_appointment(caller, group)
-            member = services.add_member(group, user_id=values["id"], is_admin=values.get("admin"))
-            group_admins.check_addition(caller, member)
+            member = add_group_member(caller, group, user_id=values["id"], is_admin=values.get("admin"))
             self.record(group.pk, after=self.get_serializer(member).data)
         return self.created(group.pk)
 
@@ -288,10 +284,8 @@ class MemberViewSet(RevocationMixin):
         with guarded_change(Access.CALLERS):
             group = self.group()
             user = User.objects.filter(pk=user_id).first()
-            if user is not None:
-                group_admins.check_removal(self.authenticated_caller, group, user)
             before = user and self.get_serializer(user).data
-            services.remove_member(group, user_id=user_id)
+            remove_group_member(self.authenticated_caller, group, user_id=user_id)
             self.affected = [Credential("user", user_id)]
             self.record(group.pk, before=before)
         return Response(Plain())

@@ -1,11 +1,13 @@
 """API keys in the console: to issue, show once, lock, expire and rotate them."""
 
+from collections.abc import Sequence
 from weakref import WeakKeyDictionary
 
 from django.conf import settings
 from django.contrib import admin
 from django.contrib.admin.options import ModelAdmin
 from django.contrib.admin.utils import display_for_value
+from django.contrib.admin.views.main import ChangeList
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
@@ -16,13 +18,16 @@ from gateway_project.console.audit import caller
 from gateway_project.console.bulk_actions import bulk_action
 from gateway_project.console.display.badges import Badge
 from gateway_project.console.filters import equals
+from gateway_project.console.links import linked
 from gateway_project.console.row_actions import row_action, row_link
 from gateway_project.console.tabs import Tab, log_tab, usage_tab
+from gateway_project.hooks import Hook
 from gateway_project.json_types import JsonObject
 from gateway_project.revocation.console import RevocableAdmin
 from keys import services
-from keys.forms import RESTRICTIONS, ExtensionForm, KeyForm, RotationForm
+from keys.forms import LIMIT, RESTRICTIONS, ExtensionForm, KeyForm, RotationForm
 from keys.models import ApiKey
+from keys.own_limits import set_own_limits
 from keys.querysets import ApiKeyQuerySet
 from keys.secrets import without_secrets
 from keys.snippets import sample_request
@@ -30,6 +35,8 @@ from keys.states import BADGES, KeyState
 from keys.viewsets import KeyViewSet
 from providers.models import Model
 
+# The costs of the last 30 days by the ids of keys, as texts.
+read_costs_of_keys: Hook[[Sequence[int]], dict[int, str]] = Hook("read_costs_of_keys")
 # The keys just issued, for the page that follows.
 _issued_keys: WeakKeyDictionary[HttpRequest, services.IssuedKey] = WeakKeyDictionary()
 
@@ -54,7 +61,7 @@ class KeyAdmin(RevocableAdmin[ApiKey]):
     viewset = KeyViewSet
     form = KeyForm
     empty_message = "There are no API keys. Only logged-in users can send work requests."
-    list_display = ["name", "public_id", "owner", "provider", "state", "expires", "last_used"]
+    list_display = ["name", "public_id", linked("owner"), linked("provider"), "state", "expires", "costs", "last_used"]
     list_filter = [
         StateFilter,
         equals("owner", "owner", "owner__name_key"),
@@ -69,6 +76,16 @@ class KeyAdmin(RevocableAdmin[ApiKey]):
     def get_queryset(self, request: HttpRequest) -> ApiKeyQuerySet[ApiKey]:
         return ApiKey.objects.shown().with_state().order_by(*self.get_ordering(request))
 
+    def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
+        """The list, with the costs of all keys of the page read at once."""
+        changelist = super().get_changelist_instance(request)
+        keys = list(changelist.result_list)
+        costs = read_costs_of_keys([key.pk for key in keys])
+        for key in keys:
+            key.recent_costs = costs.get(key.pk, "")
+        changelist.result_list = keys
+        return changelist
+
     def changelist_view(self, request: HttpRequest, extra_context: JsonObject | None = None) -> HttpResponse:
         """The list. A search for a whole key is redirected to one for its public id, which addresses may contain."""
         text = request.GET.get("q", "")
@@ -82,7 +99,7 @@ class KeyAdmin(RevocableAdmin[ApiKey]):
         if obj is None:
             never = [] if settings.GATEWAY_KEY_MAX_DAYS else ["never_expires"]
             first = (None, {"fields": ["name", "owner", "permissions", "expiry", *never, "provider"]})
-            return [first, ("Restrictions", {"fields": RESTRICTIONS})]
+            return [first, ("Limit", {"fields": LIMIT}), ("Restrictions", {"fields": RESTRICTIONS})]
         return [
             (None, {"fields": ["name", "owner", "public_id", "permissions", "provider"]}),
             ("Restrictions", {"fields": RESTRICTIONS}),
@@ -105,7 +122,7 @@ class KeyAdmin(RevocableAdmin[ApiKey]):
             Tab("Owner", "accounts_user_changelist", {"q": row.owner.username}),
             Tab("Limits", "licensing_limit_changelist", {"key": row.public_id}, row.limits.count()),
             usage_tab(key=row.pk),
-            log_tab(user=row.owner.username, key=row.name),
+            log_tab(key_id=row.pk),
         ]
 
     def selectable(self, rows: QuerySet[ApiKey]) -> QuerySet[ApiKey]:
@@ -122,6 +139,10 @@ class KeyAdmin(RevocableAdmin[ApiKey]):
     def expires(self, row: ApiKey) -> str:
         return display_for_value(row.expiry, "never")
 
+    @display(description="Cost in 30 days")
+    def costs(self, row: ApiKey) -> str:
+        return row.recent_costs
+
     @display(description="Previous secret")
     def former(self, row: ApiKey) -> str:
         return (
@@ -133,7 +154,9 @@ class KeyAdmin(RevocableAdmin[ApiKey]):
     # -- Changes ----------------------------------------------------------------------------------------
 
     def create(self, request: HttpRequest, values: JsonObject) -> ApiKey:
-        issued = _issued_keys[request] = services.issue_key(created_by=caller(request).user, **values)
+        options = {name: value for name, value in values.items() if name != "limits"}
+        issued = _issued_keys[request] = services.issue_key(created_by=caller(request).user, **options)
+        set_own_limits(issued.key, values.get("limits", []), caller(request))
         return issued.key
 
     def change(self, request: HttpRequest, row: ApiKey, values: JsonObject) -> None:

@@ -9,6 +9,7 @@ from django.conf import settings
 from django.db.models import Model
 from unfold.widgets import (
     UnfoldAdminCheckboxSelectMultipleWidget,
+    UnfoldAdminDecimalFieldWidget,
     UnfoldAdminIntegerFieldWidget,
     UnfoldAdminSelectWidget,
     UnfoldAdminTextareaWidget,
@@ -25,6 +26,12 @@ from keys import services
 from keys.models import ApiKey
 from keys.restrictions import MAX_TOKENS, ContentLogging, read_models, read_networks, read_tags
 
+MEASURES = [
+    ("", "None of its own"), ("requests", "Requests"), ("tokens", "Tokens"), ("cost", "Cost"),
+    ("concurrent", "Concurrent requests"),
+]  # fmt: skip
+WINDOWS = [(window, window.capitalize()) for window in ("minute", "day", "month")]
+LIMIT = ["limit_measure", "limit_window", "limit_amount"]
 RESTRICTIONS = ["models", "networks", "not_before", "tags", "max_tokens_per_request", "content_logging"]
 LOGGING_LABELS = {
     ContentLogging.DEFAULT: "As the gateway",
@@ -55,7 +62,11 @@ class Lines(forms.CharField):
 
 
 class KeyForm(ServiceForm):
-    """A key's own fields; its permissions are names of features."""
+    """A key's own fields; its permissions are names of features. A new key may get a limit with it."""
+
+    form_names = {
+        "limits[0]": "limit_measure", **{f"limits[0].{name.removeprefix('limit_')}": name for name in LIMIT},
+    }  # fmt: skip
 
     permissions = forms.MultipleChoiceField(
         widget=UnfoldAdminCheckboxSelectMultipleWidget,
@@ -89,6 +100,31 @@ class KeyForm(ServiceForm):
         initial=ContentLogging.DEFAULT.value,
         widget=UnfoldAdminSelectWidget,
         help_text="What the log keeps of prompts and answers, if the gateway keeps more.",
+    )
+
+    limit_measure = forms.ChoiceField(
+        required=False,
+        choices=MEASURES,
+        widget=UnfoldAdminSelectWidget,
+        label="Limit of",
+        help_text="More limits can be added on the page of the key.",
+    )
+    limit_window = forms.ChoiceField(
+        required=False,
+        choices=WINDOWS,
+        initial="day",
+        widget=UnfoldAdminSelectWidget,
+        label="Window",
+        help_text="Calendar windows, in UTC. Concurrent requests have none.",
+    )
+    limit_amount = forms.DecimalField(
+        required=False,
+        min_value=0,
+        max_digits=20,
+        decimal_places=6,
+        label="Amount",
+        widget=UnfoldAdminDecimalFieldWidget,
+        help_text="0 is unlimited, whatever the default setting says.",
     )
 
     class Meta:
@@ -135,6 +171,7 @@ class KeyForm(ServiceForm):
         """The values for the service: the expiry is None for a key that never expires, and left out for the default."""
         values = self.cleaned_data
         never_expires = values.pop("never_expires", False)
+        self._collect_limit(values)
         if self.instance.pk is not None:
             return values
         if never_expires and values.get("expiry"):
@@ -142,6 +179,17 @@ class KeyForm(ServiceForm):
         elif not never_expires and values.get("expiry", ...) is None:
             del values["expiry"]
         return values
+
+    def _collect_limit(self, values: JsonObject) -> None:
+        """Put the limit of a new key in the place of its three fields; it is written as the API takes limits."""
+        measure, window, amount = (values.pop(name, None) for name in LIMIT)
+        if measure and amount is None and "limit_amount" not in self.errors:
+            self.add_error("limit_amount", "Enter an amount.")
+        elif amount is not None and not measure and "limit_measure" not in self.errors:
+            self.add_error("limit_measure", "Choose what the amount is of.")
+        if measure and amount is not None:
+            window = "none" if measure == "concurrent" else window
+            values["limits"] = [{"measure": measure, "window": window, "amount": f"{amount:f}"}]
 
 
 class RotationForm(forms.Form):

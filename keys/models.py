@@ -73,6 +73,7 @@ class ApiKey(models.Model):
     is_deleted = models.BooleanField(default=False)
     created_at = models.DateTimeField(default=timezone.now, editable=False)
     key_state: str  # the state in rows of with_state()
+    recent_costs: str  # of 30 days, in rows of the console's list
 
     objects = ApiKeyQuerySet.as_manager()
 

@@ -1,5 +1,6 @@
 """Limits that a key gets while it is created; the app of limits stores them."""
 
+from gateway_project.api.access import Caller
 from gateway_project.hooks import Hook
 from gateway_project.json_types import JsonObject
 from keys.models import ApiKey
@@ -22,5 +23,5 @@ SCHEMA: JsonObject = {
         "additionalProperties": False,
     },
 }
-# (key, limits as they were sent, whether an admin sent them); raises ValidationError and PermissionDenied.
-set_own_limits: Hook[[ApiKey, list[object], bool], None] = Hook("set_own_limits")
+# (key, limits as they were sent, who sent them); raises ValidationError and PermissionDenied.
+set_own_limits: Hook[[ApiKey, list[object], Caller], None] = Hook("set_own_limits")

@@ -103,7 +103,7 @@ class KeyViewSet(RevocationMixin, ListMixin):
             provider = _provider(values.pop("provider", None))
             creator = self.authenticated_caller.user
             issued = services.issue_key(owner=owner, provider=provider, created_by=creator, **values)
-            set_own_limits(issued.key, limits, self.authenticated_caller.is_admin)
+            set_own_limits(issued.key, limits, self.authenticated_caller)
             self.record(issued.key.pk, after=self.serialized(issued.key))
         return self.created(issued.key.pk, _issued_response(issued))
 

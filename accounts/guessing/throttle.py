@@ -75,6 +75,11 @@ def code_guess(username: str) -> Iterator[None]:
     counter.decrement()
 
 
+def note_once(record: Callable[[], None], address: str, *names: str) -> None:
+    """Call the function for the first event of these names from an address in a window, so that none fill the log."""
+    FailureCounter(_store(), math.inf, *names, origin_of(address)).note_refusal(record)
+
+
 class FailureCounter:
     """Counts failures in a window against a limit, in the shared cache, or in this process alone while that fails."""
 

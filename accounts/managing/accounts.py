@@ -1,14 +1,20 @@
 """Service accounts that admins of a group manage: those of the group and of groups below it."""
 
 from collections.abc import Mapping
+from datetime import timedelta
+
+from django.utils import timezone
 
 from accounts.managing.groups import MODIFY, administered_groups, administers_account
 from accounts.managing.users import check_manageable
 from accounts.models import User
+from accounts.trusted_issuers.models import TrustedIssuer
 from gateway_project.api.access import MANAGE_USERS, Caller
+from gateway_project.database.names import name_key
 from gateway_project.errors import Conflict, PermissionDenied
 
 MAX_ACCOUNTS = 100  # live ones of a group, beyond which only whoever manages users makes more
+MAX_NEW_ACCOUNTS = 200  # of a group in a day, deleted ones included: their rows stay
 CHANGEABLE = frozenset({"display_name", "email", "is_active"})
 
 
@@ -32,8 +38,26 @@ def check_new_account(caller: Caller, values: Mapping[str, object]) -> None:
     if "role_ids" in values and not manages_users(caller):
         raise PermissionDenied(f"giving roles needs {MANAGE_USERS}.", field="roles")
     assert isinstance(group_id, int), "it is one of the caller's groups"
-    if User.objects.live().filter(owning_group=group_id).count() >= MAX_ACCOUNTS:
+    _refuse_excess(group_id)
+    _refuse_named_by_issuers(str(values["username"]))
+
+
+def _refuse_excess(group_id: int) -> None:
+    accounts = User.objects.service_accounts().filter(owning_group=group_id)
+    if accounts.live().count() >= MAX_ACCOUNTS:
         raise Conflict(f"The group has {MAX_ACCOUNTS} service accounts. Delete some first.")
+    if accounts.filter(created_at__gte=timezone.now() - timedelta(days=1)).count() >= MAX_NEW_ACCOUNTS:
+        raise Conflict(f"The group has had {MAX_NEW_ACCOUNTS} new service accounts in a day. Make others tomorrow.")
+
+
+def _refuse_named_by_issuers(username: str) -> None:
+    """Raise Conflict for a name that tokens of a trusted issuer stand for: the group would see their requests."""
+    issuers = TrustedIssuer.objects.values_list("user_prefix", "subjects")
+    names = {name_key(name) for _, subjects in issuers for name in subjects.values()}
+    # Without a prefix, any name is that of a user whom some token stands for.
+    prefixes = tuple(name_key(prefix) for prefix, subjects in issuers if not subjects)
+    if name_key(username) in names or name_key(username).startswith(prefixes):
+        raise Conflict("Tokens of a trusted issuer stand for this name: an administrator has to make the account.")
 
 
 def check_account_changes(caller: Caller, user: User, changes: Mapping[str, object]) -> None:

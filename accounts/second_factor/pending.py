@@ -11,6 +11,7 @@ from django.http import HttpRequest
 from django.utils.crypto import constant_time_compare
 from django.utils.http import url_has_allowed_host_and_scheme
 
+from accounts.guessing.password_login import may_log_in_with_password
 from accounts.models import User
 
 PENDING, SECRET, CHALLENGE = "pending_login", "new_app_secret", "passkey_challenge"  # keys in the session
@@ -53,7 +54,9 @@ def read(request: HttpRequest, *, site: str) -> PendingLogin | None:
     if not state or state["site"] != site or state["until"] < time.time():
         return None
     user = User.objects.able_to_log_in().prefetch_related("roles").filter(pk=state["user"]).first()
-    if user is None or not constant_time_compare(user.get_session_auth_hash(), state["password"]):
+    if user is None or not may_log_in_with_password(user):
+        return None
+    if not constant_time_compare(user.get_session_auth_hash(), state["password"]):
         return None
     return PendingLogin(user, state["next"])
 

@@ -41,9 +41,14 @@ def require_second_factor(user: User, code: str, record_event: RecordEvent) -> N
         if user.must_have_second_factor:
             raise _awaited(SecondFactorMissing(), user, record_event)
     elif not code:
-        raise _awaited(SecondFactorRequired(), user, record_event)
+        raise missing_code(user, record_event)
     else:
         check_code(user, code, record_event)
+
+
+def missing_code(user: User, record_event: RecordEvent) -> SecondFactorRequired | SecondFactorMissing:
+    """The error for a login with the right password and without the code that it needs."""
+    return _awaited(SecondFactorRequired(), user, record_event)
 
 
 def _awaited(
@@ -91,6 +96,6 @@ def _use_recovery_code(user: User, code: str, record_event: RecordEvent) -> bool
     if not codes.filter(digest=digest_of(code, user.pk)).update(used_at=timezone.now()):
         return False
     number = codes.count()
-    left = f"{number} {'is' if number == 1 else 'are'} left"
-    record_event(f"{user.username} used a recovery code; {left}.", user=user, severity="warning")
+    remainder = f"{number} {'is' if number == 1 else 'are'} left"
+    record_event(f"{user.username} used a recovery code; {remainder}.", user=user, severity="warning")
     return True

@@ -12,6 +12,9 @@ from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextareaWidget,
 from accounts.sso import services
 from accounts.sso.models import Identity, IdentityProvider
 from accounts.sso.viewsets import IdentityProviderViewSet, IdentityViewSet
+from gateway_project.console.audit import record
+from gateway_project.console.links import linked
+from gateway_project.console.row_actions import row_action
 from gateway_project.console.tables import ServiceAdmin, ServiceForm
 from gateway_project.json_types import JsonObject
 
@@ -61,6 +64,7 @@ class IdentityProviderAdmin(ServiceAdmin):
     list_filter = ["enabled"]
     search_fields = ["name", "issuer"]
     ordering = ["name", "id"]
+    actions_detail = ["fetch"]
     readonly_fields = list(ADDRESSES)
 
     def get_fieldsets(self, request: HttpRequest, obj: IdentityProvider | None = None) -> list:
@@ -71,6 +75,19 @@ class IdentityProviderAdmin(ServiceAdmin):
             ("Users", {"fields": ["create_users", "match_user_names", "rules", *CLAIMS]}),
             *([("To enter at the provider", {"fields": list(ADDRESSES)})] if obj else []),
         ]
+
+    @row_action(
+        "Fetch keys now",
+        icon="key",
+        path="fetch",
+        effect="Its addresses and keys are read from the provider now; logins wait for nothing.",
+        atomic=False,
+        applies_to=lambda row: row.enabled,
+    )
+    def fetch(self, request: HttpRequest, row: IdentityProvider) -> str:
+        number = services.fetch_provider_keys(row)
+        record(request, "fetch", IdentityProviderViewSet.resource_name, row.pk, after={"keys": number})
+        return f"The provider has {number} signing {'key' if number == 1 else 'keys'}."
 
     @display(description="Enabled", boolean=True, ordering="enabled")
     def is_enabled(self, row: IdentityProvider) -> bool:
@@ -124,7 +141,8 @@ class IdentityAdmin(ServiceAdmin):
     viewset = IdentityViewSet
     form = IdentityForm
     empty_message = "There are no identities. The first login of a user with an identity provider makes one."
-    list_display = ["user", "issuer", "subject", "last_login"]
+    list_display = [linked("user"), "issuer", "subject", "last_login"]
+    list_display_links = ["subject"]
     search_fields = ["user__name_key", "issuer", "subject"]
     ordering = ["id"]
     autocomplete_fields = ["user"]

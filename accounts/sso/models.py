@@ -66,6 +66,9 @@ class IdentityProvider(models.Model):
     )
     created_at = models.DateTimeField(default=timezone.now, editable=False)
     updated_at = models.DateTimeField(auto_now=True)
+    # When somebody ordered to fetch its keys; before fetched_at, processes remember what they ask for anew.
+    fetch_begun_at = models.DateTimeField(null=True, default=None, editable=False)
+    fetched_at = models.DateTimeField(null=True, default=None, editable=False)
 
     # In the place of the sealed secret, for the provider from the environment, which has no row.
     plain_secret: str | None = None

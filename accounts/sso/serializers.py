@@ -93,3 +93,9 @@ class IdentityAttributes(Attributes):
     user_id = Id()
     issuer = Text(max_length=MAX_ISSUER_LENGTH)
     subject = Text(max_length=MAX_SUBJECT_LENGTH, help_text="The claim `sub` of the user's tokens.")
+
+
+class KeyNumber(serializers.Serializer[IdentityProvider]):
+    """How many keys a provider signs with."""
+
+    keys = serializers.IntegerField()

@@ -1,20 +1,23 @@
 """Every change to identity providers and to identities that administrators make."""
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any, TypedDict, Unpack
 
 from django.db import transaction
+from django.utils import timezone
 
 from accounts.models import Group, Role, User
 from accounts.sso.claim_rules import GrantKind, read_rules
 from accounts.sso.models import MASK, MAX_SECRET_LENGTH, Identity, IdentityProvider
 from accounts.sso.protocol.http import is_secure
-from accounts.sso.protocol.metadata import forget_provider
+from accounts.sso.protocol.metadata import forget_provider, renew_provider
 from gateway_project.database.names import composed
 from gateway_project.database.saving import lock_row, rows_by_id, save_or_refuse
-from gateway_project.errors import Conflict, ValidationError
+from gateway_project.errors import Conflict, RateLimited, ValidationError
 
 MAX_PROVIDERS = 50
+FETCH_SECONDS = 5  # between two fetches that somebody orders
 PLAIN = (
     *("slug", "issuer", "client_id", "scopes", "enabled", "user_name_claim", "display_name_claim", "email_claim"),
     *("create_users", "match_user_names", "rules"),
@@ -57,6 +60,24 @@ def update_identity_provider(provider: IdentityProvider, **changes: Unpack[Ident
     """Store changes with the names of create_identity_provider(). Raises as above, and NotFound if it is gone."""
     lock_row(provider, IdentityProvider.objects.all())
     _write(provider, changes)
+
+
+def fetch_provider_keys(provider: IdentityProvider) -> int:
+    """Fetch what a provider says of itself and its keys, and return their number; not in a transaction.
+
+    Every other process asks it anew at its next login there. If this fails, all go on with what they remember.
+    Raises Conflict for a disabled provider, RateLimited right after another fetch, and UpstreamError.
+    """
+    if not provider.enabled:
+        raise Conflict("The identity provider is disabled, so nothing is fetched from it.")
+    now = timezone.now()
+    recent = now - timedelta(seconds=FETCH_SECONDS)
+    rows = IdentityProvider.objects.filter(pk=provider.pk)
+    if not rows.exclude(fetch_begun_at__range=(recent, now)).update(fetch_begun_at=now):
+        raise RateLimited("The keys have just been fetched.", retry_after=FETCH_SECONDS)
+    number = renew_provider(provider.issuer)
+    rows.update(fetched_at=now)
+    return number
 
 
 def delete_identity_provider(provider: IdentityProvider) -> None:

@@ -1,7 +1,7 @@
 """The addresses below /auth/sso/{slug}/: where a login begins, where browsers come back, and reported logouts."""
 
 from collections.abc import Callable, Mapping
-from functools import wraps
+from functools import partial, wraps
 from uuid import UUID
 
 import orjson
@@ -15,6 +15,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 
 from accounts import cookies, sessions
 from accounts.console import LoginRequest
+from accounts.guessing.throttle import note_once
 from accounts.models import User
 from accounts.sso.configured import provider_of
 from accounts.sso.logout import PAGE_HEADERS, end_reported_sessions, landing_page
@@ -97,17 +98,30 @@ def read_next(query: QueryDict) -> str:
 def callback(request: HttpRequest, slug: str) -> HttpResponseBase:
     """Finish the login of a browser that comes back."""
     provider = provider_of(slug)
-    authentication = flow.finish(provider, _parameters(request.GET), request.COOKIES.get(COOKIE, ""))
+    try:
+        authentication = flow.finish(provider, _parameters(request.GET), request.COOKIES.get(COOKIE, ""))
+    except GatewayError as error:
+        _record_refusal(request, provider, error)
+        raise
     user, session_id, tokens = _open_session(request, provider, authentication)
     response = _arrival(request, user, session_id, tokens, authentication.next_path)
     response.delete_cookie(COOKIE, path=COOKIE_PATH, samesite="Lax")
     return response
 
 
+def _record_refusal(request: HttpRequest, provider: IdentityProvider, error: GatewayError) -> None:
+    """Record it as a refused login: the first of its kind from an address in a window, as anybody can cause them."""
+    message = f"A login with {provider.name} was refused: {flow.refusal_reason(error)}."
+    record_event = partial(record_session_event, request, message, severity="warning")
+    note_once(record_event, request.META.get("REMOTE_ADDR", ""), "sso", provider.slug, error.message)
+
+
 def _parameters(query: QueryDict) -> Mapping[str, str]:
     """The parameters of the answer; raises ValidationError if one is there twice."""
     if repeated := [name for name, values in query.lists() if len(values) > 1]:
-        raise ValidationError("must be there once.", parameter=repeated[0][:100])
+        raise ValidationError("must be there once.", parameter=repeated[0][:100]) from flow.AnswerRefused(
+            "a parameter is there twice"
+        )
     return {name: str(value) for name, value in query.items()}
 
 

@@ -1,5 +1,8 @@
 """Identity providers and identities as resources of the management API."""
 
+from rest_framework.request import Request
+from rest_framework.response import Response
+
 from accounts.sso import services
 from accounts.sso.models import Identity, IdentityProvider
 from accounts.sso.serializers import (
@@ -7,9 +10,14 @@ from accounts.sso.serializers import (
     IdentityProviderAttributes,
     IdentityProviderSerializer,
     IdentitySerializer,
+    KeyNumber,
 )
+from gateway_project.api.documents import Plain
+from gateway_project.api.fields import NoAttributes
 from gateway_project.api.filters import BooleanFilter, IntegerFilter, TextFilter
+from gateway_project.api.response_specs import ResponseSpec
 from gateway_project.api.viewsets import CreateMixin, DestroyMixin, ListMixin, UpdateMixin
+from gateway_project.errors import Conflict, ProviderError, ProviderTimeout, RateLimited
 from gateway_project.json_types import JsonObject
 
 
@@ -21,6 +29,11 @@ class IdentityProviderViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin)
     queryset = IdentityProvider.objects.all()
     serializer_class = IdentityProviderSerializer
     create_attributes = update_attributes = IdentityProviderAttributes
+    body_optional = attributes_optional = ("destroy", "fetch")
+    fetch_attributes = NoAttributes
+    response_specs = {
+        "fetch": ResponseSpec((KeyNumber,), errors=(Conflict, RateLimited, ProviderError, ProviderTimeout))
+    }
     filters = {
         "id": IntegerFilter("id"),
         "name": TextFilter("name"),
@@ -28,6 +41,14 @@ class IdentityProviderViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin)
         "issuer": TextFilter("issuer"),
         "enabled": BooleanFilter("enabled"),
     }
+
+    def fetch(self, request: Request, **kwargs: str) -> Response:
+        """Fetch the addresses and keys of a provider now; each process uses them from the next login on."""
+        self.values(self.fetch_attributes, partial=True)
+        row = self.get_object()
+        number = services.fetch_provider_keys(row)
+        self.record(row.pk, after={"keys": number})
+        return Response(Plain(keys=number))
 
     def perform_create(self, values: JsonObject) -> IdentityProvider:
         return services.create_identity_provider(**values)

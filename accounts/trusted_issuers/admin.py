@@ -9,9 +9,13 @@ from unfold.decorators import display
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminTextareaWidget
 
 from accounts.trusted_issuers import services
+from accounts.trusted_issuers.fetching import fetch_keys_now
 from accounts.trusted_issuers.jwks import ALGORITHMS
 from accounts.trusted_issuers.models import TrustedIssuer, default_algorithms
+from accounts.trusted_issuers.serializers import keys_of
 from accounts.trusted_issuers.viewsets import TrustedIssuerViewSet
+from gateway_project.console.audit import record
+from gateway_project.console.row_actions import row_action
 from gateway_project.console.tables import ServiceAdmin, ServiceForm
 from gateway_project.json_types import JsonObject
 
@@ -71,6 +75,7 @@ class TrustedIssuerAdmin(ServiceAdmin):
     list_filter = ["enabled"]
     search_fields = ["name", "issuer", "audience"]
     ordering = ["id"]
+    actions_detail = ["fetch"]
 
     def get_fieldsets(self, request: HttpRequest, obj: TrustedIssuer | None = None) -> list[Any]:
         state = [] if obj is None else [("State", {"fields": ["keys", "fetched_at", "fetch_problem"]})]
@@ -84,6 +89,20 @@ class TrustedIssuerAdmin(ServiceAdmin):
 
     def get_readonly_fields(self, request: HttpRequest, obj: TrustedIssuer | None = None) -> list[str]:
         return ["keys", "fetched_at", "fetch_problem"]
+
+    @row_action(
+        "Fetch keys now",
+        icon="key",
+        path="fetch",
+        effect="The keys are read from the issuer's own server now, which takes up to 5 seconds.",
+        atomic=False,
+        applies_to=lambda row: row.enabled and not row.has_own_keys,
+    )
+    def fetch(self, request: HttpRequest, row: TrustedIssuer) -> str:
+        before = keys_of(row)
+        fetch_keys_now(row)
+        record(request, "fetch", TrustedIssuerViewSet.resource_name, row.pk, before=before, after=keys_of(row))
+        return f"The keys could not be fetched. {row.fetch_problem}" if row.fetch_problem else "The keys were fetched."
 
     @display(description="Enabled", boolean=True, ordering="enabled")
     def is_enabled(self, row: TrustedIssuer) -> bool:

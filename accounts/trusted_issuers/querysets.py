@@ -20,6 +20,10 @@ class TrustedIssuerQuerySet(models.QuerySet[Row]):
         begun = Q(fetch_begun_at=None) | Q(fetch_begun_at__lte=at - timedelta(seconds=seconds))
         return self.filter(begun | Q(fetch_begun_at__gt=at + timedelta(seconds=seconds)))  # the clock was set back
 
+    def with_stale_keys(self, at: datetime, seconds: float) -> Self:
+        """Issuers whose keys were fetched, but not within so many seconds before a moment."""
+        return self.filter(fetched_jwks__isnull=False, fetched_at__lt=at - timedelta(seconds=seconds))
+
     def fetched_since(self, at: datetime) -> Self:
         """Issuers whose keys were fetched after a moment."""
         return self.filter(fetched_at__gte=at)

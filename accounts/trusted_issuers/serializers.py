@@ -23,7 +23,9 @@ from accounts.trusted_issuers.values import (
     read_jwks,
     read_subjects,
 )
+from gateway_project.api.documents import flat
 from gateway_project.api.fields import Attributes, Boolean, Integer, Read, Text
+from gateway_project.json_types import JsonObject
 
 ALGORITHM_LIST = {"type": "array", "minItems": 1, "items": {"type": "string", "enum": list(ALGORITHMS)}}
 SUBJECTS = {
@@ -116,3 +118,16 @@ class TrustedIssuerAttributes(Attributes):
         max_value=MAX_AGE_SECONDS,
         help_text="For how long after `iat` a token is accepted, whatever its `exp` says; defaults to 86,400.",
     )
+
+
+class FetchedKeys(serializers.Serializer[TrustedIssuer]):
+    """The keys of an issuer, when they were fetched, and what is wrong with them or with the last try."""
+
+    key_ids = serializers.ListField(child=serializers.CharField())
+    keys_fetched_at = serializers.DateTimeField(source="fetched_at", allow_null=True)
+    keys_problem = serializers.CharField(source="fetch_problem", allow_blank=True)
+
+
+def keys_of(row: TrustedIssuer) -> JsonObject:
+    """The same as answers and the log have it."""
+    return flat(FetchedKeys(row).data)

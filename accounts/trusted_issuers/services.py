@@ -17,6 +17,7 @@ from gateway_project.json_types import JsonObject
 
 MAX_ISSUERS = 50
 MAX_PROBLEM_LENGTH = 500
+MAX_STALE_SECONDS = 24 * 3600.0  # how long keys count that cannot be fetched again, as for single sign-on
 READERS = {"algorithms": read_algorithms, "subjects": read_subjects, "jwks": read_jwks}
 SOURCE = ("issuer", "jwks_url", "jwks")  # a change of these makes what was fetched worthless
 
@@ -86,6 +87,15 @@ def store_fetch_problem(issuer_id: int, problem: str) -> bool:
     is_new = not rows.filter(fetch_problem=_as_stored(problem)).exists()
     rows.update(fetch_problem=_as_stored(problem))
     return is_new
+
+
+def drop_stale_keys(issuer_id: int) -> bool:
+    """Forget the keys of an issuer that could not be fetched for MAX_STALE_SECONDS; whether it had any.
+
+    The feed tells all processes: a key that its issuer has withdrawn must not count for ever because nobody can ask.
+    """
+    rows = TrustedIssuer.objects.filter(pk=issuer_id).with_stale_keys(timezone.now(), MAX_STALE_SECONDS)
+    return bool(rows.update(fetched_jwks=None))
 
 
 def _as_stored(problem: str) -> str:

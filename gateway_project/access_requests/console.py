@@ -14,6 +14,7 @@ from gateway_project.access_requests.forms import DecisionForm, decide, in_force
 from gateway_project.access_requests.permissions import decidable_requests
 from gateway_project.console.audit import actor, caller
 from gateway_project.console.filters import equals
+from gateway_project.console.links import linked
 from gateway_project.console.site import console_site
 from gateway_project.console.tables import ReadOnlyAdmin
 from gateway_project.database.saving import races_as_conflicts
@@ -64,7 +65,7 @@ class AccessRequestAdmin(ReadOnlyAdmin):
     """All requests, with what became of them."""
 
     empty_message = "Nobody has asked for anything. Users ask at /me/access/."
-    list_display = ["moment", "subject", "user", "label", "reason", "decided_by", "ends_at", "note"]
+    list_display = ["moment", "subject", linked("user"), "label", "reason", linked("decided_by"), "ends_at", "note"]
     list_display_links = ["moment"]
     list_filter = ["state", "kind", equals("user", "user", "user__name_key"), equals("model", "model", "model")]
     search_fields = ["user__name_key", "model", "group__name", "reason", "note"]

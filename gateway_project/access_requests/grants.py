@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from itertools import chain, count
 from typing import NamedTuple
 
 from django.db import transaction
@@ -26,7 +27,7 @@ from rules.viewsets import RuleViewSet
 def grant_model(request: AccessRequest, actor: audit.Actor) -> None:
     """Make a rule for the user that allows exactly this model."""
     rule = create_rule(
-        name=f"Access request {request.pk}",
+        name=_free_name(f"Access request {request.pk}"),
         description=f"Access request {request.pk}, granted by {actor.name or 'the gateway'}.",
         regex=re.escape(request.model),
         user_id=request.user_id,
@@ -34,6 +35,13 @@ def grant_model(request: AccessRequest, actor: audit.Actor) -> None:
     )
     request.grant_id = rule.pk
     audit.record(actor, "create", "rules", rule.pk, after=RuleViewSet.serialize_row(rule))
+
+
+def _free_name(name: str) -> str:
+    """The name, or the first with a number behind it that no rule has."""
+    names = chain([name], (f"{name} ({number})" for number in count(2)))
+    used_names = set(Rule.objects.filter(name__startswith=name).values_list("name", flat=True))
+    return next(one for one in names if one not in used_names)
 
 
 def revoke_model(request: AccessRequest, actor: audit.Actor) -> None:

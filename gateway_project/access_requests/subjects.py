@@ -4,8 +4,12 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import TypedDict
 
+from django.conf import settings
+
 from accounts.access_requests.models import MAX_MODEL_LENGTH, AccessRequest, RequestKind
+from accounts.managing.groups import MODIFY, VIEW, administered_groups
 from accounts.models import Group
+from gateway_project.api.access import Caller
 from gateway_project.database.names import is_clear
 from gateway_project.errors import Conflict, ValidationError
 from licensing.models import Limit, Measure, Window
@@ -52,11 +56,38 @@ def _check_model(request: AccessRequest) -> None:
         raise ValidationError(f"there is none with the id {request.provider_id}.", field="provider_id")
 
 
+def find_group(caller: Caller, *, group_id: int | None, group_name: str | None) -> int | None:
+    """The id of the group that the caller names; None without one.
+
+    Raises ValidationError: whoever does not know a group asks by its name, or ids would tell the names of all groups.
+    """
+    if group_name is not None:
+        if group_id is not None:
+            raise ValidationError("must not be sent beside groupId.", field="group_name")
+        group = Group.objects.filter(name=group_name).first()
+        if group is None:
+            raise ValidationError("there is no group of this name.", field="group_name")
+        return group.pk
+    if group_id is not None and not _knows_group(caller, group_id):
+        raise _unknown_group(group_id)
+    return group_id
+
+
+def _knows_group(caller: Caller, group_id: int) -> bool:
+    if caller.has(VIEW) or caller.has(MODIFY) or group_id in administered_groups(caller):
+        return True
+    return Group.objects.applying_to(caller.user).filter(pk=group_id).exists()
+
+
+def _unknown_group(group_id: int) -> ValidationError:
+    return ValidationError(f"there is none with the id {group_id}.", field="group_id")
+
+
 def _check_membership(request: AccessRequest) -> None:
     assert request.group_id is not None, "it was looked for before"
     group = Group.objects.filter(pk=request.group_id).first()
     if group is None:
-        raise ValidationError(f"there is none with the id {request.group_id}.", field="group_id")
+        raise _unknown_group(request.group_id)
     if group.members.filter(pk=request.user_id).exists():
         raise Conflict("is one of the user's groups already.", field="group_id")
 
@@ -74,12 +105,19 @@ def _check_limit(request: AccessRequest) -> None:
 
 
 def _refuse_lower(request: AccessRequest) -> None:
-    """Raise Conflict if the user's own limit is that high already."""
-    limits = Limit.objects.filter(user_id=request.user_id, measure=request.measure, window=request.window)
-    present = limits.values_list("amount", flat=True).first()
+    """Raise Conflict if the limit that applies to the user is that high already."""
+    present = _present_amount(request)
     if present is not None and (not present or present >= (request.amount or 0)):
         amount = f"{present.normalize():f}" if present else "unlimited"
         raise Conflict(f"must be above the present limit, which is {amount}.", field="amount")
+
+
+def _present_amount(request: AccessRequest) -> Decimal | None:
+    """The user's own limit, or else the default of users; 0 is unlimited, None where there is neither."""
+    limits = Limit.objects.filter(user_id=request.user_id, measure=request.measure, window=request.window)
+    defaults = {**settings.GATEWAY_GUARDS["user"], **settings.GATEWAY_LIMITS["user"]}
+    own = limits.values_list("amount", flat=True).first()
+    return defaults.get((request.measure, request.window)) if own is None else own
 
 
 CHECKS: dict[RequestKind, Callable[[AccessRequest], None]] = {

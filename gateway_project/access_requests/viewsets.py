@@ -16,6 +16,7 @@ from gateway_project.access_requests.serializers import (
     Approval,
     Refusal,
 )
+from gateway_project.access_requests.subjects import find_group
 from gateway_project.api.documents import Plain
 from gateway_project.api.fields import Attributes
 from gateway_project.api.filters import ChoiceFilter, IntegerFilter, TextFilter
@@ -52,8 +53,10 @@ class AccessRequestViewSet(ListMixin[AccessRequest]):
 
     def create(self, request: Request, **kwargs: str) -> Response:
         """Ask for something for oneself."""
-        values = self.values(self.create_attributes)
-        row = services.ask_for_access(user=self.authenticated_caller.user, actor=self.actor, **values)
+        values, caller = self.values(self.create_attributes), self.authenticated_caller
+        group_id = find_group(caller, group_id=values.pop("group_id", None), group_name=values.pop("group_name", None))
+        subject = values if group_id is None else values | {"group_id": group_id}
+        row = services.ask_for_access(user=caller.user, actor=self.actor, **subject)
         return self.created(row.pk)
 
     def grant(self, request: Request, **kwargs: str) -> Response:

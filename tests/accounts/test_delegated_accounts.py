@@ -1,11 +1,16 @@
 """Service accounts that admins of a group make, lock and delete."""
 
+from datetime import timedelta
+
 import pytest
+from django.utils import timezone
 
 from accounts.managing import accounts as managing
 from accounts.models import Feature, Role, User
-from accounts.services import add_member, create_group, create_service_account, update_user
+from accounts.services import add_member, create_group, create_service_account, delete_user, update_user
+from accounts.trusted_issuers.services import create_trusted_issuer
 from keys.services import issue_key
+from tests.support.issuers import Issuer
 from tests.support.management import new_user, refused
 from tests.support.promises import promise
 
@@ -52,6 +57,42 @@ def test_an_admin_of_a_group_makes_changes_locks_and_deletes_them(as_boss, group
     assert as_boss.delete(path).status_code == 200
     account.refresh_from_db()
     assert account.is_deleted
+
+
+def test_the_name_of_a_deleted_one_is_free_again(as_boss, group):
+    for _ in range(3):
+        assert make(as_boss, group).status_code == 201
+        account = User.objects.get(username="indexer")
+        assert as_boss.delete(f"/users/{account.pk}/").status_code == 200
+        account.refresh_from_db()
+        assert account.username == f"indexer (deleted {account.pk})"
+    assert make(as_boss, group, "x" * 150).status_code == 201
+    longest = User.objects.get(username="x" * 150)
+    create_service_account(username=f"{'x' * 110} (deleted {longest.pk})", group_id=group.pk)
+    assert as_boss.delete(f"/users/{longest.pk}/").status_code == 200
+    longest.refresh_from_db()
+    assert longest.username == f"{'x' * 110} (deleted {longest.pk}.1)"
+
+
+def test_new_ones_of_a_day_are_bounded_deleted_ones_included(as_boss, group, monkeypatch):
+    monkeypatch.setattr(managing, "MAX_NEW_ACCOUNTS", 2)
+    for _ in range(2):
+        assert make(as_boss, group).status_code == 201
+        assert as_boss.delete(f"/users/{User.objects.get(username='indexer').pk}/").status_code == 200
+    refused(make(as_boss, group), 409, "Conflict", "in a day")
+    User.objects.update(created_at=timezone.now() - timedelta(days=1, seconds=1))
+    assert make(as_boss, group).status_code == 201
+
+
+def test_a_name_that_tokens_of_an_issuer_stand_for_is_for_administrators(as_boss, admin, group):
+    keys = {"jwks": Issuer().jwks, "audience": "gateway"}
+    account = create_service_account(username="Nightly", group_id=group.pk)
+    create_trusted_issuer(name="a", issuer="https://a.example", subjects={"s": "Nightly"}, **keys)
+    create_trusted_issuer(name="b", issuer="https://b.example", user_prefix="cluster-", **keys)
+    delete_user(account)
+    for name in ("nightly", "Cluster-x"):
+        refused(make(as_boss, group, name), 409, "Conflict", "trusted issuer")
+        assert make(admin, group, name).status_code == 201
 
 
 @promise("An admin of a group manages no users but its service accounts", target="403 or 404 for all others")

@@ -282,6 +282,35 @@ class TestLimits:
             assert Limit.objects.get(pk=response.headers["LimitId"]).amount == 50
             assert as_boss.delete(path).status_code == 200
 
+    @promise("A new key of a service account has no limit above its group's", target="403, no key", suite="attack")
+    def test_nor_does_a_new_key_escape_it(self, as_boss, account, groups_own):
+        def issue(**limit):
+            return as_boss.post("/keys/", name="k", user=account.pk, limits=[self.DAY | limit])
+
+        for place, wrong in (("amount", {"amount": 101}), ("amount", {"amount": 0}), ("unpriced", {"amount": 1})):
+            response = issue(**wrong, **({"unpriced": "ignore"} if place == "unpriced" else {}))
+            refused(response, 403, "PermissionDenied", f"limits[0].{place}")
+        assert not ApiKey.objects.exists()
+        assert issue(amount=100).status_code == 201
+        assert Limit.objects.get(key__owner=account).amount == 100
+
+    def test_nor_a_limit_of_a_group_above(self, as_boss, group, other, account):
+        update_group(group, parent_id=other.pk)
+        set_limit(group=other, amount=10, **self.DAY)
+        values = {"name": "k", "user": account.pk}
+        refused(as_boss.post("/keys/", limits=[self.DAY | {"amount": 11}], **values), 403, "PermissionDenied", "10")
+        assert as_boss.post("/keys/", limits=[self.DAY | {"amount": 10}], **values).status_code == 201
+
+    def test_an_admin_is_not_bounded(self, admin, account, groups_own):
+        limits = [self.DAY | {"amount": 101, "unpriced": "ignore"}]
+        assert admin.post("/keys/", name="k", user=account.pk, limits=limits).status_code == 201
+
+    def test_a_limit_that_an_admin_set_is_theirs_too_within_the_groups_own(self, as_boss, account, groups_own):
+        path = f"/limits/{set_limit(user=account, amount=5, **self.DAY).pk}/"
+        assert as_boss.patch(path, amount=100).status_code == 200
+        refused(as_boss.patch(path, amount=101), 403, "PermissionDenied", "amount")
+        assert as_boss.delete(path).status_code == 200
+
     @promise("Admins of a group change no limit of anybody else", target="403 or 404", suite="attack")
     def test_but_no_others(self, as_boss, group, other, boss, groups_own, first_provider):
         ann = add_member(group, user_id=new_user().pk)

@@ -4,6 +4,7 @@ import html
 import json
 import re
 import shlex
+from decimal import Decimal
 
 import pytest
 from django.utils import timezone
@@ -288,3 +289,52 @@ class TestSelectedKeys:
         messages = console.get("/admin/keys/apikey/").text
         assert "within 30 days" in messages
         assert "0 of 3 API keys changed." in messages
+
+
+def with_limit(console, owner, measure: str = "", amount: str = "", **fields):
+    """The answer to the form of a new key with a limit."""
+    fields = {"limit_measure": measure, "limit_amount": amount, "limit_window": "day", **fields}
+    return added(console, owner=owner.pk, **fields)
+
+
+@pytest.mark.parametrize(
+    ("measure", "amount", "window"), [("cost", "0.25", "day"), ("concurrent", "3", "none"), ("requests", "0", "day")]
+)
+def test_a_key_gets_its_limit_with_it(console, measure, amount, window):
+    assert with_limit(console, new_user(), measure, amount).status_code == 200
+    limit = ApiKey.objects.get().limits.get()
+    assert (limit.measure, limit.window, limit.amount) == (measure, window, Decimal(amount))
+
+
+@pytest.mark.parametrize(
+    ("measure", "amount", "window", "field"),
+    [
+        ("requests", "", "day", "limit_amount"),
+        ("requests", "many", "day", "limit_amount"),
+        ("requests", "1.5", "day", "limit_amount"),
+        ("requests", "-1", "day", "limit_amount"),
+        ("cost", "0.0000001", "day", "limit_amount"),
+        ("cost", "1e400", "day", "limit_amount"),
+        ("cost", "1e9999999999", "day", "limit_amount"),
+        ("requests", "1", "", "limit_window"),
+        ("requests", "1", "week", "limit_window"),
+        ("speed", "1", "day", "limit_measure"),
+        ("", "1", "day", "limit_measure"),
+    ],
+)
+def test_a_limit_that_is_not_valid_makes_no_key_and_says_why_beside_its_field(console, measure, amount, window, field):
+    errors = with_limit(console, new_user(), measure, amount, limit_window=window).context["adminform"].form.errors
+    assert {name: len(texts) for name, texts in errors.items()} == {field: 1}
+    assert not ApiKey.objects.exists()
+
+
+def test_a_key_without_a_limit_has_none_and_its_page_has_no_fields_for_one(console):
+    assert with_limit(console, new_user()).status_code == 200
+    key = ApiKey.objects.get()
+    assert not key.limits.exists()
+    assert "limit_amount" not in console.get(f"/admin/keys/apikey/{key.pk}/change/").text
+
+
+def test_what_is_wrong_with_a_key_and_with_its_limit_is_said_at_once(console):
+    answer = with_limit(console, new_user(), "requests", "many", name="")
+    assert answer.context["adminform"].form.errors.keys() == {"name", "limit_amount"}

@@ -23,7 +23,7 @@ from accounts.sso.protocol.http import CANNOT_BE_USED, AuthlibSession, get_json
 from accounts.sso.protocol.metadata import Metadata, known_provider
 from accounts.sso.protocol.sealing import seal, unseal
 from accounts.sso.protocol.tokens import TokenRefused, read_id_token
-from gateway_project.errors import AuthenticationFailed, PermissionDenied, ProviderError, UpstreamError
+from gateway_project.errors import AuthenticationFailed, GatewayError, PermissionDenied, ProviderError, UpstreamError
 from gateway_project.json_types import JsonObject
 from providers.credentials import CredentialUnreadable
 
@@ -36,6 +36,10 @@ LOGIN_SECONDS = 600
 MAX_PARAMETER_LENGTH = 8192
 START_AGAIN = "This login was not begun in this browser, was used already, or is too old. Log in again."
 NOT_ACCEPTED = "The answer of the identity provider was not accepted. Log in again, or tell an administrator."
+
+
+class AnswerRefused(Exception):
+    """The cause of an error of finish(), for the audit; without tokens, codes, states and parameters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +69,7 @@ class Authentication:
 
 def begin(provider: IdentityProvider, next_path: str) -> tuple[str, str]:
     """The address at the provider to send the browser to, and the cookie. Raises UpstreamError."""
-    metadata = known_provider(provider.issuer).metadata()
+    metadata = known_provider(provider.issuer, fetched_at=provider.fetched_at).metadata()
     login = LoginInProgress(
         slug=provider.slug,
         issuer=provider.issuer,
@@ -86,12 +90,12 @@ def finish(provider: IdentityProvider, parameters: Mapping[str, str], cookie: st
     Raises AuthenticationFailed, PermissionDenied and UpstreamError.
     """
     login = _login_in_progress(provider, parameters.get("state", ""), cookie)
-    metadata = known_provider(provider.issuer).metadata()
+    metadata = known_provider(provider.issuer, fetched_at=provider.fetched_at).metadata()
     _check_issuer(metadata, parameters)
     spend(login.state, seconds=LOGIN_SECONDS)
     if error := parameters.get("error"):
         log.info("The identity provider %s answered with the error %.100r.", provider.name, error)
-        raise PermissionDenied(f"{provider.name} did not log you in.")
+        raise PermissionDenied(f"{provider.name} did not log you in.") from AnswerRefused("the provider sent an error")
     token = _exchange_code(provider, metadata, login, parameters.get("code", ""))
     access_token = token.get("access_token")
     access_token = access_token if isinstance(access_token, str) else ""
@@ -106,8 +110,15 @@ def finish(provider: IdentityProvider, parameters: Mapping[str, str], cookie: st
         )
     except TokenRefused as reason:
         log.warning("An ID token of %s was refused: %s.", provider.name, reason)
-        raise AuthenticationFailed(NOT_ACCEPTED) from None
+        raise AuthenticationFailed(NOT_ACCEPTED) from AnswerRefused(f"its ID token was not accepted, as {reason}")
     return Authentication(_with_user_info(provider, metadata, claims, access_token), str(id_token), login.next_path)
+
+
+def refusal_reason(error: GatewayError) -> str:
+    """Why finish() refused, for the audit, in the words of a sentence about the login."""
+    if isinstance(error, UpstreamError):
+        return "the identity provider cannot be used"
+    return str(error.__cause__) if isinstance(error.__cause__, AnswerRefused) else error.message.rstrip(".")
 
 
 def spend(token: str, *, seconds: int) -> None:
@@ -117,17 +128,17 @@ def spend(token: str, *, seconds: int) -> None:
         with transaction.atomic():
             SpentToken(digest=digest, expires_at=timezone.now() + timedelta(seconds=seconds)).save(force_insert=True)
     except IntegrityError:
-        raise AuthenticationFailed(START_AGAIN) from None
+        raise AuthenticationFailed(START_AGAIN) from AnswerRefused("it was finished before")
 
 
 def _login_in_progress(provider: IdentityProvider, state: str, cookie: str) -> LoginInProgress:
     text = unseal(cookie, max_age=LOGIN_SECONDS)
     login = LoginInProgress(**json.loads(text)) if text else None
     if login is None or not compare_digest(login.state.encode(), state.encode()):
-        raise AuthenticationFailed(START_AGAIN)
+        raise AuthenticationFailed(START_AGAIN) from AnswerRefused("it was not begun in this browser, or is too old")
     if (login.slug, login.issuer) != (provider.slug, provider.issuer):  # the answer of another provider: a mix-up
         log.warning("The answer to a login with %s came back for %s.", login.slug, provider.slug)
-        raise AuthenticationFailed(NOT_ACCEPTED)
+        raise AuthenticationFailed(NOT_ACCEPTED) from AnswerRefused("it was begun with another provider")
     return login
 
 
@@ -136,7 +147,7 @@ def _check_issuer(metadata: Metadata, parameters: Mapping[str, str]) -> None:
     issuer = parameters.get("iss")
     if issuer != metadata.issuer and (issuer is not None or metadata.sends_issuer):
         log.warning("An answer for %s names the issuer %.200r.", metadata.issuer, issuer)
-        raise AuthenticationFailed(NOT_ACCEPTED)
+        raise AuthenticationFailed(NOT_ACCEPTED) from AnswerRefused("the answer does not name the provider's issuer")
 
 
 def _exchange_code(
@@ -145,7 +156,7 @@ def _exchange_code(
     from authlib.oauth2 import OAuth2Error
 
     if not code or len(code) > MAX_PARAMETER_LENGTH:
-        raise AuthenticationFailed(NOT_ACCEPTED)
+        raise AuthenticationFailed(NOT_ACCEPTED) from AnswerRefused("it has no code")
     try:
         return _client(provider, metadata).fetch_token(
             metadata.token_endpoint,
@@ -156,7 +167,7 @@ def _exchange_code(
         )
     except OAuth2Error as error:
         log.warning("The token endpoint of %s answered with the error %.100r.", provider.name, error.error)
-        raise AuthenticationFailed(NOT_ACCEPTED) from None
+        raise AuthenticationFailed(NOT_ACCEPTED) from AnswerRefused("the provider did not accept its code")
     except (ValueError, TypeError, KeyError, AttributeError):
         log.warning("The token endpoint of %s answered with something that is no token.", provider.name)
         raise ProviderError(CANNOT_BE_USED) from None
@@ -197,7 +208,7 @@ def _with_user_info(
         return claims
     if more.get("sub") != claims["sub"]:
         log.warning("The UserInfo endpoint of %s answered about another subject.", provider.name)
-        raise AuthenticationFailed(NOT_ACCEPTED)
+        raise AuthenticationFailed(NOT_ACCEPTED) from AnswerRefused("its UserInfo is about somebody else")
     return {**more, **claims}
 
 

@@ -8,6 +8,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from threading import Lock, Thread
 from typing import TYPE_CHECKING
 
@@ -66,6 +67,7 @@ class KnownProvider:
     def __init__(self, issuer: str, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.issuer = issuer
         self._clock = clock
+        self.begun_at = time.time()
         self._lock = Lock()
         self._metadata: Metadata | None = None
         self._keys: list[SigningKey] = []
@@ -90,6 +92,12 @@ class KnownProvider:
                 self._refresh_keys(0)
                 matches = self._matching(algorithm, key_id)
             return matches
+
+    def fetch(self) -> int:
+        """Fetch all that is not remembered yet, and return the number of keys. Raises UpstreamError."""
+        with self._lock:
+            self._refresh_keys(MAX_AGE_SECONDS)
+            return len(self._keys)
 
     def refresh(self) -> None:
         """Fetch again what is remembered and not new any more. Raises UpstreamError."""
@@ -147,12 +155,25 @@ _registry: dict[str, KnownProvider] = {}
 _registry_lock = Lock()
 
 
-def known_provider(issuer: str) -> KnownProvider:
-    """What this process remembers of an issuer that an administrator named."""
+def known_provider(issuer: str, *, fetched_at: datetime | None = None) -> KnownProvider:
+    """What this process remembers of an issuer that an administrator named, since the last fetch that was ordered."""
     with _registry_lock:
-        if issuer not in _registry:
-            _registry[issuer] = KnownProvider(issuer)
-        return _registry[issuer]
+        memory = _registry.get(issuer)
+        if memory is None or (fetched_at is not None and memory.begun_at < fetched_at.timestamp()):
+            memory = _registry[issuer] = KnownProvider(issuer)
+        return memory
+
+
+def renew_provider(issuer: str) -> int:
+    """Fetch metadata and keys anew, and return the number of keys; what is remembered stays if that fails.
+
+    Raises UpstreamError.
+    """
+    memory = KnownProvider(issuer)
+    number = memory.fetch()
+    with _registry_lock:
+        _registry[issuer] = memory
+    return number
 
 
 def forget_provider(issuer: str) -> None:

@@ -1,6 +1,7 @@
 """A browser without JavaScript that logs in with an identity provider."""
 
 from collections.abc import Iterator, Mapping
+from secrets import token_hex
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -12,6 +13,13 @@ from accounts.sso.models import IdentityProvider
 from accounts.sso.protocol import metadata
 from accounts.sso.services import create_identity_provider
 from tests.support.oidc import CLIENT_ID, CLIENT_SECRET, HostileIssuer
+
+
+@pytest.fixture(autouse=True)
+def own_counts(settings) -> None:
+    """What others count in the same cache is theirs."""
+    own = f"test-{token_hex(6)}"
+    settings.CACHES = {name: {**cache, "KEY_PREFIX": own} for name, cache in settings.CACHES.items()}
 
 
 @pytest.fixture

@@ -9,6 +9,8 @@ from django.test import Client
 from accounts.models import Session, User
 from accounts.sso.models import FederatedLogin
 from accounts.sso.protocol import flow, http, metadata
+from telemetry.audit.models import AuditEntry
+from telemetry.models import LogEntry
 from tests.accounts.sso.conftest import SignOn, is_logged_in, registered
 from tests.support.oidc import DISCOVERY, KEYS, TOKEN, USER_INFO, Answer, HostileIssuer, key, signed_with_public_key
 from tests.support.oidc import unsigned as without_signature
@@ -22,6 +24,13 @@ def refused(response, status: int = 401) -> None:
     assert "Login not possible" in response.content.decode()
     assert not Session.objects.exists()
     assert not FederatedLogin.objects.exists()
+    assert len(refusals()) == 1, "it is in the audit, once for each kind and address"
+
+
+def refusals(**filters: object) -> list[str]:
+    """What the audit says of refused logins with a provider."""
+    entries = AuditEntry.objects.filter(action="login", message__contains=" was refused: ", **filters)
+    return list(entries.order_by("pk").values_list("message", flat=True))
 
 
 def hour(offset: float) -> int:
@@ -122,6 +131,18 @@ class TestCallback:
         refused(sign_on.come_back(**answer))
         assert issuer.requests_to(TOKEN) == 0
 
+    @pytest.mark.parametrize("has_pkce", [True, False])
+    def test_the_code_of_another_browser_with_the_own_state(self, sign_on, issuer, has_pkce):
+        """Code injection (RFC 9700 4.5): PKCE refuses it, and the nonce alone does, if the provider ignores PKCE."""
+        issuer.checks_verifier = has_pkce
+        victim = SignOn(Client(), issuer)
+        stolen = issuer.code(victim.begin())
+        own = sign_on.begin()
+        refused(sign_on.come_back(code=stolen, state=own["state"]))
+        assert issuer.requests_to(TOKEN) == 1
+        reason = "its ID token was not accepted" if not has_pkce else "provider"
+        assert [reason in text for text in refusals()] == [True], refusals()
+
     @pytest.mark.parametrize("cookie", ["", "nonsense", "gAAAAA==", "ü", "x" * 5000])
     def test_a_cookie_that_is_not_ours(self, sign_on, client, cookie):
         login = sign_on.begin()
@@ -159,6 +180,40 @@ class TestCallback:
         settings.ALLOWED_HOSTS = ["*"]
         response = client.get("/auth/sso/corp/", HTTP_HOST="evil.example")
         assert "evil" not in response.headers["Location"]
+
+
+class TestAudit:
+    """A refused login is an entry, but whoever calls the callback again and again does not fill the audit."""
+
+    def test_a_flood_of_callbacks_makes_few_entries(self, sign_on, client):
+        for number in range(30):
+            address = f"192.0.2.{number % 2}"
+            path = f"/auth/sso/corp/callback/?state=forged-{number}&code=code-{number}"
+            client.get(path, HTTP_ACCEPT="text/html", REMOTE_ADDR=address)
+        refusal = "A login with Corp was refused: it was not begun in this browser, or is too old."
+        assert refusals() == [refusal] * 2
+        assert [refusals(address=f"192.0.2.{number}") for number in (0, 1)] == [[refusal]] * 2
+
+    def test_noise_does_not_hide_a_forged_token(self, sign_on, issuer):
+        sign_on.come_back(code="noise", state="noise")
+        issuer.token = without_signature
+        assert sign_on.log_in().status_code == 401
+        assert [text.partition(", as ")[0] for text in refusals()] == [
+            "A login with Corp was refused: it was not begun in this browser, or is too old.",
+            "A login with Corp was refused: its ID token was not accepted",
+        ]
+
+    def test_no_token_code_or_state_is_in_it(self, sign_on, issuer):
+        tokens = []
+        issuer.token = lambda claims: tokens.append(issuer.sign({**claims, "aud": "other"})) or tokens[-1]
+        login = sign_on.begin()
+        code = issuer.code(login)
+        refused(sign_on.come_back(code=code, state=login["state"]))
+        entry = AuditEntry.objects.get(action="login")
+        text = f"{entry.message}{entry.before}{entry.after}"
+        assert entry.actor == ""
+        assert not any(secret in text for secret in (*tokens, code, login["state"]))
+        assert LogEntry.objects.get(message=entry.message).severity == "warning"
 
 
 @promise("The answer of one identity provider is never taken for that of another", target="401", suite="attack")

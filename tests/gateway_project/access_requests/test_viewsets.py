@@ -1,6 +1,7 @@
 """Access requests over HTTP: asking, deciding, and who may."""
 
 from datetime import timedelta
+from decimal import Decimal
 from threading import Thread
 
 import pytest
@@ -41,7 +42,7 @@ def boss(group):
 
 
 def membership(group):
-    return {"kind": "membership", "groupId": group.pk, "reason": "I work there now."}
+    return {"kind": "membership", "groupName": group.name, "reason": "I work there now."}
 
 
 def ask(client, **attributes) -> str:
@@ -68,6 +69,26 @@ def in_an_hour() -> str:
 
 
 class TestAsking:
+    def test_an_id_tells_nobody_the_name_of_a_group(self, as_ann, ann, nobody, boss, group):
+        by_id = {"kind": "membership", "groupId": group.pk, "reason": "r"}
+        answers = [as_ann.post(PATH, **by_id | {"groupId": number}) for number in (group.pk, 99999)]
+        texts = {answer.json()["message"].replace(str(group.pk), "99999") for answer in answers}
+        assert ([answer.status_code for answer in answers], len(texts)) == ([400, 400], 1)
+        refused(
+            as_ann.post(PATH, **membership(group) | {"groupName": "Elsewhere"}), 400, "ValidationError", "groupName"
+        )
+        refused(as_ann.post(PATH, **membership(group) | by_id), 400, "ValidationError", "groupName")
+        viewer = nobody.as_user(new_user("groups.view"))
+        assert viewer.post(PATH, **by_id).status_code == 201
+        refused(nobody.as_user(boss).post(PATH, **by_id), 409, "Conflict", "groupId")
+
+    def test_a_rule_with_the_name_of_a_grant_is_in_nobodys_way(self, as_ann, ann, admin):
+        path = ask(as_ann, **MODEL)
+        number = path.split("/")[2]
+        create_rule(name=f"Access request {number}", user_id=0)
+        assert admin.post(f"{path}grant/").status_code == 200
+        assert Rule.objects.get(user=ann).name == f"Access request {number} (2)"
+
     def test_a_request_is_shown_with_all_it_has(self, as_ann, ann, admin):
         path = ask(as_ann, **MODEL)
         expected = {
@@ -119,6 +140,26 @@ class TestAsking:
         refused(as_ann.post(PATH, **LIMIT), 409, "Conflict", "amount", "500")
         change_limit(limit, amount=0)
         refused(as_ann.post(PATH, **LIMIT), 409, "Conflict", "amount", "unlimited")
+
+    def test_nor_is_a_limit_below_the_default_which_would_lower_it(self, as_ann, ann, settings):
+        settings.GATEWAY_LIMITS = {**settings.GATEWAY_LIMITS, "user": {("requests", "day"): Decimal(500)}}
+        refused(as_ann.post(PATH, **LIMIT), 409, "Conflict", "amount", "500")
+        assert as_ann.post(PATH, **LIMIT | {"amount": 501}).status_code == 201
+        AccessRequest.objects.all().delete()
+        set_limit(user=ann, measure="requests", window="day", amount=100)  # overrides the default
+        assert as_ann.post(PATH, **LIMIT | {"amount": 200}).status_code == 201
+
+    def test_nor_is_one_below_what_users_without_a_limit_have(self, as_ann, settings):
+        settings.GATEWAY_GUARDS = {**settings.GATEWAY_GUARDS, "user": {("concurrent", "none"): Decimal(32)}}
+        concurrent = {"kind": "limit", "measure": "concurrent", "reason": "A migration."}
+        refused(as_ann.post(PATH, **concurrent, amount=32), 409, "Conflict", "amount", "32")
+        assert as_ann.post(PATH, **concurrent, amount=33).status_code == 201
+
+    def test_a_request_that_a_new_default_has_overtaken_is_not_granted(self, as_ann, admin, settings):
+        path = ask(as_ann, **LIMIT)
+        settings.GATEWAY_LIMITS = {**settings.GATEWAY_LIMITS, "user": {("requests", "day"): Decimal(0)}}
+        refused(admin.post(f"{path}grant/"), 409, "Conflict", "unlimited")
+        assert not Limit.objects.exists()
 
     def test_the_number_of_open_requests_is_bounded(self, as_ann, settings):
         settings.GATEWAY_MAX_ACCESS_REQUESTS = 2

@@ -2,9 +2,10 @@
 
 import pytest
 
-from accounts.models import Group
+from accounts.models import Group, User
 from gateway_project.models import Change
 from keys.services import issue_key
+from telemetry.audit.models import AuditEntry
 from tests.support.management import new_user
 
 BOX = '<input type="checkbox" name="cut">'
@@ -49,6 +50,56 @@ def test_a_group_with_its_members(console, user):
     page = console.post(f"/admin/accounts/group/{group.pk}/delete/", {"post": "yes", "cut": "on"}, follow=True).text
     assert "In force on " in page
     assert ordered("cut_user") == [user.pk]
+
+
+def saved(console, row, **values) -> str:
+    """The page after the row's form was sent with these values; None: without the field."""
+    path = f"/admin/accounts/{row._meta.model_name}/{row.pk}/change/"
+    page = console.get(path)
+    form = page.context["adminform"].form
+    stored = {name: form[name].value() for name in form.fields}
+    fields = {"_seen": form.seen_digest, **stored, **values}
+    return console.post(path, {name: value for name, value in fields.items() if value is not None}, follow=True).text
+
+
+def test_the_form_of_a_user_that_becomes_inactive(console, user):
+    page = saved(console, user, display_name="Ann")
+    assert "was changed successfully" in page
+    assert "In force on " not in page
+    assert "In force on " in saved(console, user, is_active=None)
+    user.refresh_from_db()
+    assert (user.display_name, user.is_active) == ("Ann", False)
+    assert ordered("cut_user") == []
+    assert AuditEntry.objects.filter(action="revocation in force", resource="users", resource_id=user.pk).count() == 1
+
+
+def test_the_form_of_a_group_that_loses_a_member(console, user):
+    parent, group, other = Group.objects.create(name="org"), Group.objects.create(name="team"), new_user()
+    group.members.add(user)
+    for values, is_proven in (
+        ({"members": [user.pk, other.pk]}, False),
+        ({"members": [other.pk]}, True),
+        ({"name": "crew"}, False),
+        ({"parent": parent.pk}, True),
+    ):
+        page = saved(console, group, **values)
+        assert "was changed successfully" in page
+        assert ("In force on " in page) == is_proven, values
+
+
+def test_a_group_that_is_moved_moves_the_members_of_those_below_it(console, user):
+    org = Group.objects.create(name="org")
+    parent = Group.objects.create(name="department", parent=org)
+    Group.objects.create(name="team", parent=parent).members.add(user)
+    assert "In force on " in saved(console, parent, parent="", cut="on")
+    assert ordered("cut_user") == [user.pk]
+
+
+def test_a_form_that_is_refused_proves_nothing(console):
+    own = User.objects.get(pk=console.session["_auth_user_id"])
+    page = saved(console, own, is_active=None)
+    assert "last active admin" in page
+    assert "In force on " not in page
 
 
 def test_several_at_once(console, user):
