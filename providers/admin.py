@@ -2,38 +2,56 @@
 
 import time
 from typing import Any, Protocol
+from weakref import WeakKeyDictionary
 
 from django import forms
 from django.conf import settings
-from django.contrib import admin
+from django.contrib import admin, messages
+from django.contrib.admin.utils import flatten_fieldsets
+from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.db.models import Count, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
+from django.utils.html import format_html, format_html_join
+from django.utils.text import capfirst
 from unfold.decorators import display
 from unfold.views import ChangeList
 from unfold.widgets import UnfoldAdminTextareaWidget
 
 from gateway_project.console.display.badges import Badge
+from gateway_project.console.links import link_to, links_to
 from gateway_project.console.row_actions import row_action
 from gateway_project.console.tables import ServiceAdmin, ServiceForm
 from gateway_project.console.tabs import Tab, log_tab, usage_tab
-from gateway_project.errors import ProviderError
+from gateway_project.errors import GatewayError, ProviderError
 from gateway_project.json_types import JsonObject
 from providers import services
+from providers.console.choosing import (
+    CHOOSE,
+    CHOSEN,
+    NONE,
+    PLACEHOLDER,
+    Trial,
+    ask_provider,
+    choice_page,
+    new_names,
+    try_provider,
+)
 from providers.console.parts import SECRET_HELP, CredentialAdmin, ModelAdmin, secret_field
 from providers.console.presets import PRESETS
 from providers.console.price_admin import PriceAdmin
-from providers.discovery import ask_for_models
 from providers.health.status import Health, health_of
 from providers.models import TIMEOUTS, Provider, ProviderCredential, ProviderFormat
 from providers.sealing import credentials_of
-from providers.transport.transport import Transport
 from providers.viewsets import ProviderViewSet
 
-DEFAULT_HELP = "Empty: the default setting applies."
+FOLDED = ["collapse"]  # what few change; open while it has an error
 # The tables of what belongs to a provider are registered with this module.
 __all__ = ["CredentialAdmin", "ModelAdmin", "PriceAdmin", "ProviderAdmin"]
+NO_MODELS = "The provider has no models, so no request is sent to it. Fetch them, or add them by hand."
+# What the new providers that are saved at this moment answered before.
+_trials: WeakKeyDictionary[HttpRequest, Trial] = WeakKeyDictionary()
 
 
 class ProviderForm(ServiceForm):
@@ -58,9 +76,6 @@ class ProviderForm(ServiceForm):
         ]  # fmt: skip
         help_texts = {
             "url": "The base URL, as SDKs take it, such as https://api.openai.com/v1",
-            "cache_ttl_seconds": f"0 stores nothing. {DEFAULT_HELP}",
-            "max_response_bytes": DEFAULT_HELP,
-            **dict.fromkeys(TIMEOUTS, DEFAULT_HELP),
         }
         labels = {
             "url": "URL",
@@ -75,6 +90,7 @@ class ProviderForm(ServiceForm):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._label("cache_scope", "", f"Default ({settings.GATEWAY_CACHE_SCOPE})")
+        self._show_defaults()
         if self.instance.pk is not None:
             return
         self.fields["secret"].help_text = SECRET_HELP
@@ -82,6 +98,41 @@ class ProviderForm(ServiceForm):
         if isinstance(field, forms.TypedChoiceField) and not callable(field.choices):
             field.choices, field.required = [("", "Default of the format"), *field.choices], False
         self.initial["unknown_parameters"] = ""
+
+    def clean_name(self) -> str:
+        """The name; that another provider has it is said with whatever else is wrong."""
+        name: str = self.cleaned_data["name"]
+        if self.instance.pk is None and Provider.objects.filter(name=name).exists():
+            raise ValidationError(services.name_conflict(name))
+        return name
+
+    def clean_url(self) -> str:
+        url: str = self.cleaned_data["url"]
+        if word := PLACEHOLDER.search(url):
+            raise ValidationError(f"Replace {word[0]} with your own.")
+        try:
+            return services.checked_url(url)
+        except GatewayError as error:
+            raise ValidationError(capfirst(error.message)) from None
+
+    def clean(self) -> JsonObject:
+        """The fields; with what the provider answered if it was asked, beside the field that has to change."""
+        trial = _trials.get(self.request)
+        if trial is not None and trial.error is not None:
+            self.add_error(self.form_names.get(trial.error.field, trial.error.field), trial.error.message)
+        return self.cleaned_data
+
+    def _show_defaults(self) -> None:
+        """What applies where a field is left empty: the value of the setting."""
+        defaults = {name: getattr(settings, f"GATEWAY_{name.removesuffix('_seconds').upper()}") for name in TIMEOUTS}
+        defaults |= {"cache_ttl_seconds": settings.GATEWAY_CACHE_TTL}
+        texts = {name: (f"{value:g}", f"Empty: {value:g} s.") for name, value in defaults.items()}
+        answer = settings.GATEWAY_MAX_RESPONSE_BYTES
+        texts["max_response_bytes"] = str(answer), f"Empty: {answer / 2**20:g} MiB."
+        for name, (placeholder, help_text) in texts.items():
+            if (field := self.fields.get(name)) is not None:
+                field.widget.attrs["placeholder"] = placeholder
+                field.help_text = f"0 stores nothing. {help_text}" if name == "cache_ttl_seconds" else help_text
 
     def _label(self, name: str, value: str, label: str) -> None:
         """Replace the label of one value of a choice."""
@@ -132,6 +183,7 @@ class ProviderAdmin(ServiceAdmin):
     def tabs(self, row: Provider) -> list[Tab]:
         return [
             Tab("Models", "providers_model_changelist", {"provider__id__exact": row.pk}, row.models.count()),
+            Tab("Health", "providers_provider_change", {}, row_id=row.pk, anchor="health"),
             Tab("Keys", "keys_apikey_changelist", {"provider": row.name}, row.api_keys.live().count()),
             Tab("Rules", "rules_rule_changelist", {"provider__id__exact": row.pk}, row.rules.count()),
             Tab("Limits", "licensing_limit_changelist", {"provider": row.name}, row.limits.count()),
@@ -147,10 +199,13 @@ class ProviderAdmin(ServiceAdmin):
             (None, {"fields": ["name", "format", "url", "enabled"]}),
             ("Credential", {"fields": ["auth_method", *credential_fields]}),
             ("Models", {"fields": models}),
-            ("Load balancing", {"fields": ["priority", "weight"]}),
-            ("Cache", {"fields": ["cache_scope", "cache_ttl_seconds"]}),
-            ("Health checks", {"fields": ["health_check_seconds", "health_check_always"]}),
-            ("Timeouts and limits", {"fields": [*TIMEOUTS, "max_response_bytes", "unknown_parameters"]}),
+            ("Load balancing", {"classes": FOLDED, "fields": ["priority", "weight"]}),
+            ("Cache", {"classes": FOLDED, "fields": ["cache_scope", "cache_ttl_seconds"]}),
+            ("Health checks", {"classes": FOLDED, "fields": ["health_check_seconds", "health_check_always"]}),
+            (
+                "Timeouts and limits",
+                {"classes": FOLDED, "fields": [*TIMEOUTS, "max_response_bytes", "unknown_parameters"]},
+            ),
         ]
 
     def get_changelist(self, request: HttpRequest, **options: Any) -> type[ChangeList]:
@@ -169,13 +224,25 @@ class ProviderAdmin(ServiceAdmin):
         self, request: HttpRequest, form_url: str = "", extra_context: JsonObject | None = None
     ) -> HttpResponse:
         context = {"presets": PRESETS, "preset": PRESETS.get(request.GET.get("preset", ""))}
+        if CHOOSE in request.POST:
+            _trials[request] = self.try_out(request)  # before the transaction: no lock is held during the call
         return super().add_view(request, form_url, {**(extra_context or {}), **context})
 
+    def try_out(self, request: HttpRequest) -> Trial:
+        """What the provider answers that the form describes."""
+        form_class = self.get_form(request, fields=flatten_fieldsets(self.get_fieldsets(request)))
+        form_class.is_trial = True
+        return try_provider(form_class(request.POST))
+
     def response_add(self, request: HttpRequest, obj: Provider, post_url_continue: str | None = None) -> HttpResponse:
-        """Without models the provider serves nothing: the next page offers to fetch them."""
+        """The choice of its models if it was asked for them. Without models it serves nothing: a warning says so."""
+        trial = _trials.get(request, Trial())
+        if names := new_names(obj, trial.names):
+            sentence = _listed(obj, trial.milliseconds, len(trial.names))
+            return choice_page(request, obj, names, f"The provider is saved. {sentence}")
         if "_popup" in request.POST or obj.models.exists():
             return super().response_add(request, obj, post_url_continue)
-        self.message_user(request, "The provider is saved. It has no models yet: fetch them, or add them by hand.")
+        self.message_user(request, f"The provider is saved. {NO_MODELS}", messages.WARNING)
         return HttpResponseRedirect(reverse("admin:providers_provider_fetch_models", args=[obj.pk]))
 
     def change_view(
@@ -211,11 +278,11 @@ class ProviderAdmin(ServiceAdmin):
 
     @display(description="Further credentials")
     def further_credentials(self, row: Provider) -> str:
-        return ", ".join(map(_described, row.credentials.all())) or "none"
+        return format_html_join(", ", "{}", ((_described(one),) for one in row.credentials.all())) or "none"
 
     @display(description="Models")
     def model_names(self, row: Provider) -> str:
-        return ", ".join(row.models.order_by("name").values_list("name", flat=True)[:200]) or "none"
+        return links_to(row.models.order_by("name")[:200]) or "none"
 
     def create(self, request: HttpRequest, values: JsonObject) -> Provider:
         values.pop("clear_credential", None)
@@ -257,37 +324,53 @@ class ProviderAdmin(ServiceAdmin):
         offered = _ask_with_each_credential(provider)
         took = (time.perf_counter() - begun) * 1000
         self.record(request, "test", provider.pk)
-        return f"{provider.name} answered within {took:.0f} ms and lists {_count(len(offered), 'model')}."
+        return _listed(provider, took, len(offered))
 
     @row_action(
         "Fetch models",
         icon="download",
         path="fetch-models",
-        effect="The provider is asked for its list of models; new ones are added.",
+        effect="The provider is asked for its list of models; you choose which of them to add.",
         atomic=False,
     )
-    def fetch_models(self, request: HttpRequest, provider: Provider) -> str:
+    def fetch_models(self, request: HttpRequest, provider: Provider) -> HttpResponse | str:
+        """First the choice among what the provider lists; then the chosen ones are added."""
+        if CHOSEN in request.POST:
+            return self.add_models(request, provider, [] if NONE in request.POST else request.POST.getlist("models"))
+        begun = time.perf_counter()
         offered = _ask(provider, next(iter(credentials_of(provider).values())))
-        with transaction.atomic(), self.recorded_change(request, provider, attributes=["models"]):
-            present = {name for model in provider.models.all() for name in (model.name, model.name_at_provider)}
-            new = [name for name in dict.fromkeys(offered) if name not in present]
-            for name in new:
-                services.add_model(provider=provider, name=name)
-        return "1 model was added." if len(new) == 1 else f"{len(new)} models were added."
+        took = (time.perf_counter() - begun) * 1000
+        if names := new_names(provider, offered):
+            return choice_page(request, provider, names, _listed(provider, took, len(offered)))
+        return f"{_listed(provider, took, len(offered))} There is none to add."
+
+    def add_models(self, request: HttpRequest, provider: Provider, chosen: list[str]) -> str:
+        """Add the chosen models; a sentence on how many they are."""
+        names = new_names(provider, chosen)
+        if names:
+            with transaction.atomic(), self.recorded_change(request, provider, attributes=["models"]):
+                for name in names:
+                    services.add_model(provider=provider, name=name)
+        elif not provider.models.exists():
+            self.message_user(request, NO_MODELS, messages.WARNING)
+        return "1 model was added." if len(names) == 1 else f"{len(names)} models were added."
 
 
 def _described(row: ProviderCredential) -> str:
     state = "cleared" if not row.credential else f"weight {row.weight}" if row.enabled else "disabled"
-    return f"{row.name} ({row.masked_credential or 'empty'}, {state})"
+    return format_html("{} ({}, {})", link_to(row), row.masked_credential or "empty", state)
 
 
 def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def _listed(provider: Provider, milliseconds: float, number: int) -> str:
+    return f"{provider.name} answered within {milliseconds:.0f} ms and lists {_count(number, 'model')}."
+
+
 def _ask(provider: Provider, credential: str) -> list[str]:
-    transport = Transport(networks=settings.GATEWAY_PROVIDER_NETWORKS, heartbeat_seconds=15)
-    return ask_for_models(transport, url=provider.url, auth_method=provider.auth_method, credential=credential)
+    return ask_provider(url=provider.url, auth_method=provider.auth_method, credential=credential)
 
 
 def _ask_with_each_credential(provider: Provider) -> list[str]:

@@ -10,7 +10,7 @@ from providers.transport.provider_response import explain_failure
 from providers.transport.transport import RefusedAddress, Transport
 
 SECONDS = 5
-OK = 200
+OK, REFUSALS = 200, (401, 403)
 # Google and Anthropic give a first page of few.
 WHOLE_LIST = {"x-goog-api-key": "pageSize=1000", "x-api-key": "limit=1000"}
 PIECE_BYTES, MOST_PIECES = 16 * 1024, 256
@@ -25,12 +25,15 @@ def offered_models(transport: Transport, *, url: str, auth_method: str, credenti
 
 
 def ask_for_models(transport: Transport, *, url: str, auth_method: str, credential: str) -> list[str]:
-    """The same; raises ProviderError saying why there is no list, without the credential."""
+    """The same; raises ProviderError saying why there is no list, without the credential.
+
+    The error's `field` is what a form has to change: `api_key`, `url`, or `models` for a method that cannot ask.
+    """
     session = transport.session()
     try:
         session.headers.update(auth.headers(auth_method, credential))
     except auth.CredentialUnusable as error:
-        raise ProviderError(f"The provider cannot be asked: {error}.") from None
+        raise ProviderError(f"The provider cannot be asked: {error}.", field="models") from None
     if auth_method == "x-api-key":
         session.headers["anthropic-version"] = "2023-06-01"
     base, _, query = url.partition("?")
@@ -40,18 +43,20 @@ def ask_for_models(transport: Transport, *, url: str, auth_method: str, credenti
     try:
         with session.get(address, timeout=SECONDS, allow_redirects=False, stream=True) as answer:
             if answer.status_code != OK:
-                raise ProviderError(_about_status(answer.status_code, path))
+                field = "api_key" if answer.status_code in REFUSALS else "url"
+                raise ProviderError(_about_status(answer.status_code, path), field=field)
             return _names(orjson.loads(b"".join(islice(answer.iter_content(PIECE_BYTES), MOST_PIECES))))
     except RefusedAddress as refused:
-        raise ProviderError(f"The provider is not called: {refused}.") from None
+        raise ProviderError(f"The provider is not called: {refused}.", field="url") from None
     except OSError as error:  # requests' errors are OSErrors
-        raise ProviderError(f"The provider could not be reached: {_why(error)}.") from None
+        raise ProviderError(f"The provider could not be reached: {_why(error)}.", field="url") from None
     except ValueError:
-        raise ProviderError(f"The provider answered {path} with something that is not JSON.") from None
+        reason = f"The provider answered {path} with something that is not JSON."
+        raise ProviderError(reason, field="url") from None
 
 
 def _about_status(status: int, path: str) -> str:
-    if status in (401, 403):
+    if status in REFUSALS:
         return f"The provider refused the credential: it answered {path} with status {status}."
     if status == 404 or 300 <= status < 400:
         return f"The provider has no model list at {path} below its URL (status {status}): check the URL and its path."

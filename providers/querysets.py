@@ -1,5 +1,6 @@
 """Every question to the database about providers and what they offer."""
 
+from collections.abc import Collection
 from datetime import datetime
 from operator import attrgetter
 from typing import Self, TypeVar
@@ -74,13 +75,20 @@ class ModelPriceQuerySet(models.QuerySet[RowT_co]):
         """Prices that hold at a moment (default: now)."""
         return self.filter(is_current(at))
 
+    def naming(self, names: Collection[str]) -> Self:
+        """Prices that may be of models with these names, in lower case: by the name, or by a pattern."""
+        return self.filter(Q(model__in=names) | Q(model__contains="*"))
+
     def book(self) -> PriceBook:
         """These prices, to look up what a model costs."""
-        currency = self.aggregate(currency=COMMON_CURRENCY)["currency"]
-        return PriceBook(map(attrgetter("offer"), self.iterator()), currency or "")
+        return PriceBook(map(attrgetter("offer"), self.iterator()), self.currency())
+
+    def currency(self) -> str:
+        """The currency of all these prices; '' for no prices, or several currencies."""
+        return self.aggregate(currency=COMMON_CURRENCY)["currency"] or ""
 
     def common_currency(self) -> Coalesce:
-        """The currency of all these prices, as a value for another query; '' for no prices, or several currencies."""
+        """The same as a value for another query."""
         one_group = self.order_by().values(group=Value(1)).annotate(common=COMMON_CURRENCY)
         return Coalesce(Subquery(one_group.values("common")), Value(""))
 

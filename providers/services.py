@@ -66,7 +66,7 @@ def create_provider(
     most = min(MOST_MODELS, settings.GATEWAY_MAX_MODELS_PER_PROVIDER)
     if len(names := dict.fromkeys(models)) > most:
         raise ValidationError(f"must be at most {most}.", field="models")
-    provider = Provider(name=name, url=_checked_url(url), auth_method=auth_method, **options)
+    provider = Provider(name=name, url=checked_url(url), auth_method=auth_method, **options)
     provider.format = _format(format_name)
     if FORMATS[format_name].strict and "unknown_parameters" not in options:
         provider.unknown_parameters = UnknownParameters.DROP
@@ -91,7 +91,7 @@ def update_provider(
     lock_row(provider, Provider.objects.all())
     origin, auth_method = provider.origin, provider.auth_method
     if "url" in changes:
-        _checked_url(changes["url"])
+        checked_url(changes["url"])
     for name, value in changes.items():
         setattr(provider, name, value)
     if format_name is not None:
@@ -358,7 +358,12 @@ def _count_with_noun(number: int, meta: Any) -> str:
 
 
 def _save(provider: Provider) -> None:
-    save_or_refuse(provider, conflict=f"A provider named {provider.name!r} exists already.")
+    save_or_refuse(provider, conflict=name_conflict(provider.name))
+
+
+def name_conflict(name: str) -> str:
+    """What is said of a name that another provider has."""
+    return f"A provider named {name!r} exists already."
 
 
 def _format(name: str) -> ProviderFormat:
@@ -368,7 +373,7 @@ def _format(name: str) -> ProviderFormat:
         raise ValidationError(f"there is no format named {name!r}.", field="format") from None
 
 
-def _checked_url(url: str) -> str:
+def checked_url(url: str) -> str:
     """The URL as it was given, if work can be sent there and it says so to every reader alike."""
     # urlsplit() drops tabs and line breaks, and readers differ over backslashes: refused, not mended.
     if not url.isprintable() or any(character in url for character in " \\"):

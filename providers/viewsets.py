@@ -25,6 +25,7 @@ from providers.models import (
     ProviderCredential,
     ProviderFormat,
 )
+from providers.pricing.serializers import PriceAttributes, PriceChanges, PriceSerializer
 from providers.querysets import is_current
 from providers.serializers import (
     CredentialAttributes,
@@ -32,9 +33,6 @@ from providers.serializers import (
     FormatSerializer,
     ModelAttributes,
     ModelSerializer,
-    PriceAttributes,
-    PriceChanges,
-    PriceSerializer,
     ProviderAttributes,
     ProviderChanges,
     ProviderSerializer,

@@ -2,17 +2,19 @@
 
 from collections.abc import Callable
 from contextlib import suppress
+from copy import copy
 from functools import wraps
 from typing import Any, ClassVar
+from urllib.parse import urlencode
 
 from django.contrib import admin, messages
 from django.contrib.admin.options import IncorrectLookupParameters
-from django.contrib.admin.views.main import ERROR_FLAG
+from django.contrib.admin.views.main import ERROR_FLAG, PAGE_VAR
 from django.core.paginator import Page
 from django.db import connection
 from django.db.models import QuerySet
 from django.db.models.fields.json import KeyTransform
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
 from django.urls import path, reverse
@@ -21,9 +23,13 @@ from unfold.decorators import display
 from unfold.paginator import InfinitePaginator as ThemesPaginator
 
 import telemetry.guardrails.page
+import telemetry.guardrails.samples_page
 import telemetry.statistics_page.page  # noqa: F401 - its page
+from accounts.models import User
+from gateway_project.api.audit import filters_of, start_export
 from gateway_project.console.display.money import money
 from gateway_project.console.filters import MomentFilter, equals
+from gateway_project.console.period import LIST_FILTERS, period_of
 from gateway_project.console.site import view_name
 from gateway_project.console.tables import ReadOnlyAdmin
 from gateway_project.errors import GatewayError
@@ -32,9 +38,12 @@ from providers.models import Provider
 from telemetry.details import LONG_FIELDS, details, tokens
 from telemetry.export import log_as_csv, log_as_json_lines
 from telemetry.guardrails.filters import GuardrailFilter, GuardrailResultFilter
-from telemetry.log_page.cells import no_price, utc_time
+from telemetry.log_page.cells import NameCells, no_price, utc_time
+from telemetry.log_page.group_filter import GroupFilter
 from telemetry.log_page.histogram import histogram
 from telemetry.log_page.periods import periods
+from telemetry.log_page.saved_filters import filter_links
+from telemetry.log_page.tab_filters import KeyIdFilter, ServedModelFilter
 from telemetry.models import CacheStatus, CostStatus, EntryType, LogEntry, Outcome
 from telemetry.paging import PAGE_MS, QueryTimeout, statement_timeout
 from telemetry.querysets import EntryQuerySet, LogEntryQuerySet
@@ -131,10 +140,10 @@ class EntryAdmin(ReadOnlyAdmin):
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: JsonObject | None = None
     ) -> HttpResponse:
         entry = self.get_object(request, object_id)
-        context = self.details_context(entry) if entry is not None else {}
+        context = self.details_context(request, entry) if entry is not None else {}
         return super().change_view(request, object_id, form_url, {**(extra_context or {}), **context})
 
-    def details_context(self, entry: Any) -> JsonObject:
+    def details_context(self, request: HttpRequest, entry: Any) -> JsonObject:
         """The template context of an entry's page."""
         raise NotImplementedError
 
@@ -187,9 +196,7 @@ class LogAdmin(EntryAdmin):
 
     unlisted = LONG_FIELDS
     empty_message = "There are no such entries. Each request and each change adds one, under its tab."
-    list_display = [
-        "moment", "result", "key", "user", "model_name", "provider", "tokens", "price", "first_token", "duration",
-    ]  # fmt: skip
+    list_display = ["moment"]  # get_list_display() has all
     list_display_links = ["moment"]
     list_filter = [
         TabFilter,
@@ -199,13 +206,17 @@ class LogAdmin(EntryAdmin):
         ("severity", ChoicesDropdownFilter),
         ("cache_status", ChoicesDropdownFilter),
         equals("user", "user", "username"),
+        GroupFilter,
         equals("model", "model_name", "model"),
+        ServedModelFilter,
         equals("alias", "alias", "alias"),
         equals("provider", "provider", "provider_name"),
         AttemptedFilter,
         GuardrailFilter,
         GuardrailResultFilter,
         equals("key", "key", "key_name"),
+        KeyIdFilter,
+        equals("trusted issuer", "issuer", "trusted_issuer"),
         equals("request id", "request", "correlation_id"),
         TagFilter,
     ]
@@ -221,14 +232,19 @@ class LogAdmin(EntryAdmin):
         assert isinstance(entries, LogEntryQuerySet)
         return entries.messages() if _tab(request) == MESSAGES else entries.filter(entry_type=EntryType.WORK_REQUEST)
 
-    def get_list_display(self, request: HttpRequest) -> list[str]:
+    def get_list_display(self, request: HttpRequest) -> list[str | Callable[[LogEntry], str]]:
         type_ = request.GET.get("entry_type__exact")
         is_messages = type_ not in (EntryType.WORK_REQUEST, EntryType.MIRROR) if type_ else _tab(request) == MESSAGES
-        return ["moment", "result", "user", "short_message"] if is_messages else list(self.list_display)
+        cells = NameCells(period_of(request.GET.dict()))
+        if is_messages:
+            return ["moment", "result", cells.user, "short_message"]
+        names = [cells.key, cells.user, cells.model_name, cells.provider]
+        return ["moment", "result", *names, "tokens", "price", "first_token", "duration"]
 
     def changelist_view(self, request: HttpRequest, extra_context: dict | None = None) -> HttpResponse:
         query, tab = request.GET.dict(), _tab(request)
-        context: JsonObject = {"tab": tab, "periods": periods(query)}
+        assert isinstance(request.user, User)  # the console's pages are for users
+        context: JsonObject = {"tab": tab, "periods": periods(query), "filters": filter_links(request.user, query)}
         if tab == REQUESTS:
             with suppress(IncorrectLookupParameters, GatewayError):  # the list says what is wrong
                 context["histogram"] = histogram(query, self.selected(request))
@@ -237,22 +253,6 @@ class LogAdmin(EntryAdmin):
     @display(description="Time (UTC)", ordering="timestamp")
     def moment(self, row: LogEntry) -> str:
         return utc_time(row.timestamp)
-
-    @display(description="User")
-    def user(self, row: LogEntry) -> str:
-        return row.username
-
-    @display(description="Key")
-    def key(self, row: LogEntry) -> str:
-        return row.key_name
-
-    @display(description="Model")
-    def model_name(self, row: LogEntry) -> str:
-        return row.model
-
-    @display(description="Provider")
-    def provider(self, row: LogEntry) -> str:
-        return row.provider_name
 
     @display(description="Message")
     def short_message(self, row: LogEntry) -> str:
@@ -293,7 +293,7 @@ class LogAdmin(EntryAdmin):
         return own + super().get_urls()
 
     def export(self, request: HttpRequest, kind: str) -> HttpResponseBase:
-        """The filtered entries as a streamed file."""
+        """The filtered entries as a streamed file; the export is an entry of the audit."""
         if kind not in EXPORTS:
             return HttpResponseRedirect(self.list_path)
         write, content_type = EXPORTS[kind]
@@ -301,10 +301,8 @@ class LogAdmin(EntryAdmin):
             lines = write(self.selected(request))
         except QueryTimeout:
             return self.took_too_long(request)
-        response = StreamingHttpResponse(lines, content_type=content_type)
-        response.headers["Content-Disposition"] = f'attachment; filename="log.{kind}"'
-        response.headers["X-Accel-Buffering"] = "no"
-        return response
+        headers = start_export("logs", {**filters_of(request.GET), "format": kind}, file_name=f"log.{kind}")
+        return StreamingHttpResponse(lines, content_type=content_type, headers={**headers, "X-Accel-Buffering": "no"})
 
     def tail(self, request: HttpRequest) -> HttpResponse:
         """The newest entries; the page polls for their rows."""
@@ -318,5 +316,18 @@ class LogAdmin(EntryAdmin):
         context = self.admin_site.context(request, "Live", entries=entries, problem=problem, opts=self.opts)
         return TemplateResponse(request, "console/log_tail_rows.html" if part else "console/log_tail.html", context)
 
-    def details_context(self, entry: LogEntry) -> JsonObject:
-        return details(entry)
+    def details_context(self, request: HttpRequest, entry: LogEntry) -> JsonObject:
+        return details(entry, period_of(request.GET.dict()), self._opened_from(request))
+
+    def _opened_from(self, request: HttpRequest) -> EntryQuerySet | None:
+        """The entries of the list that an entry's page was opened from; None if its address names no filters."""
+        if not (filters := request.GET.get(LIST_FILTERS)):
+            return None
+        list_request = copy(request)
+        query = {name: value for name, value in QueryDict(filters).items() if name != PAGE_VAR}
+        list_request.GET, list_request.resolver_match = QueryDict(urlencode(query)), None
+        try:
+            with statement_timeout(PAGE_MS):
+                return self.selected(list_request)
+        except (IncorrectLookupParameters, QueryTimeout):
+            return None

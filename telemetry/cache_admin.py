@@ -11,10 +11,12 @@ from unfold.decorators import display
 from gateway_project.console.audit import record
 from gateway_project.console.display.money import money
 from gateway_project.console.filters import MomentFilter, equals
+from gateway_project.console.period import ANY_TIME
 from gateway_project.errors import GatewayError
 from gateway_project.json_types import JsonObject
 from telemetry import services
 from telemetry.admin import EntryAdmin
+from telemetry.log_page.cells import NameCells
 from telemetry.models import CacheEntry
 from telemetry.paging import PAGE_MS, QueryTimeout, statement_timeout
 
@@ -31,6 +33,7 @@ def moment(field: str, name: str) -> Any:
 
 
 STORED = moment("created_at", "Stored")
+NAMES = NameCells(ANY_TIME)
 
 
 @admin.register(CacheEntry)
@@ -40,10 +43,10 @@ class CacheAdmin(EntryAdmin):
     unlisted = ("response",)
     empty_message = "The cache is empty. Answers of providers are stored here until they expire."
     list_display = [
-        STORED, "model", "provider_name", "username", "size", "hits", "saved",
+        STORED, NAMES.model_name, NAMES.provider, NAMES.user, "size", "hits", "saved",
         moment("last_hit_at", "Last hit"), moment("expires_at", "Expires"),
     ]  # fmt: skip
-    list_display_links = [STORED, "model"]
+    list_display_links = [STORED]
     list_filter = [
         ("created_at", MomentFilter),
         equals("user", "user", "username"),
@@ -54,7 +57,7 @@ class CacheAdmin(EntryAdmin):
     change_form_template = "console/cache_entry.html"
     list_before_template = "console/cache_tools.html"
 
-    def details_context(self, entry: CacheEntry) -> JsonObject:
+    def details_context(self, request: HttpRequest, entry: CacheEntry) -> JsonObject:
         facts = [
             ("Model", entry.model),
             ("Served by model", entry.served_model or entry.model),

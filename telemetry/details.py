@@ -5,63 +5,101 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
-from django.db.models import Q
 from django.urls import reverse
 
 from gateway_project.console.display.money import Figure, money, short
+from gateway_project.console.period import ANY_TIME, Period, row_page
 from gateway_project.json_types import JsonObject
 from keys.models import ApiKey
+from providers.console.model_links import model_page
 from telemetry.attempts import ANSWERED, INTERRUPTED, REJECTED, LoggedAttempt
+from telemetry.log_page.cells import exact_utc_time
 from telemetry.log_page.conversation import conversation
-from telemetry.models import Candidate, EntryType, LogEntry, Operation
+from telemetry.log_page.links import pages_of, provider_pages
+from telemetry.log_page.mirrored import Side, pair
+from telemetry.log_page.neighbours import neighbours
+from telemetry.models import Candidate, CostStatus, EntryType, LogEntry, Operation
+from telemetry.querysets import EntryQuerySet
 from telemetry.waterfall import waterfall
 
-LONG_FIELDS = ("payload", "stages", "candidates", "provider_calls", "guardrails")  # not loaded by lists of entries
+LONG_FIELDS = (
+    "payload",
+    "stages",
+    "candidates",
+    "provider_calls",
+    "guardrails",
+    "decision",
+)  # not loaded by lists of entries
+NO_PRICE = "no price"  # of work that was done, and whose model has none
 LABEL_VARIANTS = {
     Candidate.ANSWERED: "success", Candidate.STORED: "success", Candidate.FAILED: "danger",
     Candidate.INTERRUPTED: "warning", Candidate.RESTING: "warning", Candidate.FULL: "warning",
 }  # fmt: skip
 CAUSE_VARIANTS = {ANSWERED: "success", INTERRUPTED: "warning", REJECTED: "warning"}
-# Facts that link to an admin page: its url name, and the field with the id.
-FACT_PAGES = {
-    "User": ("accounts_user", "user_id"),
-    "Key": ("keys_apikey", "key_id"),
-    "Rule": ("rules_rule", "rule_id"),
-    "Provider": ("providers_provider", "provider_id"),
-}
 
 
-def details(entry: LogEntry) -> JsonObject:
-    """The template context of an entry's page."""
+def details(entry: LogEntry, period: Period = ANY_TIME, listed: EntryQuerySet | None = None) -> JsonObject:
+    """The template context of an entry's page; the pages that it links to get the period.
+
+    The requests before and after it are those of a list, or of all.
+    """
     related = LogEntry.objects.filter(correlation_id=entry.correlation_id).exclude(pk=entry.pk)
     bodies = bodies_of(entry.payload)
     request, response = map(_pretty, bodies)
     is_request = entry.entry_type in (EntryType.WORK_REQUEST, EntryType.MIRROR)
     return {
         "turns": conversation(*bodies) if is_request else [],
-        **(_neighbours(entry) if is_request else {}),
-        "facts": list(_facts(entry)),
+        **(neighbours(entry, listed) if is_request else {}),
+        "facts": list(_facts(entry, period)),
         "request_title": "Request" if entry.entry_type == EntryType.WORK_REQUEST else "Details",
         "request_text": request,
         "response_text": response,
         "waterfall": waterfall(entry),
-        "candidates": list(_candidates(entry)),
-        "calls": list(_calls(entry)),
+        "candidates": list(_candidates(entry, period)),
+        "calls": list(_calls(entry, period)),
+        "sides": [_side(one, is_this=one is entry) for one in pair(entry)],
         "entry_links": list(_links(entry)),
         "related": related.newest_first().defer(*LONG_FIELDS)[:20] if entry.correlation_id else [],
     }
 
 
-def _facts(entry: LogEntry) -> Iterator[tuple[str, Any, str]]:
+def _side(entry: LogEntry, *, is_this: bool) -> Side:
+    """An entry beside that of its mirror, or of the request that was mirrored."""
+    return Side(
+        entry.pk,
+        "Mirror" if entry.entry_type == EntryType.MIRROR else "Original",
+        f"{entry.provider_name}/{entry.served_model or entry.model}",
+        entry.outcome,
+        _ms(entry.duration_ms),
+        tokens(entry),
+        cost(entry),
+        _answer_text(entry),
+        is_this,
+    )
+
+
+def _answer_text(entry: LogEntry) -> str:
+    """What the model said; the whole response if that is no conversation."""
+    response = bodies_of(entry.payload)[1]
+    turns = conversation(None, response)
+    return "\n".join(part.text for turn in turns for part in turn.parts) if turns else _pretty(response)
+
+
+def _ms(milliseconds: float | None) -> str:
+    return "" if milliseconds is None else f"{milliseconds:,.1f} ms"
+
+
+def _facts(entry: LogEntry, period: Period) -> Iterator[tuple[str, Any, str]]:
     """(name, value, link) of each known fact of the entry; the link is '' if there is none."""
     facts = {
-        "Time (UTC)": f"{entry.timestamp:%Y-%m-%d %H:%M:%S.%f}",
+        "Time (UTC)": exact_utc_time(entry.timestamp),
         "Message": entry.message,
         "Outcome": entry.outcome,
         "Status": entry.status,
         "Error": entry.exception,
         "User": entry.username,
         "Key": entry.key_name,
+        "Trusted issuer": entry.trusted_issuer,
         "Rule": entry.rule_name,
         "Model": entry.model,
         "Alias": entry.alias,
@@ -72,17 +110,21 @@ def _facts(entry: LogEntry) -> Iterator[tuple[str, Any, str]]:
         "Tokens": tokens(entry),
         "Cached tokens": entry.cache_read_tokens,
         "Reasoning": entry.reasoning_tokens,
-        "Cost": _cost(entry.cost, entry.currency),
-        "Saved": _cost(entry.saved_cost, entry.currency),
+        "Cost": cost(entry),
+        "Saved": _money(entry.saved_cost, entry.currency),
         "Finish reason": " / ".join(filter(None, (entry.finish_reason, entry.provider_finish_reason))),
-        "Took": "" if entry.duration_ms is None else f"{entry.duration_ms:,.1f} ms",
-        "First byte after": "" if entry.first_byte_ms is None else f"{entry.first_byte_ms:,.1f} ms",
+        "Took": _ms(entry.duration_ms),
+        "First byte after": _ms(entry.first_byte_ms),
         "Guardrails": _guardrails(entry),
         "Tags": ", ".join(f"{name}={value}" for name, value in entry.tags.items()),
         "Address": entry.address,
         "Request id": entry.correlation_id,
     }
-    return ((name, value, _page(entry, name)) for name, value in facts.items() if value not in ("", None))
+    pages = pages_of(entry, period)
+    return ((name, value, pages.get(name, "")) for name, value in facts.items() if value not in ("", None))
+
+
+_REPAIRS = {None: "", True: ", the model was asked once more", False: ", the model was asked once more in vain"}
 
 
 def _guardrails(entry: LogEntry) -> str:
@@ -90,27 +132,9 @@ def _guardrails(entry: LogEntry) -> str:
     return "; ".join(
         f"{one['name']} ({one['direction']}): {one['result']}"
         + "".join(f", {count} × {category}" for category, count in one["counts"].items())
+        + _REPAIRS[one.get("repaired")]
         for one in entry.guardrails or ()
     )
-
-
-def _page(entry: LogEntry, fact: str) -> str:
-    table, column = FACT_PAGES.get(fact, ("", ""))
-    number = getattr(entry, column) if column else None
-    return reverse(f"admin:{table}_change", args=[number]) if number else ""
-
-
-def _neighbours(entry: LogEntry) -> JsonObject:
-    """The ids of the requests before and after it, None at the ends."""
-    requests = LogEntry.objects.filter(entry_type=EntryType.WORK_REQUEST).only("pk")
-    earlier = Q(timestamp__lt=entry.timestamp) | Q(timestamp=entry.timestamp, pk__lt=entry.pk)
-    later = Q(timestamp__gt=entry.timestamp) | Q(timestamp=entry.timestamp, pk__gt=entry.pk)
-    before = requests.filter(earlier, timestamp__lte=entry.timestamp).newest_first()
-    after = requests.filter(later, timestamp__gte=entry.timestamp).order_by("timestamp", "id")
-    return {
-        "previous_entry": before.values_list("pk", flat=True).first(),
-        "next_entry": after.values_list("pk", flat=True).first(),
-    }
 
 
 def _links(entry: LogEntry) -> Iterator[tuple[str, str]]:
@@ -146,24 +170,28 @@ def _pretty(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
 
 
-def _candidates(entry: LogEntry) -> Iterator[dict[str, str]]:
+def _candidates(entry: LogEntry, period: Period) -> Iterator[dict[str, str]]:
     """The providers that were considered, with the outcome of each as a label."""
     labels = dict(Candidate.choices)
+    pages = provider_pages((name for name, *_ in entry.candidates or []), period)
     for name, result, detail in entry.candidates or []:
         yield {
             "name": name,
+            "page": pages.get(name, ""),
             "kind": LABEL_VARIANTS.get(result, ""),
             "label": labels.get(result, result),
             "detail": detail,
         }
 
 
-def _calls(entry: LogEntry) -> Iterator[dict[str, str]]:
+def _calls(entry: LogEntry, period: Period) -> Iterator[dict[str, str]]:
     """Each attempt at a provider, with its cause as a label."""
     for attempt in (LoggedAttempt(*values) for values in entry.provider_calls or []):
         yield {
             "provider": attempt.provider_name,
+            "provider_page": row_page("providers_provider", attempt.provider_id, period),
             "model": attempt.model,
+            "model_page": model_page(attempt.model, attempt.provider_id, period),
             "kind": CAUSE_VARIANTS.get(attempt.cause, "danger"),
             "label": attempt.cause or "answered",
             "detail": ", ".join(filter(None, _attempt_parts(attempt))),
@@ -181,7 +209,14 @@ def _attempt_parts(attempt: LoggedAttempt) -> tuple[str, ...]:
     )
 
 
-def _cost(amount: Decimal | None, currency: str) -> str:
+def cost(row: LogEntry) -> str:
+    """What the request has cost; '' for one that costs nothing, as it was not served."""
+    if row.cost is None and row.cost_status == CostStatus.UNKNOWN:
+        return NO_PRICE
+    return _money(row.cost, row.currency)
+
+
+def _money(amount: Decimal | None, currency: str) -> str:
     return "" if amount is None else money(amount, currency)
 
 

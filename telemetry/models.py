@@ -12,9 +12,10 @@ from django.utils import timezone
 from gateway_project.database.names import SearchedText
 from telemetry.audit.models import AuditEntry, AuditSegment
 from telemetry.guardrails.models import GuardrailHour, GuardrailSample
+from telemetry.log_page.models import SavedFilter
 from telemetry.querysets import CacheEntryQuerySet, LogEntryQuerySet
 
-__all__ = ["AuditEntry", "AuditSegment", "GuardrailHour", "GuardrailSample"]
+__all__ = ["AuditEntry", "AuditSegment", "GuardrailHour", "GuardrailSample", "SavedFilter"]
 
 
 class EntryType(models.TextChoices):
@@ -148,6 +149,7 @@ class LogEntry(models.Model):
     provider_name = _text(100)
     key_id = _number()
     key_name = _text(100)
+    trusted_issuer = _name()  # by its name, whose token came in the place of a key
     rule_id = _number()
     rule_name = _text(100)
     attempts = models.PositiveIntegerField(default=0, db_default=0)
@@ -175,6 +177,7 @@ class LogEntry(models.Model):
     candidates = models.JSONField(null=True, blank=True)
     # {id, name, direction, result, milliseconds, counts} of each guardrail that ran; null: none
     guardrails = models.JSONField(null=True, blank=True)
+    decision = models.JSONField(null=True, blank=True)  # what was known when it was judged (journal.decisions)
     tags = _mapping()
     address = _text(45)
 

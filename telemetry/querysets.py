@@ -87,6 +87,11 @@ class LogEntryQuerySet(EntryQuerySet[Row]):
         """Entries of requests that this provider answered, or was asked for before another one."""
         return self.filter(Q(provider_id=provider_id) | asked_before(provider_id))
 
+    def served_by(self, model: str, names: Collection[str]) -> Self:
+        """Entries of requests that a model served, and that asked for one of its names where nothing is known to."""
+        is_unserved = Q(served_model__isnull=True) | Q(served_model="")
+        return self.filter(Q(served_model=model) | (is_unserved & Q(model__in=names)))
+
     def guarded_by(self, **members: int | str) -> Self:
         """Entries of requests that one guardrail with all of these members has searched: id, name or result."""
         return self.filter(_guarded(members))
@@ -110,6 +115,10 @@ class CacheEntryQuerySet(EntryQuerySet[Row]):
 
 class GuardrailSampleQuerySet(EntryQuerySet[Row]):
     time_field = "timestamp"
+
+    def readable(self, at: datetime) -> Self:
+        """Samples whose days are not over at a moment."""
+        return self.filter(expires_at__gt=at)
 
 
 def newest(rows: models.QuerySet[Any, Values], first: int, end: int, until: datetime | None = None) -> list[Values]:

@@ -76,6 +76,15 @@ class LoggedGuardrailsField(serializers.JSONField):
                 "result": {"type": "string", "enum": ["passed", "blocked", "redacted", "monitored", "failed"]},
                 "milliseconds": {"type": "number"},
                 "counts": {"type": "object", "additionalProperties": {"type": "integer"}},
+                "action": {"type": "string", "description": "What it was to do; absent from entries before an update."},
+                "repairs": {
+                    "type": "boolean",
+                    "description": "True if the model may have been asked once more; otherwise absent.",
+                },
+                "repaired": {
+                    "type": "boolean",
+                    "description": "Whether a second answer was valid; absent if the model was not asked for one.",
+                },
             },
             "required": ["id", "name", "direction", "result", "milliseconds", "counts"],
         },
@@ -97,8 +106,17 @@ class LogEntrySerializer(serializers.ModelSerializer):
             *("id", "correlation_id", "entry_source", "entry_type", "message", "payload", "time_stamp", "user_id"),
             *("username", "severity", "outcome", "status", "exception", "operation", "stream", "model"),
             *("alias", "served_model", "provider_id"),
-            *("provider_name", "key_id", "key_name", "rule_id", "rule_name", "attempts", "failed_attempts"),
-            *("provider_calls", "cache_status", *USED, "finish_reason", "stages", "candidates", "guardrails"),
+            *("provider_name", "key_id", "key_name", "trusted_issuer", "rule_id", "rule_name", "attempts"),
+            *(
+                "failed_attempts",
+                "provider_calls",
+                "cache_status",
+                *USED,
+                "finish_reason",
+                "stages",
+                "candidates",
+                "guardrails",
+            ),
             *("tags", "address"),
         )
 

@@ -10,6 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from accounts.managing.groups import administered_groups
+from gateway_project.api.audit import filters_of, start_export
 from gateway_project.api.documents import Plain, prefers
 from gateway_project.api.fields import read_id
 from gateway_project.api.filters import ChoiceFilter, DateTimeFilter, Filter, IntegerFilter, TextFilter, read_parameters
@@ -79,6 +80,8 @@ class LogViewSet(EntryViewSet):
             list(RESULTS),
             "What one of the guardrails came to.",
         ),
+        "trustedIssuer": TextFilter("trusted_issuer", "The name of the trusted issuer whose token was sent."),
+        "model": TextFilter("model", "The model that was asked for, by its whole name."),
         "outcome": ChoiceFilter("outcome", [value for value in Outcome.values if value]),
         "attemptedProvider": IntegerFilter(
             lambda entries, number: entries.asking(number),
@@ -258,7 +261,7 @@ class UsageViewSet(ApiViewSet):
         query = self.usage_query(values)
         if values.get("format") == "csv" or ("format" not in values and prefers(request, CSV)):
             self.refuse_paging()
-            return csv_response(services.usage_csv(query), query)
+            return csv_response(services.usage_csv(query), query, filters_of(request.query_params))
         page = services.usage(query, (number - 1) * size, size)
         if number > 1 and not page.rows:
             raise ValidationError("there are fewer pages.", parameter="page[number]")
@@ -294,10 +297,10 @@ class UsageViewSet(ApiViewSet):
             raise PermissionDenied("Seeing the usage of others needs the permission stats.view.")
 
 
-def csv_response(text: str, query: statistics.UsageQuery) -> HttpResponse:
-    """Usage as comma-separated values."""
+def csv_response(text: str, query: statistics.UsageQuery, filters: JsonObject) -> HttpResponse:
+    """Usage as comma-separated values; `filters` are for the audit."""
     name = f"usage-{query.start:%Y-%m-%d}-{query.end:%Y-%m-%d}.csv"
-    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    headers = start_export("usage", filters, file_name=name)
     return HttpResponse(text, content_type=f"{CSV}; charset=utf-8", headers=headers)
 
 

@@ -1,26 +1,33 @@
 """What administrators have to know about this installation now: shown by the console, and written to the log."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from django.urls import reverse
 
 from accounts.access_requests.models import AccessRequest
+from gateway_project.console.period import with_query
 from gateway_project.server.connections import unlisted_proxies
 from licensing import services as licensing
+
+
+class Link(NamedTuple):
+    """What a page is for, or what it shows, and its address."""
+
+    title: str
+    address: str
 
 
 class Notice(NamedTuple):
     """One of them: `severity` is "warning" while everything is served, else "error"; `text` is made for people.
 
-    `remedy` says what a link to the page at `address` is for, if there is one.
+    The links lead to what the text is about, or to what can be done.
     """
 
     severity: str
     text: str
-    remedy: str = ""
-    address: str = ""
+    links: Sequence[Link] = ()
 
 
 def notices() -> list[Notice]:
@@ -33,13 +40,17 @@ def about_the_licence(now: float) -> Notice | None:
     terms = licensing.current()
     if not (warning := terms.warning(now)):
         return None
-    return Notice("error" if terms.problem(now) else "warning", warning)
+    severity = "error" if terms.problem(now) else "warning"
+    return Notice(severity, warning, [Link("Open the licence", reverse("admin:licence"))])
 
 
 def about_an_unlisted_proxy(now: float) -> Notice | None:
     """That a peer forwards for others and is not listed as a proxy."""
     peer = unlisted_proxies.last_peer()
-    return Notice("warning", unlisted_proxies.warning(peer)) if peer else None
+    if not peer:
+        return None
+    setting = with_query(reverse("admin:system"), {"q": "trusted proxies"})
+    return Notice("warning", unlisted_proxies.warning(peer), [Link("Show the setting", setting)])
 
 
 def about_access_requests(now: float) -> Notice | None:
@@ -48,7 +59,7 @@ def about_access_requests(now: float) -> Notice | None:
     if not count:
         return None
     text = f"{count:,} access request{' waits' if count == 1 else 's wait'} for a decision."
-    return Notice("warning", text, "Decide", reverse("admin:access-requests"))
+    return Notice("warning", text, [Link("Decide", reverse("admin:access-requests"))])
 
 
 SOURCES: tuple[Callable[[float], Notice | None], ...] = (

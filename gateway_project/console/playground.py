@@ -14,7 +14,7 @@ from gateway_project.console.display.money import exactly
 from gateway_project.console.site import console_site
 from providers.models import Model
 from rules.aliases.models import Alias
-from telemetry.details import bodies_of
+from telemetry.details import bodies_of, cost
 from telemetry.log_page.conversation import conversation
 from telemetry.models import EntryType, LogEntry
 
@@ -61,11 +61,12 @@ def token(request: HttpRequest) -> HttpResponse:
 
 @site.page("playground/entry/", name="playground-entry", part=True)
 def entry(request: HttpRequest) -> HttpResponse:
-    """The address and the cost of the log entry of a request; empty until it is written."""
+    """The addresses of the log entry of a request and of its explanation, and its cost; empty until it is written."""
     request_id = request.GET.get("request", "").replace("\0", "")
     entries = LogEntry.objects.filter(correlation_id=request_id, entry_type=EntryType.WORK_REQUEST)
-    row = entries.only("cost", "currency").order_by("-pk").first()
+    row = entries.only("cost", "currency", "cost_status").order_by("-pk").first()
     if row is None:
         return JsonResponse({})
-    url = reverse("admin:telemetry_logentry_change", args=[row.pk])
-    return JsonResponse({"url": url, "cost": exactly(row.cost, row.currency)})
+    pages = {"url": "telemetry_logentry_change", "explanation": "explain-entry"}
+    addresses = {name: reverse(f"admin:{page}", args=[row.pk]) for name, page in pages.items()}
+    return JsonResponse({**addresses, "cost": cost(row), "exactCost": exactly(row.cost, row.currency)})

@@ -43,6 +43,7 @@ LICENCE_FREE_PAGES = (
     "access-tests",
     "rule-preview",
     "rule-lint",
+    "rule-move",
     "rule-versions",
     "deleted-rules",
 )

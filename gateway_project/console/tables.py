@@ -24,6 +24,7 @@ from gateway_project.api.audit import ChangeDetails
 from gateway_project.api.viewsets import ApiViewSet
 from gateway_project.console.audit import record
 from gateway_project.console.display.badges import Badge
+from gateway_project.console.period import period_of
 from gateway_project.console.site import REASON, view_name
 from gateway_project.console.tabs import Tab
 from gateway_project.database.saving import races_as_conflicts
@@ -50,6 +51,7 @@ class ServiceForm(forms.ModelForm):
     admin: "ServiceAdmin[Any]"
     request: HttpRequest
     broken_tests: Sequence[BrokenTest] = ()  # that the change would break, unless a reason is given
+    is_trial = False  # the fields are checked, and nothing is stored
     form_names: ClassVar[dict[str, str]] = {}  # the form's field names by those that services use, if they differ
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -87,8 +89,12 @@ class ServiceForm(forms.ModelForm):
         values = [(name, _as_text(self.fields[name].prepare_value(self[name].initial))) for name in sorted(self.fields)]
         return hashlib.sha256(repr(values).encode()).hexdigest()
 
+    def is_valid(self) -> bool:
+        """Whether the row is stored; of a trial it never is, so that the page shows the form again."""
+        return super().is_valid() and not self.is_trial
+
     def _post_clean(self) -> None:
-        if self.errors:
+        if self.errors or self.is_trial:
             return
         if self.seen_digest != self._current_digest():
             self.add_error(None, CHANGED_MEANWHILE)
@@ -163,8 +169,11 @@ class ConsoleAdmin(ModelAdmin, Generic[Row]):
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Context = None
     ) -> HttpResponse:
         row = self.get_object(request, object_id)
-        tabs = {} if row is None else {"row_tabs": self.tabs(row), "row_badge": self.badge_of(row)}
-        return super().change_view(request, object_id, form_url, {**(extra_context or {}), **tabs})
+        context = dict(extra_context or {})
+        if row is not None:
+            period = period_of(request.GET.dict())
+            context |= {"row_tabs": [tab.during(period) for tab in self.tabs(row)], "row_badge": self.badge_of(row)}
+        return super().change_view(request, object_id, form_url, context)
 
     def get_actions_detail(self, request: HttpRequest, object_id: str) -> list[UnfoldAction]:
         row = self.get_object(request, object_id)

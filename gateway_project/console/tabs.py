@@ -2,9 +2,14 @@
 
 from collections.abc import Mapping
 from typing import NamedTuple
-from urllib.parse import urlencode
 
 from django.urls import reverse
+
+from gateway_project.console.period import Period, with_query
+
+LOG, STATISTICS = "telemetry_logentry_changelist", "statistics"
+# How the pages that show a period read it.
+PERIODS = {LOG: Period.moments, STATISTICS: Period.days}
 
 
 class Tab(NamedTuple):
@@ -14,15 +19,24 @@ class Tab(NamedTuple):
     page: str
     filters: Mapping[str, object]
     number: int | None = None
+    row_id: int | None = None  # for a page of one row
+    anchor: str = ""
 
     @property
     def address(self) -> str:
-        return f"{reverse(f'admin:{self.page}')}?{urlencode(self.filters)}"
+        path = reverse(f"admin:{self.page}", args=() if self.row_id is None else (self.row_id,))
+        return f"{with_query(path, self.filters)}{f'#{self.anchor}' if self.anchor else ''}"
+
+    def during(self, period: Period) -> "Tab":
+        """The same tab for a period, if its page shows one."""
+        if self.page not in PERIODS:
+            return self
+        return self._replace(filters={**self.filters, **PERIODS[self.page](period)})
 
 
 def log_tab(**filters: object) -> Tab:
-    return Tab("Log", "telemetry_logentry_changelist", filters)
+    return Tab("Log", LOG, filters)
 
 
 def usage_tab(**filters: object) -> Tab:
-    return Tab("Usage", "statistics", {"by": "day", **filters})
+    return Tab("Usage", STATISTICS, {"by": "day", **filters})

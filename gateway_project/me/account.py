@@ -10,6 +10,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST
 
 from accounts import services, sessions
+from accounts.guessing.password_login import may_log_in_with_password
 from accounts.models import Session, User
 from gateway_project.api import audit
 from gateway_project.console.audit import session_event_recorder
@@ -29,14 +30,14 @@ def account(request: HttpRequest) -> HttpResponse:
         "form": form,
         "sessions": Session.objects.of(own.user).live(now).order_by("-last_used_at"),
         "own_session": own.session,
-        "has_password": own.user.has_usable_password(),
+        "has_password": own.user.has_usable_password() and may_log_in_with_password(own.user),
         "has_changed": "changed" in request.GET and request.method == "GET",
     }
     return show(request, "account", "Account", context)
 
 
-@require_POST
 @page
+@require_POST
 def end_session(request: HttpRequest, session_id: UUID) -> HttpResponse:
     """Log one of the user's devices out; raises Http404 for a session that is not theirs."""
     own = caller(request)

@@ -2,10 +2,9 @@
 
 from django.http import Http404, HttpRequest, HttpResponse
 
-from gateway_project.console.display.money import money
 from gateway_project.json_types import JsonObject
 from gateway_project.me.site import caller, page, show
-from telemetry.details import LONG_FIELDS, details, tokens
+from telemetry.details import LONG_FIELDS, cost, details, tokens
 from telemetry.models import EntryType, LogEntry
 from telemetry.querysets import LogEntryQuerySet
 
@@ -16,30 +15,43 @@ MAX_PAGES = 200  # each page reads the index up to it
 @page
 def request_list(request: HttpRequest) -> HttpResponse:
     """A page of requests."""
-    number = _number(request.GET.get("page", ""))
-    first = (number - 1) * PAGE_ROWS
-    entries = _own(request).newest_first().defer(*LONG_FIELDS).newest(first, first + PAGE_ROWS + 1)
-    context = {
-        "rows": list(map(_row, entries[:PAGE_ROWS])),
-        "newer": number - 1,
-        "older": number + 1 if len(entries) > PAGE_ROWS and number < MAX_PAGES else 0,
-    }
-    return show(request, "requests", "Requests", context)
+    return show(request, "requests", "Requests", entry_rows(request, _own(request)))
 
 
 @page
 def request_page(request: HttpRequest, entry_id: int) -> HttpResponse:
     """One request; raises Http404 for one that is not the user's."""
-    entry = _own(request).filter(pk=entry_id).first() if entry_id < 2**63 else None
+    return show(request, "request", "Request", details(entry_or_404(_own(request), entry_id)))
+
+
+def entry_rows(request: HttpRequest, entries: LogEntryQuerySet[LogEntry]) -> JsonObject:
+    """A page of the work requests among these entries, the newest first."""
+    number = _number(request.GET.get("page", ""))
+    first = (number - 1) * PAGE_ROWS
+    newest = _work(entries).newest_first().defer(*LONG_FIELDS).newest(first, first + PAGE_ROWS + 1)
+    return {
+        "rows": list(map(_row, newest[:PAGE_ROWS])),
+        "newer": number - 1,
+        "older": number + 1 if len(newest) > PAGE_ROWS and number < MAX_PAGES else 0,
+    }
+
+
+def entry_or_404(entries: LogEntryQuerySet[LogEntry], entry_id: int) -> LogEntry:
+    """The work request with this id among these entries; raises Http404."""
+    entry = _work(entries).filter(pk=entry_id).first() if entry_id < 2**63 else None
     if entry is None:
         raise Http404
-    return show(request, "request", "Request", details(entry))
+    return entry
 
 
 def _own(request: HttpRequest) -> LogEntryQuerySet[LogEntry]:
-    entries = LogEntry.objects.of_user(caller(request).user.pk).filter(entry_type=EntryType.WORK_REQUEST)
+    entries = LogEntry.objects.of_user(caller(request).user.pk)
     assert isinstance(entries, LogEntryQuerySet)
     return entries
+
+
+def _work(entries: LogEntryQuerySet[LogEntry]) -> LogEntryQuerySet[LogEntry]:
+    return entries.filter(entry_type=EntryType.WORK_REQUEST)
 
 
 def _number(text: str) -> int:
@@ -52,5 +64,5 @@ def _row(entry: LogEntry) -> JsonObject:
         "entry": entry,
         "result": f"{entry.status or ''} {entry.exception or entry.outcome}".strip(),
         "tokens": "" if entry.input_tokens is None else tokens(entry),
-        "cost": "" if entry.cost is None else money(entry.cost, entry.currency),
+        "cost": cost(entry),
     }

@@ -11,6 +11,7 @@ from django.views.decorators.http import require_POST
 from unfold.widgets import UnfoldAdminPasswordWidget
 
 from accounts.console import SignIn
+from accounts.guessing.password_login import is_for_admins_only
 from accounts.second_factor.login_step import second_step
 from gateway_project.console.site import awaits_second_step, leave_provider, sign_on_choices
 from gateway_project.me.second_factor import SITE
@@ -38,7 +39,7 @@ class UserLogin(LoginView):
     def get_context_data(self, **options: object) -> dict[str, object]:
         context = super().get_context_data(**options) | context_of("Log in")
         next_path = self.get_redirect_url() or reverse("me:overview")
-        return context | {"sign_on_choices": sign_on_choices(next_path)}
+        return context | {"sign_on_choices": sign_on_choices(next_path), "is_for_admins_only": is_for_admins_only()}
 
     def dispatch(self, request: HttpRequest, *args: object, **options: object) -> HttpResponseBase:
         response = super().dispatch(request, *args, **options)

@@ -9,6 +9,7 @@ from gateway_project.me.site import caller, page, show
 from gateway_project.work.doors.base import Model
 from gateway_project.work.doors.model_list import allowed_models
 from gateway_project.work.runtime import gateway
+from keys.snippets import sample_request
 
 
 @page
@@ -17,8 +18,13 @@ def model_list(request: HttpRequest) -> HttpResponse:
     running = gateway()
     user = running.snapshot.callers.get(caller(request).user.pk)
     models = allowed_models(user, None, running) if user is not None and user.usable else []
-    context = {"rows": list(map(_row, models)), "base_url": settings.GATEWAY_BASE_URL}
+    context = {"rows": list(map(_row, models)), **(_first_request(models[0].name) if models else {})}
     return show(request, "models", "Models", context)
+
+
+def _first_request(model: str) -> JsonObject:
+    """A request for a model, as the page prints it; the user puts one of their keys into it."""
+    return {"issued": {"text": "KEY"}, "base_url": settings.GATEWAY_BASE_URL, **sample_request(model)}
 
 
 def _row(model: Model) -> JsonObject:

@@ -62,18 +62,33 @@ class MembershipForm(AskForm):
         return values | {"group_id": values.pop("group").pk}
 
 
+def measure_field() -> forms.ChoiceField:
+    """What a limit counts."""
+    return forms.ChoiceField(choices=Measure.choices, widget=NativeSelect)
+
+
+def window_field() -> forms.ChoiceField:
+    """The time in which a limit counts."""
+    return forms.ChoiceField(
+        choices=[choice for choice in Window.choices if choice[0] != Window.NONE],
+        widget=NativeSelect,
+        help_text="Of concurrent requests it does not matter.",
+    )
+
+
+def amount_field() -> forms.DecimalField:
+    """How much a limit leaves."""
+    return forms.DecimalField(max_digits=20, decimal_places=6, widget=UnfoldAdminTextInputWidget)
+
+
 class LimitForm(AskForm):
     """A higher limit of the user."""
 
     title = "Ask for a higher limit"
 
-    measure = forms.ChoiceField(choices=Measure.choices, widget=NativeSelect)
-    window = forms.ChoiceField(
-        choices=[choice for choice in Window.choices if choice[0] != Window.NONE],
-        widget=NativeSelect,
-        help_text="Of concurrent requests it does not matter.",
-    )
-    amount = forms.DecimalField(max_digits=20, decimal_places=6, widget=UnfoldAdminTextInputWidget)
+    measure = measure_field()
+    window = window_field()
+    amount = amount_field()
 
     def values(self) -> JsonObject:
         values = super().values()

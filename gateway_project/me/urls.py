@@ -3,7 +3,8 @@
 from django.urls import path
 
 from gateway_project.me import access, account, keys, log, login, models, overview, second_factor, usage
-from gateway_project.me.groups import accounts, pages, rules
+from gateway_project.me.groups import accounts, limits, members, pages, rules
+from gateway_project.me.groups import log as group_log
 
 app_name = "me"
 urlpatterns = [
@@ -13,7 +14,18 @@ urlpatterns = [
     path("logout/", login.log_out, name="logout"),
     path("models/", models.model_list, name="models"),
     path("groups/", pages.group_list, name="groups"),
-    path("groups/<int:group_id>/", pages.group_page, name="group"),
+    path("groups/<int:group_id>/", members.member_list, name="group"),
+    path("groups/<int:group_id>/members/<int:user_id>/admin/", members.appoint, name="group-member-admin"),
+    path("groups/<int:group_id>/members/<int:user_id>/remove/", members.remove, name="group-member-remove"),
+    path("groups/<int:group_id>/keys/", pages.account_list, name="group-keys"),
+    path("groups/<int:group_id>/limits/", limits.limit_list, name="group-limits"),
+    path("groups/<int:group_id>/limits/new/", limits.create, name="group-limit-create"),
+    path("groups/<int:group_id>/rules/", rules.rule_list, name="group-rules"),
+    path("groups/<int:group_id>/log/", group_log.entry_list, name="group-log"),
+    path("groups/<int:group_id>/log/<int:entry_id>/", group_log.entry_page, name="group-entry"),
+    path("groups/<int:group_id>/usage/", group_log.usage, name="group-usage"),
+    path("group-limits/<int:limit_id>/", limits.change, name="group-limit"),
+    path("group-limits/<int:limit_id>/delete/", limits.delete, name="group-limit-delete"),
     path("groups/<int:group_id>/accounts/new/", accounts.create, name="group-account-create"),
     path("groups/<int:group_id>/rules/new/", rules.create, name="group-rule-create"),
     path("group-accounts/<int:account_id>/", accounts.account_page, name="group-account"),

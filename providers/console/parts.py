@@ -7,13 +7,16 @@ from django.contrib import admin
 from django.http import HttpRequest
 from django.utils.html import escape
 from unfold.decorators import display
+from unfold.views import ChangeList
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminPasswordWidget
 
+from gateway_project.console.links import linked
 from gateway_project.console.tables import ServiceAdmin, ServiceForm
 from gateway_project.console.tabs import Tab, log_tab, usage_tab
 from gateway_project.json_types import JsonObject
 from providers import services
 from providers.columns import Modality
+from providers.console.listed_models import ListedModel, ModelList, price_cell, try_link
 from providers.models import CREDENTIAL_OPTIONS, Model, ModelPrice, ProviderCredential
 from providers.viewsets import CredentialViewSet, ModelViewSet
 
@@ -96,24 +99,40 @@ class ModelAdmin(PartAdmin):
     viewset = ModelViewSet
     form = ModelForm
     empty_message = "There are no models. Add them here, or fetch them on the provider's page."
-    list_display = ["name", "provider", "upstream_name", "context"]
+    list_display = ["name", linked("provider"), "upstream_name", "context", "price", "traffic", "try_it"]
     search_fields = ["name", "upstream_name", "provider__name"]
+
+    def get_changelist(self, request: HttpRequest, **options: Any) -> type[ChangeList]:
+        return ModelList
 
     def tabs(self, row: Model) -> list[Tab]:
         priced_name = row.upstream_name or row.name
         prices = ModelPrice.objects.filter(model=priced_name).count()
         providers = Model.objects.filter(name=row.name).count()
         return [
-            Tab("Prices", "providers_modelprice_changelist", {"q": priced_name}, prices),
+            Tab("Prices", "providers_modelprice_changelist", {"q": priced_name, "of": "all"}, prices),
             Tab("Providers", "providers_model_changelist", {"q": row.name}, providers),
             usage_tab(by="user", model=row.name),
-            log_tab(model_name=row.name),
+            log_tab(served=row.name),
+            Tab("Who may use it", "rules_rule_changelist", {"for_model": row.name, "enabled__exact": 1}),
             Tab("Try", "playground", {"model": row.name}),
         ]
 
     @display(description="Context length")
     def context(self, row: Model) -> str:
         return f"{row.facts.context_length:,}" if row.facts.context_length else ""
+
+    @display(description="Price, 1M tokens")
+    def price(self, row: ListedModel) -> str:
+        return price_cell(row)
+
+    @display(description="Requests, 30 days")
+    def traffic(self, row: ListedModel) -> str:
+        return "" if row.figures.requests is None else f"{row.figures.requests:,}"
+
+    @display(description="Playground")
+    def try_it(self, row: Model) -> str:
+        return try_link(row)
 
     def create(self, request: HttpRequest, values: JsonObject) -> Model:
         return services.add_model(**values)
@@ -151,7 +170,7 @@ class CredentialAdmin(PartAdmin):
     viewset = CredentialViewSet
     form = CredentialForm
     empty_message = "There are no further credentials. Each provider has the one on its own page."
-    list_display = ["name", "provider", "masked_credential", "weight", "enabled"]
+    list_display = ["name", linked("provider"), "masked_credential", "weight", "enabled"]
     list_filter = ["provider", "enabled"]
     search_fields = ["name", "provider__name"]
 

@@ -1,20 +1,28 @@
 """Prices in the console."""
 
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
 from django.db import models
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from unfold.decorators import display
+from unfold.views import ChangeList
 
+from gateway_project.console.display.money import price as exact_price
+from gateway_project.console.links import linked
 from gateway_project.console.tables import ServiceAdmin, ServiceForm, plain_decimal
 from gateway_project.json_types import JsonObject
 from providers import services
-from providers.console.price_links import model_of
+from providers.console.model_links import model_of
 from providers.models import AMOUNTS, SUBJECT, ModelPrice
+from providers.pricing.offered import ids_of_offered
 from providers.querysets import is_current
 from providers.viewsets import PriceViewSet
+
+if TYPE_CHECKING:
+    from django.contrib.admin.filters import _ListFilterChoices
 
 LISTED = ("input", "output", "cache_read")
 
@@ -29,6 +37,24 @@ class CurrentFilter(admin.SimpleListFilter):
 
     def queryset(self, request: HttpRequest, prices: QuerySet) -> QuerySet:
         return prices.filter(is_current()) if self.value() == "now" else prices
+
+
+class OfferedFilter(admin.SimpleListFilter):
+    """Prices of models that some provider offers, unless all are chosen: most public prices are of others."""
+
+    title, parameter_name = "models", "of"
+
+    def lookups(self, request: HttpRequest, model_admin: admin.ModelAdmin) -> list[tuple[str, str]]:
+        return [("all", "All")]
+
+    def choices(self, changelist: ChangeList) -> "Iterator[_ListFilterChoices]":
+        """The default has a name of its own."""
+        first, *others = super().choices(changelist)
+        first["display"] = "My models"
+        return iter([first, *others])
+
+    def queryset(self, request: HttpRequest, prices: QuerySet) -> QuerySet:
+        return prices if self.value() == "all" else prices.filter(pk__in=ids_of_offered())
 
 
 class PriceForm(ServiceForm):
@@ -53,12 +79,27 @@ class PriceForm(ServiceForm):
 def amount(field: str) -> Any:
     """A column with a price, without trailing zeros."""
 
-    @display(description=field.replace("_", " ").capitalize(), ordering=field)
+    @display(description=_title(field), ordering=field)
     def shown(row: ModelPrice) -> str:
         value = getattr(row, field)
         return "" if value is None else str(plain_decimal(value))
 
     return shown
+
+
+def price_of_tokens(field: str) -> Any:
+    """A column of the list with a price for a million tokens, and its currency."""
+
+    @display(description=f"{_title(field)}, 1M tokens", ordering=field)
+    def shown(row: ModelPrice) -> str:
+        value = getattr(row, field)
+        return "" if value is None else exact_price(value, row.currency)
+
+    return shown
+
+
+def _title(field: str) -> str:
+    return field.replace("_", " ").capitalize()
 
 
 @admin.register(ModelPrice)
@@ -67,9 +108,10 @@ class PriceAdmin(ServiceAdmin):
 
     viewset = PriceViewSet
     form = PriceForm
-    empty_message = "There are no prices. The cost of requests is unknown."
-    list_display = ["model", "provider", "host", "currency", *map(amount, LISTED), "origin", "validity"]
-    list_filter = ["source", "currency", CurrentFilter]
+    empty_message = "There are no prices of your models. The cost of requests is unknown."
+    list_display = ["model", linked("provider"), "host", *map(price_of_tokens, LISTED), "origin", "validity"]
+    list_before_template = "console/price_tabs.html"
+    list_filter = [OfferedFilter, "source", "currency", CurrentFilter]
     search_fields = ["model", "host", "provider__name"]
     autocomplete_fields = ["provider"]
     list_select_related = ["provider"]

@@ -36,7 +36,7 @@ class ClientResponse:
     provider_finish_reason: str = ""
     estimated: bool = False  # calculated by the gateway, not reported by a provider
     dropped: tuple[str, ...] = ()  # names of content that the client's shape cannot hold
-    kept_ids: tuple[str, ...] = ()  # ids of what the provider keeps under the gateway's account
+    state_ids: tuple[str, ...] = ()  # ids of what the provider keeps under the gateway's account
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class StreamReader(ABC):
         self.finish_reason = FinishReason.UNKNOWN
         self.provider_finish_reason = ""
         self.dropped_kinds: dict[str, None] = {}  # an ordered set: kinds of content that no other shape can hold
-        self.kept_ids: dict[str, None] = {}  # an ordered set: the ids of what the provider keeps of the answer so far
+        self.state_ids: dict[str, None] = {}  # an ordered set: the ids of what the provider keeps of the answer so far
 
     @property
     def is_over(self) -> bool:
@@ -131,7 +131,7 @@ class TranslatingReader(StreamReader):
         super().__init__(reader.work)
         reader.deltas = []
         self._reader = reader
-        self.kept_ids = reader.kept_ids
+        self.state_ids = reader.state_ids
         self._writer = reader.work.dialect.writer(reader.work)
 
     def feed(self, piece: bytes) -> bytes:

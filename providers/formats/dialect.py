@@ -23,6 +23,7 @@ class Dialect:
 
     name: str = ""  # formats with this name in `native_dialects` pass its bytes unchanged
     output_bounds: tuple[str, ...] = ()  # the parameters that bound an answer's tokens, the one to add first
+    conversation = ""  # the member with the messages, to which more can be added; a text alone is the user's
     stateful_unsupported_code = ""  # the error code, if any, that tells clients that conversations are not stored
 
     def read_chat(self, body: JsonObject) -> Chat:

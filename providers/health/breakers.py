@@ -4,8 +4,19 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from copy import copy
+from typing import Protocol, TypeVar
 
-from providers.health.rests import Account, TargetT
+from providers.health.rests import Account
+
+
+class Target(Protocol):
+    """What has a provider, such as a candidate for a request."""
+
+    @property
+    def provider(self) -> Account: ...
+
+
+TargetT = TypeVar("TargetT", bound=Target)
 
 
 class Breaker:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.core.exceptions import ValidationError as FieldErrors
 from django.db import IntegrityError, transaction
@@ -30,11 +30,19 @@ FIELDS = {
     "request": "request",
 }
 FROM = "from"
+MAX_AUDITED = 100  # changed prices in a row of the audit
 NAMES = {field: name for name, field in FIELDS.items()}
 
 
-def sync(path: Path = BUNDLED) -> Counter[str]:
-    """Bring the table up to a file of prices; how many were new, changed, unchanged, and kept because edited.
+class Synced(NamedTuple):
+    """How many prices were new, changed, unchanged and kept; the changed ones as they were, and as they are."""
+
+    counted: Counter[str]
+    changes: list[tuple[ModelPrice, ModelPrice]]
+
+
+def sync(path: Path = BUNDLED) -> Synced:
+    """Bring the table up to a file of prices; edited prices are kept.
 
     What the file does not name stays. Raises ValidationError naming the entry that is wrong, and Conflict.
     """
@@ -51,11 +59,16 @@ def sync(path: Path = BUNDLED) -> Counter[str]:
 @transaction.atomic
 def load(path: Path = BUNDLED) -> Counter[str]:
     """sync() for commands: the log is describe_counts how many prices it was that changed, if any did."""
-    counted = sync(path)
+    counted, changes = sync(path)
     if counted["new"] or counted["changed"]:
         message = f"{operator()} loaded prices: {describe_counts(counted)}, by manage.py."
-        record_command("sync", "prices", after=dict(counted), message=message)
+        before, after = ([_audited(pair[side]) for pair in changes[:MAX_AUDITED]] for side in (0, 1))
+        record_command("sync", "prices", before={"prices": before}, after={**counted, "prices": after}, message=message)
     return counted
+
+
+def _audited(price: ModelPrice) -> JsonObject:
+    return {"currency": price.currency, **written(price)}
 
 
 def describe_counts(counted: Counter[str]) -> str:
@@ -131,19 +144,19 @@ def _in_force(dated: list[tuple[date, ModelPrice]], now: datetime) -> dict[tuple
     return {_subject(price): price for since, price in begun if since == latest[price.host, price.model]}
 
 
-def _store(prices: dict[tuple, ModelPrice], now: datetime) -> Counter[str]:
+def _store(prices: dict[tuple, ModelPrice], now: datetime) -> Synced:
     present = {_subject(row): row for row in ModelPrice.objects.open().filter(provider=None).select_for_update()}
-    counted, new, over = Counter(new=0, changed=0, unchanged=0, kept=0), [], []
+    counted, new, changes = Counter(new=0, changed=0, unchanged=0, kept=0), [], []
     for subject, price in prices.items():
         what = _outcome_for(present.get(subject), price, now)
         counted[what] += 1
         if what in ("new", "changed"):
             new.append(price)
         if what == "changed":
-            over.append(present[subject].pk)
-    ModelPrice.objects.filter(pk__in=over).update(valid_until=now)
+            changes.append((present[subject], price))
+    ModelPrice.objects.filter(pk__in=[before.pk for before, _ in changes]).update(valid_until=now)
     ModelPrice.objects.bulk_create(new, batch_size=500)
-    return counted
+    return Synced(counted, changes)
 
 
 def _outcome_for(row: ModelPrice | None, price: ModelPrice, now: datetime) -> str:

@@ -12,19 +12,23 @@ from django.template.response import TemplateResponse
 from django.urls import path
 from unfold.decorators import display
 
-from gateway_project.console.audit import record
+from gateway_project.api.audit import filters_of, start_export
 from gateway_project.console.filters import MomentFilter, equals
+from gateway_project.console.links import link
+from gateway_project.console.period import ANY_TIME, row_page
 from gateway_project.json_types import JsonObject
 from telemetry.admin import EntryAdmin
 from telemetry.audit.differences import differences
 from telemetry.audit.export import audit_as_json_lines
 from telemetry.audit.models import AuditEntry
 from telemetry.audit.querysets import AuditQuerySet
+from telemetry.audit.resource_pages import resource_page
 from telemetry.audit.verification import verify
+from telemetry.log_page.cells import exact_utc_time, utc_time
 
 # A longer chain takes more than a few seconds: manage.py audit verify reads it without a time limit.
 MAX_VERIFIED = 100_000
-TOO_MANY = "The audit has more than 100,000 entries. Verify it with: manage.py audit verify"
+TOO_MANY = f"The audit has more than {MAX_VERIFIED:,} entries. Verify it with: manage.py audit verify"
 
 
 @admin.register(AuditEntry)
@@ -33,7 +37,7 @@ class AuditAdmin(EntryAdmin):
 
     unlisted = ("before", "after")
     empty_message = "The audit is empty. Each login and each change adds an entry."
-    list_display = ["moment", "actor", "action", "resource", "resource_id", "message", "address"]
+    list_display = ["moment", "by", "action", "about", "resource_id", "message", "address"]
     list_display_links = ["moment"]
     list_filter = [
         ("timestamp", MomentFilter),
@@ -49,11 +53,19 @@ class AuditAdmin(EntryAdmin):
 
     @display(description="Time (UTC)", ordering="timestamp")
     def moment(self, row: AuditEntry) -> str:
-        return f"{row.timestamp:%Y-%m-%d %H:%M:%S}"
+        return utc_time(row.timestamp)
 
-    def details_context(self, entry: AuditEntry) -> JsonObject:
+    @display(description="Actor")
+    def by(self, row: AuditEntry) -> str:
+        return link(row.actor, row_page("accounts_user", row.user_id, ANY_TIME))
+
+    @display(description="Resource")
+    def about(self, row: AuditEntry) -> str:
+        return link(row.resource, resource_page(row.resource, row.resource_id))
+
+    def details_context(self, request: HttpRequest, entry: AuditEntry) -> JsonObject:
         facts = [
-            ("Time (UTC)", f"{entry.timestamp:%Y-%m-%d %H:%M:%S.%f}"),
+            ("Time (UTC)", exact_utc_time(entry.timestamp)),
             ("Actor", entry.actor),
             ("Action", entry.action),
             ("Resource", entry.resource if entry.resource_id is None else f"{entry.resource} {entry.resource_id}"),
@@ -81,19 +93,14 @@ class AuditAdmin(EntryAdmin):
             return HttpResponseNotAllowed(["POST"])
         entries = self.selected(request)
         assert isinstance(entries, AuditQuerySet)
-        record(request, "export", "audit", None, after=dict(request.GET.items()))
-        response = StreamingHttpResponse(audit_as_json_lines(entries), content_type="application/x-ndjson")
-        response.headers["Content-Disposition"] = 'attachment; filename="audit.jsonl"'
-        return response
+        headers = start_export("audit", filters_of(request.GET), file_name="audit.jsonl")
+        return StreamingHttpResponse(audit_as_json_lines(entries), content_type="application/x-ndjson", headers=headers)
 
     def verify(self, request: HttpRequest) -> HttpResponse:
         """Prove the chain; the list says what came of it."""
         if request.method != "POST":
-            return TemplateResponse(
-                request,
-                "console/audit_verify.html",
-                self.admin_site.context(request, "Verify the audit", opts=self.opts),
-            )
+            page = self.admin_site.context(request, "Verify the audit", opts=self.opts, limit=f"{MAX_VERIFIED:,}")
+            return TemplateResponse(request, "console/audit_verify.html", page)
         self._report(request)
         return HttpResponseRedirect(self.list_path)
 

@@ -16,9 +16,12 @@ class AuditQuerySet(EntryQuerySet[Any]):
         return self.order_by("id")
 
     def before_id_of(self, moment: datetime) -> Self:
-        """The rows of the chain up to the last one that was written before this moment."""
-        last = self.filter(timestamp__lt=moment).order_by("-id").values_list("id", flat=True).first()
-        return self.filter(id__lte=last) if last is not None else self.none()
+        """The rows of the chain before the first one that was not written before this moment.
+
+        A clock that was set back for a while makes old rows between young ones: those stay until the young ones go.
+        """
+        first = self.filter(timestamp__gte=moment).order_by("id").values_list("id", flat=True).first()
+        return self.filter(id__lt=first) if first is not None else self.all()
 
     def containing(self, text: str) -> Self:
         """Entries with this text in their message, actor, address or values; ids of requests match whole."""

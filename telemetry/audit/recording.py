@@ -19,6 +19,7 @@ VERBS = {
     "rotate": "rotated",
     "restore": "restored",
     "test": "tested",
+    "export": "exported",
     "sign out": "signed out",
 }
 # References are checked first: at the commit, with the lock held, the check would wait for a row whose holder waits for

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from django.conf import settings
 from django.db import transaction
 
-from telemetry.audit.chain import AuditRecord
+from telemetry.audit.attestation import attestation
 from telemetry.audit.head import read_head
 from telemetry.audit.models import AuditEntry, AuditSegment
 from telemetry.audit.recording import append, lock_chain
@@ -42,7 +42,7 @@ def next_month(moment: datetime) -> datetime:
 def _remove(oldest: AuditEntry, end: datetime, now: datetime) -> None:
     rows = AuditEntry.objects.before_id_of(end)
     last = rows.order_by("-id")[0]
-    segment = AuditSegment.objects.create(
+    AuditSegment.objects.create(
         first_id=oldest.pk,
         last_id=last.pk,
         rows=rows.count(),
@@ -51,21 +51,5 @@ def _remove(oldest: AuditEntry, end: datetime, now: datetime) -> None:
         previous_hash=oldest.previous_hash,
         hash=last.hash,
     )
-    message = f"Retention removed {segment.rows} audit entries, {oldest.pk} to {last.pk}; the last hash is {last.hash}."
-    append(
-        AuditRecord(
-            timestamp=now,
-            actor="",
-            user_id=None,
-            key_id=None,
-            action="destroy",
-            resource="audit",
-            resource_id=None,
-            message=message,
-            before="null",
-            after="null",
-            address="",
-            request_id="",
-        )
-    )
+    append(attestation(list(AuditSegment.objects.order_by("last_id")), now))
     rows.filter(id__lte=last.pk).delete()

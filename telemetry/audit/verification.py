@@ -1,9 +1,10 @@
 """Proves the chain of the audit, the segments that retention has removed included."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from telemetry.audit.chain import BEGINNING, Break, Link, first_break
+from telemetry.audit.attestation import attests, is_attestation
+from telemetry.audit.chain import BEGINNING, AuditRecord, Break, Link, first_break
 from telemetry.audit.models import AuditEntry, AuditSegment
 
 BATCH = 2000
@@ -22,39 +23,54 @@ class Verification:
 
 def verify(*, expected_head: str = "", counting: Counting = iter) -> Verification:
     """Read the whole chain; `expected_head` is a hash that it must contain, as a log file or the metrics have it."""
-    start, segments, problem = _segments()
+    segments = list(AuditSegment.objects.order_by("last_id"))
+    start = segments[-1].hash if segments else BEGINNING
     walk = _Walk(expected_head)
-    walk.is_expected = expected_head in ("", start) or AuditSegment.objects.filter(hash=expected_head).exists()
+    walk.is_expected = expected_head in ("", start, *(segment.hash for segment in segments))
+    problem = _gap_problem(segments)
     if not problem and (fault := first_break(walk.watching(counting(_links())), start)):
         problem = _row_problem(fault)
+    problem = problem or _beginning_problem(segments, walk.attestation)
     if not problem and not walk.is_expected:
         problem = f"No row has the hash {expected_head}: rows were removed from the end, or all were written anew."
-    return Verification(walk.rows, segments, walk.head or start, problem)
+    return Verification(walk.rows, len(segments), walk.head or start, problem)
 
 
 class _Walk:
-    """Counts the links that pass, and looks for an expected hash."""
+    """Counts the links that pass, and looks for an expected hash and for the newest attestation of segments."""
 
     def __init__(self, expected_hash: str) -> None:
         self.expected_hash = expected_hash
         self.is_expected = False
         self.rows, self.head = 0, ""
+        self.attestation: AuditRecord | None = None
 
     def watching(self, links: Iterable[Link]) -> Iterator[Link]:
         for link in links:
             self.rows, self.head = self.rows + 1, link.hash
             self.is_expected = self.is_expected or link.hash == self.expected_hash
+            self.attestation = link.record if is_attestation(link.record) else self.attestation
             yield link
 
 
-def _segments() -> tuple[str, int, str]:
-    """The hash before the first row, the number of removed segments, and a fault among those."""
-    previous, count = BEGINNING, 0
-    for count, segment in enumerate(AuditSegment.objects.order_by("last_id"), start=1):
+def _gap_problem(segments: Sequence[AuditSegment]) -> str:
+    """The first segment that does not follow on the one before it, as a sentence; '' if there is none."""
+    previous = BEGINNING
+    for segment in segments:
         if segment.previous_hash != previous:
-            return previous, count, f"The removed segment {segment} does not follow on the one before it."
+            return f"The removed segment {segment} does not follow on the one before it."
         previous = segment.hash
-    return previous, count, ""
+    return ""
+
+
+def _beginning_problem(segments: Sequence[AuditSegment], attestation: AuditRecord | None) -> str:
+    """What is wrong with the beginning of the chain, as a sentence: whether it was retention that removed the rows."""
+    if not segments or (attestation is not None and attests(attestation, segments)):
+        return ""
+    return (
+        f"The beginning of the chain is not proven: the newest entry about retention is not about {segments[-1]}, "
+        "and the segments before it, as they are stored. Rows were removed by somebody else, or segments were changed."
+    )
 
 
 def _links() -> Iterator[Link]:

@@ -4,18 +4,48 @@ from datetime import UTC, datetime
 
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from unfold.decorators import display
 
-from providers.console.price_links import price_form
-from telemetry.models import LogEntry
+from gateway_project.console.links import link
+from gateway_project.console.period import Period, row_page
+from providers.console.model_links import model_page, price_form
+from telemetry.models import CacheEntry, LogEntry
 
 
-def utc_time(moment: datetime) -> SafeString:
+class NameCells:
+    """What an entry names, of the log or the cache, as links to pages, which get the period of the list."""
+
+    def __init__(self, period: Period) -> None:
+        self._period = period
+
+    @display(description="User")
+    def user(self, row: LogEntry | CacheEntry) -> str:
+        return link(row.username, row_page("accounts_user", row.user_id, self._period))
+
+    @display(description="Key")
+    def key(self, row: LogEntry) -> str:
+        return link(row.key_name, row_page("keys_apikey", row.key_id, self._period))
+
+    @display(description="Model")
+    def model_name(self, row: LogEntry | CacheEntry) -> str:
+        return link(row.model, model_page(row.served_model or row.model, row.provider_id, self._period))
+
+    @display(description="Provider")
+    def provider(self, row: LogEntry | CacheEntry) -> str:
+        return link(row.provider_name, row_page("providers_provider", row.provider_id, self._period))
+
+
+def utc_time(moment: datetime, form: str = "%Y-%m-%d %H:%M:%S") -> SafeString:
     """A time in UTC; the script of the console adds the browser's own time."""
     moment = moment.astimezone(UTC)
-    return format_html('<time datetime="{}">{}</time>', f"{moment:%Y-%m-%dT%H:%M:%SZ}", f"{moment:%Y-%m-%d %H:%M:%S}")
+    return format_html('<time datetime="{}">{}</time>', f"{moment:%Y-%m-%dT%H:%M:%SZ}", f"{moment:{form}}")
 
 
-def no_price(entry: LogEntry) -> SafeString:
+def exact_utc_time(moment: datetime) -> SafeString:
+    """The same with microseconds."""
+    return utc_time(moment, "%Y-%m-%d %H:%M:%S.%f")
+
+
+def no_price(entry: LogEntry) -> str:
     """Instead of a cost: the form for the price."""
-    link = '<a class="text-primary-700 underline dark:text-primary-400" href="{}">no price</a>'
-    return format_html(link, price_form(entry.served_model or entry.model, entry.provider_id))
+    return link("no price", price_form(entry.served_model or entry.model, entry.provider_id))

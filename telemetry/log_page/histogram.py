@@ -13,9 +13,11 @@ from django.db.models.functions import TruncMinute
 from django.utils import timezone
 
 from accounts.models import User
+from gateway_project.console.period import period_of
 from providers.models import Provider
 from telemetry import services
-from telemetry.log_page.periods import NOT_KEPT, address, bounds
+from telemetry.log_page.periods import NOT_KEPT, address
+from telemetry.log_page.tab_filters import id_in
 from telemetry.models import Outcome
 from telemetry.paging import QueryTimeout, statement_timeout
 from telemetry.querysets import EntryQuerySet
@@ -27,7 +29,7 @@ MAX_MINUTES, MAX_HOURS, MAX_DAYS = 3 * HOUR, 4 * DAY, 400 * DAY
 WIDTH, HEIGHT = 10, 60  # of a bar with its gap, and of the highest bar
 NO_ERRORS = (Outcome.COMPLETED, Outcome.DENIED, Outcome.BLOCKED, Outcome.REVOKED, Outcome.CLIENT_CLOSED)
 # Filters that the usage tables have too.
-FILTERED = ("user", "provider")
+FILTERED = ("user", "provider", "key_id", "served")
 UNFILTERED = (*NOT_KEPT, "o", "entry_type__exact")
 
 Counts = dict[datetime, tuple[int, int]]  # requests and errors at each time
@@ -76,7 +78,7 @@ def histogram(query: Mapping[str, str], entries: EntryQuerySet) -> Histogram:
 
 
 def _period(query: Mapping[str, str]) -> tuple[datetime, datetime]:
-    start, end = bounds(query)
+    start, end = period_of(query)
     end = max(min(end or timezone.now(), timezone.now()), services.EARLIEST + DAY).astimezone(UTC)
     start = start if start and start < end else end - DAY
     return max(start, end - MAX_DAYS), end
@@ -114,6 +116,10 @@ def _filters(query: Mapping[str, str]) -> dict[str, object]:
         filters["user_id"] = User.objects.filter(username=name).values_list("pk", flat=True).first() or 0
     if name := query.get("provider"):
         filters["provider_id"] = Provider.objects.filter(name=name).values_list("pk", flat=True).first() or 0
+    if text := query.get("key_id"):
+        filters["key_id"] = id_in(text)
+    if name := query.get("served"):
+        filters["model"] = name
     return filters
 
 

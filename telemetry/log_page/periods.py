@@ -1,14 +1,15 @@
 """The period of the list of log entries: as its address names it, and links to the usual ones."""
 
 from collections.abc import Iterator, Mapping
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 from urllib.parse import urlencode
 
 from django.utils import timezone
 
-NAMES = tuple(f"timestamp_{side}_{part}" for side in ("from", "to") for part in (0, 1))
-NOT_KEPT = (*NAMES, "p", "e")
+from gateway_project.console.period import MOMENT_NAMES, Period, period_of
+
+NOT_KEPT = (*MOMENT_NAMES, "p", "e")
 
 
 class Link(NamedTuple):
@@ -17,31 +18,15 @@ class Link(NamedTuple):
     is_current: bool = False
 
 
-def bounds(query: Mapping[str, str]) -> tuple[datetime | None, datetime | None]:
-    """Beginning and end in the address; None for one that is missing or no time, which the filter reports."""
-    return _moment(query, "from", time.min), _moment(query, "to", time.max)
-
-
-def _moment(query: Mapping[str, str], side: str, usual: time) -> datetime | None:
-    day, hour = (query.get(f"timestamp_{side}_{part}", "") for part in (0, 1))
-    try:
-        return datetime.combine(date.fromisoformat(day), time.fromisoformat(hour) if hour else usual, UTC)
-    except ValueError:
-        return None
-
-
 def address(query: Mapping[str, str], start: datetime | None, end: datetime | None) -> str:
     """The same list with another period; without one if both are None."""
-    period: dict[str, str] = {}
-    for side, moment in (("from", start), ("to", end)):
-        if moment is not None:
-            period |= {f"timestamp_{side}_0": f"{moment:%Y-%m-%d}", f"timestamp_{side}_1": f"{moment:%H:%M:%S}"}
-    return f"?{urlencode({name: value for name, value in query.items() if name not in NOT_KEPT} | period)}"
+    filters = {name: value for name, value in query.items() if name not in NOT_KEPT}
+    return f"?{urlencode(filters | Period(start, end).moments())}"
 
 
 def periods(query: Mapping[str, str]) -> list[Link]:
     """Links to the usual periods; the present one is recognized to the minute."""
-    now, (start, end) = timezone.now().astimezone(UTC), bounds(query)
+    now, (start, end) = timezone.now().astimezone(UTC), period_of(query)
     links = [Link("All", address(query, None, None), start is None and end is None)]
     for title, first, last in _usual(now):
         is_current = (_minute(start), _minute(end)) == (_minute(first), _minute(last))

@@ -100,7 +100,12 @@ MACHINE = (
 GAUGES = (
     Family(GaugeMetricFamily, "requests_in_flight", "Work requests being served."),
     Family(GaugeMetricFamily, "processes", "Processes on all machines that share the limits, as this one knows."),
-    Family(GaugeMetricFamily, "provider_resting", "1 while a provider's circuit breaker is open.", ("provider",)),
+    Family(
+        GaugeMetricFamily,
+        "provider_resting",
+        "1 while no credential of a provider can be asked and a circuit is open.",
+        ("provider",),
+    ),
     Family(
         GaugeMetricFamily,
         "provider_rest_seconds",

@@ -85,8 +85,8 @@ class OldEntries(ABC):
             self._begun, self._done = now, EPOCH
         limit = now - timedelta(days=self.days)
         end = self._batch_end(limit)
-        found = self.remaining(LogEntry.objects.between(self._done, end)).order_by("timestamp")
-        batch = list(found.values_list("id", "timestamp")[:BATCH])
+        entries = self.remaining(LogEntry.objects.between(self._done, end)).order_by("timestamp")
+        batch = list(entries.values_list("id", "timestamp")[:BATCH])
         if batch:
             first, last = batch[0][1], batch[-1][1]  # so that PostgreSQL reads only their partitions
             self.act(LogEntry.objects.filter(timestamp__range=(first, last), pk__in=[row[0] for row in batch]))

@@ -1,35 +1,44 @@
 """What the statistics page shows of usage: totals beside those of the period before, a chart, and a table of cells."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import NamedTuple
-from urllib.parse import urlencode
 
 from django.urls import reverse
 
 from gateway_project.console.display import charts
 from gateway_project.console.display.money import money, short, without_price
+from gateway_project.console.period import period_of, row_page, with_query
 from gateway_project.json_types import JsonObject
-from providers.console.price_links import price_form
+from providers.console.model_links import model_page, price_form
 from telemetry import services
+from telemetry.statistics_page.filters import FILTERS
 from telemetry.statistics_page.form import CHARTS, TIMES, Link, UsageForm
-from telemetry.usage.statistics import DIMENSIONS, SHOWN, SORTED_BY, UsageQuery
+from telemetry.usage.rollups import TOKENS
+from telemetry.usage.statistics import DIMENSIONS, SHOWN, SORTED_BY, Page, UsageQuery
 
 MAX_TABLE_ROWS, MAX_CHART_ROWS, MAX_STACKED, LABEL_LENGTH = 100, 30, 8, 40
 MAX_TIMES = 24 * 32  # the hours of a month
+EMPTY = "–"
+PRICED_BY = {"model", "provider_id"}  # the filters that the list of models without a price has columns for
+# The measures whose values of parts sum up to that of the whole.
+ADDITIVE = CHARTS.keys() - {"cache_share", "p50_ms", "p95_ms", "average_first_byte_ms"}
+LATENCIES = ("average_ms", "p50_ms", "p95_ms", "average_first_byte_ms")
 ATTEMPTS = ("attempts", "failed_attempts")  # shown of providers: beside requests they say little of other things
-COUNTS = ("requests", "errors", "denied", "cache_hits", "input_tokens", "output_tokens", "saved_tokens")
-TITLES = CHARTS | {"denied": "Denied", "cache_hits": "Cached"}
-# The pages of what a name stands for: those of rows by id, lists by their search.
+COUNTS = (
+    *("requests", "errors", "denied", "cache_hits"),
+    *("input_tokens", "cache_read_tokens", "output_tokens", "saved_tokens"),
+)
+TITLES = CHARTS | {"denied": "Denied", "cache_hits": "Cached", "cache_read_tokens": "Cached in"}
+# The pages of what a name stands for, by the row's id.
 PAGES = {
-    "user": "accounts_user_change",
-    "group": "accounts_group_change",
-    "key": "keys_apikey_change",
-    "provider": "providers_provider_change",
+    "user": "accounts_user",
+    "group": "accounts_group",
+    "key": "keys_apikey",
+    "provider": "providers_provider",
 }
-SEARCHES = {"model": "providers_model_changelist", "alias": "rules_alias_changelist"}
 
 
 class Line(NamedTuple):
@@ -56,21 +65,46 @@ class Total(NamedTuple):
     address: str = ""
 
 
+class Chart(NamedTuple):
+    """A chart: its data as JSON, and the names of its colours."""
+
+    title: str
+    data: str
+    legend: list[tuple[str, str]]
+
+
 def max_rows(query: UsageQuery) -> int:
     return MAX_TIMES if query.by[0] in TIMES else MAX_TABLE_ROWS
 
 
-def with_empty_times(rows: list[JsonObject], query: UsageQuery) -> list[JsonObject]:
-    """The rows by hour or day, with one of zeros for each time without usage: a chart must not skip it."""
-    [by] = query.by if len(query.by) == 1 else [""]
-    if by not in TIMES or query.sort != by:
-        return rows
-    of_times = {row[by]: row for row in rows}
-    times = list(_times(query, by))
+def times_of(page: Page, query: UsageQuery) -> list[str]:
+    """The hours or days that are shown, those without usage too; empty if they are too many, or not by time.
+
+    Of a table that is cut, those up to its last row: what follows may have usage.
+    """
+    by = query.by[0]
+    times = list(_times(query, by)) if by in TIMES else []
     if len(times) > MAX_TIMES:
+        return []
+    if page.total <= len(page.rows):
+        return times
+    return [at for at in times if at <= page.rows[-1][by]] if query.sort == by else []
+
+
+def with_empty_times(rows: list[JsonObject], times: Sequence[str], query: UsageQuery) -> list[JsonObject]:
+    """The rows in the order of these times, with one of zeros for each time without usage.
+
+    Such a row has no second dimension.
+    """
+    by = query.by[0]
+    if not (rows and times and query.sort == by):
         return rows
-    empty = dict.fromkeys(SHOWN, 0) | dict.fromkeys(("average_ms", "p50_ms", "p95_ms", "average_first_byte_ms"))
-    return [of_times.get(at) or {by: at, **empty, "costs": []} for at in times]
+    of_times = defaultdict(list)
+    for row in rows:
+        of_times[row[by]].append(row)
+    empty = dict.fromkeys(SHOWN, 0) | dict.fromkeys(LATENCIES) | {"costs": []}
+    empty |= {"health": None} if "health" in rows[0] else {}
+    return [row for at in times for row in of_times.get(at) or [{by: at, **empty}]]
 
 
 def _times(query: UsageQuery, by: str) -> Iterable[str]:
@@ -85,7 +119,7 @@ def _times(query: UsageQuery, by: str) -> Iterable[str]:
 # -- Totals ---------------------------------------------------------------------------------------------
 
 
-def totals(query: UsageQuery) -> list[Total]:
+def totals(query: UsageQuery, form: UsageForm) -> list[Total]:
     """Requests, errors, cache share, tokens and cost of the period, compared with as long a period before it."""
     length = min(query.end - query.start, query.start - services.EARLIEST)
     now, before = _sums(query, query.start, query.end), _sums(query, query.start - length, query.start)
@@ -99,25 +133,43 @@ def totals(query: UsageQuery) -> list[Total]:
             Total("Cost", money(amount, currency), _change(amount, before["costs"].get(currency, Decimal())))
             for currency, amount in sorted(now["costs"].items())
         ),
-        *([_unpriced_total(query, unpriced)] if unpriced else []),
+        *([_unpriced_total(query, form, unpriced)] if unpriced else []),
     ]
 
 
-def _unpriced_total(query: UsageQuery, count: int) -> Total:
-    """What the cost does not contain, with the form for the price that most of it lacks."""
-    rows = services.unpriced(query.start, query.end)
-    row = rows[0] if rows else {"model": str(query.filters.get("model", "")), "provider_id": None}
+def _unpriced_total(query: UsageQuery, form: UsageForm, count: int) -> Total:
+    """What the cost does not contain, with the form for the price that most of it lacks, or with its models."""
+    title, text, row = "Not in the cost", without_price(count), _most_unpriced(query)
+    if row is None:
+        return Total(title, text, "Show the models", _unpriced_models(form))
     address = price_form(row["model"], row["provider_id"])
-    return Total("Not in the cost", without_price(count), f"Set a price for {row['model'] or 'a model'}", address)
+    return Total(title, text, f"Set a price for {row['model'] or 'a model'}", address)
+
+
+def _most_unpriced(query: UsageQuery) -> JsonObject | None:
+    """The model and provider of most requests without a price.
+
+    None if all have a price by now, or if the query has filters that this list of models does not have.
+    """
+    if not query.filters.keys() <= PRICED_BY:
+        return None
+    rows = services.unpriced(query.start, query.end)
+    matches = (row for row in rows if all(row[name] == value for name, value in query.filters.items()))
+    return next(matches, None)
+
+
+def _unpriced_models(form: UsageForm, **changes: object) -> str:
+    """The address of the same usage by model, those with the most requests without a price first."""
+    return form.address(**{"by": "model", "then": "", "sort": "-unknown_cost_requests"} | changes)
 
 
 def _sums(query: UsageQuery, start: datetime, end: datetime) -> JsonObject:
     rows = services.usage(UsageQuery(start, end, ("day",), query.filters), 0, 10_000).rows
-    sums: JsonObject = {name: sum(row[name] for row in rows) for name in (*COUNTS, "unknown_cost_requests")}
+    sums: JsonObject = {name: sum(row[name] for row in rows) for name in {*COUNTS, *TOKENS, "unknown_cost_requests"}}
     costs: dict[str, Decimal] = defaultdict(Decimal)
     for cost in (cost for row in rows for cost in row["costs"]):
         costs[cost["currency"]] += _spent(cost)
-    return sums | {"tokens": sums["input_tokens"] + sums["output_tokens"], "costs": costs}
+    return sums | {"tokens": sum(sums[name] for name in TOKENS), "costs": costs}
 
 
 def _share(sums: JsonObject, name: str) -> str:
@@ -133,68 +185,104 @@ def _change(now: int | Decimal, before: int | Decimal) -> str:
 # -- The chart ------------------------------------------------------------------------------------------
 
 
-def chart(rows: list[JsonObject], query: UsageQuery, measure: str) -> JsonObject:
-    """The chart's data and legend: a bar for each row, or for each value of the first dimension a stack of bars."""
+def charts_of(rows: list[JsonObject], times: Sequence[str], query: UsageQuery, measure: str) -> list[Chart]:
+    """A chart with a bar for each row; of two dimensions a bar for each value of the first, in parts of the second.
+
+    What does not add up, such as a latency, has bars beside each other instead of parts, and lines over times.
+    Costs in several currencies stand beside each other; those of two dimensions have a chart for each currency.
+    """
     if len(query.by) == 1:
-        shown = rows if query.by[0] in TIMES else rows[:MAX_CHART_ROWS]
-        sets = _sets(shown, measure)
-        labels = [_label(name_of(row, query.by[0])) for row in shown]
-        return {"chart": charts.bars(labels, sets, unit=_unit(rows, measure)), "legend": charts.legend(sets)}
-    labels, sets = _stacks(rows, query, measure)
-    return {"chart": charts.bars(labels, sets, stacked=True, unit=_unit(rows, measure)), "legend": charts.legend(sets)}
+        return [_simple_chart(rows, query.by[0], measure)]
+    currencies = _currencies(rows) if measure == "cost" else []
+    labels = times or _first_names(rows, query.by[0])
+    return [
+        _chart_of_two(rows, labels, query, measure, currency, is_one_of_several=len(currencies) > 1)
+        for currency in currencies or [""]
+    ]
 
 
-def _unit(rows: list[JsonObject], measure: str) -> str:
-    """The currency of a chart of costs; several have a legend."""
-    currencies = {cost["currency"] for row in rows for cost in row["costs"]} if measure == "cost" else set()
-    return currencies.pop() if len(currencies) == 1 else ""
+def _simple_chart(rows: list[JsonObject], by: str, measure: str) -> Chart:
+    shown = rows if by in TIMES else rows[:MAX_CHART_ROWS]
+    sets = _costs(shown) if measure == "cost" else {CHARTS[measure]: [_value(row, measure) for row in shown]}
+    unit = next(iter(sets), "") if measure == "cost" and len(sets) == 1 else ""
+    labels = [_label(name_of(row, by)) for row in shown]
+    return Chart(CHARTS[measure], charts.bars(labels, sets, unit=unit), charts.legend(sets))
 
 
-def _stacks(rows: list[JsonObject], query: UsageQuery, measure: str) -> tuple[list[str], dict[str, Sequence[float]]]:
+def _chart_of_two(
+    rows: list[JsonObject],
+    labels: Sequence[str],
+    query: UsageQuery,
+    measure: str,
+    currency: str,
+    *,
+    is_one_of_several: bool,
+) -> Chart:
     first, second = query.by
-    values: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
-    sums: dict[str, float] = defaultdict(float)
-    for row in rows:
-        value = _value(row, measure)
-        values[name_of(row, second)][name_of(row, first)] += value
-        sums[name_of(row, second)] += value
+    values: dict[str, dict[str, float | None]] = defaultdict(dict)
+    for row in (row for row in rows if DIMENSIONS[second] in row):
+        of_name, at = values[name_of(row, second)], name_of(row, first)
+        of_name[at] = _together(of_name.get(at), _value(row, measure, currency), measure)
+    greatest = sorted(values, key=lambda name: -sum(filter(None, values[name].values())))[:MAX_STACKED]
+    shown = [name for name in greatest if any(values[name].values())] or greatest
+    empty = 0 if measure in ADDITIVE else None
+    sets = {_label(name): [values[name].get(at, empty) for at in labels] for name in shown}
+    title = f"{CHARTS[measure]} ({currency})" if is_one_of_several else CHARTS[measure]
+    return Chart(title, _data_of_two(list(map(_label, labels)), sets, first, measure, currency), charts.legend(sets))
+
+
+def _together(one: float | None, other: float | None, measure: str) -> float | None:
+    """The value of rows that have the same names: their sum, or the greater one where a sum means nothing."""
+    if one is None or other is None:
+        return other if one is None else one
+    return one + other if measure in ADDITIVE else max(one, other)
+
+
+def _data_of_two(
+    labels: list[str], sets: Mapping[str, Sequence[float | None]], first: str, measure: str, currency: str
+) -> str:
+    if measure not in ADDITIVE and first in TIMES:
+        return charts.marked_lines(labels, sets)
+    return charts.bars(labels, sets, stacked=measure in ADDITIVE, unit=currency)
+
+
+def _first_names(rows: list[JsonObject], first: str) -> list[str]:
+    """The values of the first dimension, as many as a chart has room for."""
     labels = list(dict.fromkeys(name_of(row, first) for row in rows))
-    labels = sorted(labels) if first in TIMES else labels[:MAX_CHART_ROWS]
-    greatest = sorted(sums, key=lambda name: -sums[name])[:MAX_STACKED]
-    return list(map(_label, labels)), {_label(name): [values[name][at] for at in labels] for name in greatest}
+    return sorted(labels) if first in TIMES else labels[:MAX_CHART_ROWS]
 
 
-def _sets(rows: list[JsonObject], measure: str) -> dict[str, Sequence[float]]:
-    """The chart's data sets: one, or for costs one for each currency."""
-    return _costs(rows) if measure == "cost" else {CHARTS[measure]: [_value(row, measure) for row in rows]}
-
-
-def _value(row: JsonObject, measure: str) -> float:
-    """The measure of a row; costs of several currencies are added up, which only a stack of one currency should."""
+def _value(row: JsonObject, measure: str, currency: str = "") -> float | None:
+    """The measure of a row; of costs those in one currency. None where there is none, as for the latency of nothing."""
     if measure == "cost":
-        return float(sum(map(_spent, row["costs"])))
+        return float(sum(_spent(cost) for cost in row["costs"] if cost["currency"] == currency))
     if measure == "cache_share":
-        return round(100 * row["cache_hits"] / row["requests"], 1) if row["requests"] else 0
-    return row[measure] or 0
+        return round(100 * row["cache_hits"] / row["requests"], 1) if row["requests"] else None
+    return row[measure]
+
+
+def _currencies(rows: list[JsonObject]) -> list[str]:
+    return sorted({cost["currency"] for row in rows for cost in row["costs"]})
 
 
 def _label(name: str) -> str:
     return name if len(name) <= LABEL_LENGTH else f"{name[:LABEL_LENGTH]}…"
 
 
-def _costs(rows: list[JsonObject]) -> dict[str, Sequence[float]]:
+def _costs(rows: list[JsonObject]) -> dict[str, Sequence[float | None]]:
     """The cost of each row in each currency, estimates included."""
-    spent = [{cost["currency"]: _spent(cost) for cost in row["costs"]} for row in rows]
-    currencies = sorted({currency for costs in spent for currency in costs})
-    return {currency: [float(costs.get(currency, 0)) for costs in spent] for currency in currencies}
+    return {currency: [_value(row, "cost", currency) for row in rows] for currency in _currencies(rows)}
 
 
 # -- The table ------------------------------------------------------------------------------------------
 
 
 def names(row: JsonObject, form: UsageForm) -> list[Link]:
-    """The name in each dimension of a row, with the address of what it names."""
-    return [Link(name_of(row, by), _page_of(row, by, form)) for by in form.dimensions]
+    """The name in each dimension of a row, with the address of what it names; none in the second of an empty time."""
+    return [
+        Link(name_of(row, by), _page_of(row, by, form)) if DIMENSIONS[by] in row else Link(EMPTY, "")
+        for by in form.dimensions
+    ]
 
 
 def name_of(row: JsonObject, by: str) -> str:
@@ -208,14 +296,17 @@ def _page_of(row: JsonObject, by: str, form: UsageForm) -> str:
     value = row[DIMENSIONS[by]]
     if value is None:
         return ""
+    period = period_of(form.data)
     if by in PAGES:
-        return reverse(f"admin:{PAGES[by]}", args=[value]) if row.get(f"{by}_name") else ""
-    if by in SEARCHES:
-        return f"{reverse(f'admin:{SEARCHES[by]}')}?{urlencode({'q': value})}"
+        return row_page(PAGES[by], value if row.get(f"{by}_name") else None, period)
+    if by == "model":
+        return model_page(value, row.get("provider_id"), period)
+    if by == "alias":
+        return with_query(reverse("admin:rules_alias_changelist"), {"q": value})
     if by == "day":
         return form.address(by="hour", then="", start=value, end=value)
-    log = {"tag": value} if by == "tag" else _hour(value)
-    return f"{reverse('admin:telemetry_logentry_changelist')}?{urlencode(log)}"
+    log = {"tag": value} | period.moments() if by == "tag" else _hour(value)
+    return with_query(reverse("admin:telemetry_logentry_changelist"), log)
 
 
 def _hour(value: str) -> dict[str, str]:
@@ -231,27 +322,30 @@ def cells(row: JsonObject, form: UsageForm) -> list[Cell]:
     attempts = ATTEMPTS if "health" in row else ()
     counts = (*COUNTS[:2], *attempts, *COUNTS[2:])
     unpriced = row["unknown_cost_requests"]
-    missing = [Line(without_price(unpriced), _price_page(row))] if unpriced else []
+    missing = [Line(without_price(unpriced), _price_page(row, form))] if unpriced else []
     costs = [*(line for cost in row["costs"] for line in _cost(cost)), *missing]
     saved = [Line(_saved(cost)) for cost in row["costs"] if cost["saved"] != "0"]
     return [
         *([Cell("State", [Line((row["health"] or "").capitalize())])] if "health" in row else []),
-        *(Cell(TITLES[name], [Line(_count(name, row[name]))], _sorting(name, form)) for name in counts),
+        *(Cell(TITLES[name], _count(name, row), _sorting(name, form)) for name in counts),
         Cell("Cost", costs, _sorting("cost", form)),
         Cell("Saved", saved),
         Cell("p50, p95", _latencies(row)),
     ]
 
 
-def _count(name: str, number: int) -> str:
-    return short(number) if name.endswith("_tokens") else f"{number:,}"
+def _count(name: str, row: JsonObject) -> list[Line]:
+    """The number of a measure; below the input tokens that a provider read from its cache those that it wrote."""
+    text = short(row[name]) if name.endswith("_tokens") else f"{row[name]:,}"
+    written = row["cache_write_tokens"] if name == "cache_read_tokens" else 0
+    return [Line(text), *([Line(f"+ {short(written)} written")] if written else [])]
 
 
-def _price_page(row: JsonObject) -> str:
-    """The form for the missing price where the row is of one model, else the models that lack one."""
+def _price_page(row: JsonObject, form: UsageForm) -> str:
+    """The form for the missing price where the row is of one model, else the models of the row that lack one."""
     if row.get("model"):
         return price_form(row["model"], row.get("provider_id"))
-    return f"{reverse('admin:statistics')}?{urlencode({'by': 'model', 'sort': '-unknown_cost_requests'})}"
+    return _unpriced_models(form, **{by: row.get(DIMENSIONS[by]) for by in form.dimensions if by in FILTERS})
 
 
 def _sorting(name: str, form: UsageForm) -> str:

@@ -10,14 +10,19 @@ from django.utils import timezone
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
 from telemetry import services
-from telemetry.services import NAMES
+from telemetry.statistics_page.filters import (
+    FILTERS,
+    GREATEST_ID,
+    ID_FILTERS,
+    TEXT_FILTERS,
+    check_tag,
+    filter_value,
+    name_of_row,
+)
 from telemetry.usage.statistics import DIMENSIONS, SORTED_BY, UsageQuery
 
 TIMES = ("hour", "day")
-# The filters in the address, with the name that a query has for each.
-ID_FILTERS = {"user": "user_id", "group": "group", "key": "key_id", "provider": "provider_id"}
-TEXT_FILTERS = ("model", "alias", "tag")
-GREATEST_ID = 2**63 - 1
+NEW_FILTER = ("add", "value")  # the fields that add a filter; no address has them
 # The measures that a chart can show; rows are sorted by it unless they are times.
 CHARTS = {
     "requests": "Requests",
@@ -43,7 +48,10 @@ class Link(NamedTuple):
 
 
 class UsageForm(forms.Form):
-    """Full days (UTC), one dimension or two, the measure of the chart; filters and the order are hidden fields."""
+    """Full days (UTC), one dimension or two, the measure of the chart, and a filter to add.
+
+    The filters that are set, and the order, are hidden fields.
+    """
 
     start = forms.DateField(label="From", required=False, widget=UnfoldAdminTextInputWidget(attrs={"type": "date"}))
     end = forms.DateField(label="To", required=False, widget=UnfoldAdminTextInputWidget(attrs={"type": "date"}))
@@ -60,6 +68,18 @@ class UsageForm(forms.Form):
         widget=UnfoldAdminSelectWidget,
     )
     chart = forms.ChoiceField(choices=CHARTS.items(), required=False, widget=UnfoldAdminSelectWidget)
+    add = forms.ChoiceField(
+        label="Add a filter",
+        choices=[("", "None"), *((name, name.capitalize()) for name in FILTERS)],
+        required=False,
+        widget=UnfoldAdminSelectWidget,
+    )
+    value = forms.CharField(
+        label="Name or id",
+        max_length=1000,
+        required=False,
+        widget=UnfoldAdminTextInputWidget(attrs={"placeholder": "Tags: name=value"}),
+    )
     sort = forms.ChoiceField(
         choices=[(sign + name, name) for name in SORTED_BY for sign in ("", "-")],
         required=False,
@@ -76,10 +96,27 @@ class UsageForm(forms.Form):
             self.fields[name] = forms.CharField(max_length=1000, strip=False, required=False, widget=forms.HiddenInput)
 
     def clean_tag(self) -> str:
-        tag = self.cleaned_data["tag"]
-        if tag and "=" not in tag:
-            raise forms.ValidationError("A tag is written as name=value.")
-        return tag
+        return check_tag(self.cleaned_data["tag"])
+
+    def clean_value(self) -> int | str:
+        """The value of the filter that is added, as the address has it."""
+        name, text = self.cleaned_data.get("add"), self.cleaned_data["value"]
+        if text and not name:
+            raise forms.ValidationError("Choose what to filter by.")
+        if name and not text:
+            raise forms.ValidationError("Enter what to filter by.")
+        return filter_value(name, text) if name else ""
+
+    @property
+    def has_query(self) -> bool:
+        """Whether all is valid but perhaps the filter to add."""
+        return self.errors.keys() <= set(NEW_FILTER)
+
+    @property
+    def new_filter(self) -> dict[str, object]:
+        """The filter that a valid form adds, by its name in the address; empty for none."""
+        name = self.cleaned_data.get("add")
+        return {name: self.cleaned_data["value"]} if name else {}
 
     @property
     def measure(self) -> str:
@@ -117,7 +154,7 @@ class UsageForm(forms.Form):
 
     def address(self, **changes: object) -> str:
         """The address of this query with some parameters changed; those that are empty are left out."""
-        values = {name: self.data.get(name) for name in self.fields} | changes
+        values = {name: self.data.get(name) for name in self.fields if name not in NEW_FILTER} | changes
         return f"?{urlencode({name: value for name, value in values.items() if value not in ('', None)})}"
 
     def periods(self) -> Iterator[Link]:
@@ -129,9 +166,9 @@ class UsageForm(forms.Form):
 
     def chosen_filters(self) -> Iterator[Link]:
         """What the query is limited to, each with the address without it."""
-        for name in (*ID_FILTERS, *TEXT_FILTERS):
+        for name in FILTERS:
             if value := self.cleaned_data.get(name):
-                shown = _name_of(ID_FILTERS[name], value) if name in ID_FILTERS else value
+                shown = name_of_row(name, value) if name in ID_FILTERS else value
                 yield Link(f"{name.capitalize()}: {shown}", self.address(**{name: ""}))
 
 
@@ -144,9 +181,3 @@ def _periods(today: date) -> Iterator[tuple[str, date, date]]:
     yield "This month", today.replace(day=1), today
     last_month = today.replace(day=1) - timedelta(days=1)
     yield "Last month", last_month.replace(day=1), last_month
-
-
-def _name_of(column: str, row_id: int) -> str:
-    """The name of a user, group, key or provider; its id once it is gone."""
-    _, model, field = NAMES[column if column.endswith("_id") else f"{column}_id"]
-    return str(model._default_manager.filter(pk=row_id).values_list(field, flat=True).first() or row_id)

@@ -1,15 +1,19 @@
 """The view of the statistics page."""
 
-from django.http import HttpRequest, HttpResponse
+from urllib.parse import urlencode
+
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.utils.text import capfirst
 
+from gateway_project.api.audit import filters_of
 from gateway_project.console.site import console_site
 from gateway_project.errors import GatewayError
 from gateway_project.json_types import JsonObject
+from keys.secrets import without_secrets
 from telemetry import services
 from telemetry.statistics_page import figures
-from telemetry.statistics_page.form import CHARTS, UsageForm
+from telemetry.statistics_page.form import UsageForm
 from telemetry.usage.rollups import MICROSECOND
 from telemetry.usage.statistics import UsageQuery
 from telemetry.viewsets import csv_response
@@ -19,13 +23,21 @@ FIELDS = {"from": "start", "to": "end"}  # the form's fields by the parameters o
 
 @console_site().page("statistics/", name="statistics")
 def show(request: HttpRequest) -> HttpResponse:
-    """Usage of a period by one dimension or two; with `export` all rows as CSV."""
-    form, context = UsageForm({"by": "day", **request.GET.dict()}), {}
+    """Usage of a period by one dimension or two; with `export` all rows as CSV.
+
+    A filter that is added becomes part of the address. A key that somebody typed does not stay there.
+    """
+    parameters = {name: without_secrets(value) for name, value in request.GET.dict().items()}
+    if parameters != request.GET.dict():
+        return HttpResponseRedirect(f"{request.path}?{urlencode(parameters)}")
+    form, context = UsageForm({"by": "day", **parameters}), {}
+    if form.is_valid() and form.new_filter:
+        return HttpResponseRedirect(request.path + form.address(**form.new_filter, export=request.GET.get("export")))
     try:
-        if form.is_valid():
+        if form.has_query:
             query = form.usage_query()
-            if "export" in request.GET:
-                return csv_response(services.usage_csv(query), query)
+            if "export" in request.GET and form.is_valid():
+                return csv_response(services.usage_csv(query), query, filters_of(request.GET))
             form = UsageForm({**form.data, **_period_fields(query)})
             form.full_clean()
             context = _usage_context(query, form)
@@ -45,17 +57,17 @@ def _period_fields(query: UsageQuery) -> dict[str, str]:
 def _usage_context(query: UsageQuery, form: UsageForm) -> JsonObject:
     page = services.usage(query, 0, figures.max_rows(query))
     services.add_health(page.rows)
-    totals = figures.totals(query)
-    rows = figures.with_empty_times(page.rows, query)
+    totals = figures.totals(query, form)
+    times = figures.times_of(page, query)
+    rows = figures.with_empty_times(page.rows, times, query)
     return {
         "dimensions": form.dimensions,
         "query": query,
-        "chart_title": CHARTS[form.measure],
-        **figures.chart(rows, query, form.measure),
+        "charts": figures.charts_of(rows, times, query, form.measure),
         "totals": totals,
         "unpriced_total": next((total for total in totals if total.address), None) if form.measure == "cost" else None,
         "rows": [(figures.names(row, form), figures.cells(row, form)) for row in rows] if page.rows else [],
-        "total": max(page.total, len(rows)),
+        "total": page.total + len(rows) - len(page.rows),
         "periods": list(form.periods()),
         "filters": list(form.chosen_filters()),
     }

@@ -1,11 +1,11 @@
 """The figures of the console's first page, read from the usage tables, never from the log."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import connection
 from django.utils import timezone
@@ -19,15 +19,26 @@ from telemetry.usage.rollups import TOKENS
 from telemetry.usage.statistics import percentile
 
 COUNTS = ("requests", "completed", "denied", "errors", "cache_hits", "saved_tokens", "unknown_cost_requests", *TOKENS)
-SUMMED = (*COUNTS, *LATENCY_COLUMNS, "cost", "estimated_cost", "saved_cost")
+COSTS = ("cost", "estimated_cost")
+SUMMED = (*COUNTS, *LATENCY_COLUMNS, *COSTS, "saved_cost")
 TOP_ROWS = 5
+TOP_COUNTS = ("requests", "errors", "attempts", "failed_attempts", "unknown_cost_requests")
+TOP_MEASURES = (*TOP_COUNTS, *TOKENS, *LATENCY_COLUMNS)
 END = datetime(9999, 1, 1, tzinfo=UTC)
 
 Rows = list[JsonObject]
 
 
+class TopRow(NamedTuple):
+    """A user, model or provider with what it came to; `id` is null of nobody, the name of a model."""
+
+    id: Any
+    name: str
+    sums: JsonObject  # measures by name; p50 and p95 in milliseconds, None without requests; costs by currency
+
+
 @dataclass(frozen=True, slots=True)
-class Period:
+class PeriodChoice:
     """A period up to now. Its charts have a point for each day (`days`) or for each hour."""
 
     name: str
@@ -44,14 +55,14 @@ class Period:
 PERIODS = {
     period.name: period
     for period in (
-        Period("hour", "Last hour", timedelta(hours=1)),
-        Period("day", "Last day", timedelta(days=1)),
-        Period("month", "Last month", timedelta(days=30), days=True),
+        PeriodChoice("hour", "Last hour", timedelta(hours=1)),
+        PeriodChoice("day", "Last day", timedelta(days=1)),
+        PeriodChoice("month", "Last month", timedelta(days=30), days=True),
     )
 }
 
 
-def overview(period: Period) -> JsonObject:
+def overview(period: PeriodChoice) -> JsonObject:
     """The totals, chart series and top lists of a period."""
     now = timezone.now()
     start = period.start(now)
@@ -61,30 +72,45 @@ def overview(period: Period) -> JsonObject:
         "totals": _totals(rows),
         "series": _series(rows, period, now),
         "top": {
-            "users": top(start, "user_id"),
-            "models": top(start, "model"),
-            "providers": top(start, "provider_id"),
+            "users": top(start, "user_id", "requests"),
+            "models": top(start, "model", "requests"),
+            "providers": top(start, "provider_id", "attempts"),
         },
     }
 
 
-def top(start: datetime, dimension: str) -> list[tuple[str, int, int]]:
-    """The rows with the most requests: (name, requests, tokens); `dimension` is user_id, model or provider_id."""
-    rows = _sums(start, (dimension,), ("requests", *TOKENS), most=TOP_ROWS)
-    names = _names(dimension, [row[dimension] for row in rows])
-    return [
-        (names.get(row[dimension], str(row[dimension]) or "(none)"), row["requests"], sum(row[name] for name in TOKENS))
-        for row in rows
-    ]
+def top(start: datetime, dimension: str, measure: str) -> list[TopRow]:
+    """The rows with the most of a measure; `dimension` is user_id, model or provider_id."""
+    measures = (measure, *(name for name in TOP_MEASURES if name != measure))
+    rows = _sums(start, (dimension,), measures, most=TOP_ROWS)
+    ids = [row[dimension] for row in rows]
+    names, costs = _names(dimension, ids), _costs(start, dimension, ids)
+    return [TopRow(id_ := row[dimension], names.get(id_, str(id_) or "(none)"), _top(row, costs[id_])) for row in rows]
+
+
+def _top(row: JsonObject, costs: dict[str, Decimal]) -> JsonObject:
+    sums = {name: row[name] for name in TOP_COUNTS}
+    return sums | {"tokens": sum(row[name] for name in TOKENS), "costs": costs} | _percentiles([row])
+
+
+def _costs(start: datetime, dimension: str, ids: list[Any]) -> dict[Any, dict[str, Decimal]]:
+    """The costs of these rows by currency."""
+    by_id = defaultdict(list)
+    for row in _sums(start, (dimension, "currency"), COSTS, among=ids) if ids else ():
+        by_id[row[dimension]].append(row)
+    return {id_: _money(by_id[id_], *COSTS) for id_ in ids}
 
 
 def _totals(rows: Rows) -> JsonObject:
     """Totals: counts, tokens, cost and savings by currency, p50 and p95 in milliseconds (None without requests)."""
     totals = {name: sum(row[name] for row in rows) for name in COUNTS}
-    latencies = [sum(row[name] for row in rows) for name in LATENCY_COLUMNS]
     totals["tokens"] = sum(totals[name] for name in TOKENS)
-    totals |= {"p50": percentile(latencies, 0.5), "p95": percentile(latencies, 0.95)}
-    return totals | {"cost": _money(rows, "cost", "estimated_cost"), "saved": _money(rows, "saved_cost")}
+    return totals | _percentiles(rows) | {"cost": _money(rows, *COSTS), "saved": _money(rows, "saved_cost")}
+
+
+def _percentiles(rows: Rows) -> dict[str, float | None]:
+    latencies = [sum(row[name] for row in rows) for name in LATENCY_COLUMNS]
+    return {"p50": percentile(latencies, 0.5), "p95": percentile(latencies, 0.95)}
 
 
 def _money(rows: Rows, *names: str) -> dict[str, Decimal]:
@@ -95,43 +121,57 @@ def _money(rows: Rows, *names: str) -> dict[str, Decimal]:
     return {currency: amount for currency, amount in sorted(amounts.items()) if currency and amount}
 
 
-def _series(rows: Rows, period: Period, now: datetime) -> dict[str, list[Any]]:
-    """Requests, errors and tokens at each hour or day of a period: {labels, requests, errors, tokens}."""
+def _series(rows: Rows, period: PeriodChoice, now: datetime) -> JsonObject:
+    """At each hour or day of a period: {labels, requests, errors, tokens, costs: {currency: costs}}."""
     points, start = [], period.start(now)
     while start <= now:
         points.append(start)
         start += timedelta(days=1) if period.days else timedelta(hours=1)
-    sums: dict[datetime, Counter[str]] = {point: Counter() for point in points}
+    sums: dict[datetime, dict[str, Any]] = {point: defaultdict(int) for point in points}
     for row in rows:
         at = rollups.parse_timestamp(row["at"])
-        sums.get(at, Counter()).update({name: row[name] for name in ("requests", "errors", *TOKENS)})
+        point = sums.get(at, defaultdict(int))
+        for name in ("requests", "errors", *TOKENS):
+            point[name] += row[name]
+        point[row["currency"]] += float(row["cost"]) + float(row["estimated_cost"])
+    currencies = _money(rows, *COSTS)
     return {
         "labels": [f"{point:%d %b}" if period.days else f"{point:%H:%M}" for point in points],
         "requests": [sums[point]["requests"] for point in points],
         "errors": [sums[point]["errors"] for point in points],
         "tokens": [sum(sums[point][name] for name in TOKENS) for point in points],
+        "costs": {currency: [sums[point][currency] for point in points] for currency in currencies},
     }
 
 
-def _sums(start: datetime, by: Sequence[str], names: Sequence[str], *, most: int = 0, by_hour: bool = False) -> Rows:
+def _sums(
+    start: datetime,
+    by: Sequence[str],
+    names: Sequence[str],
+    *,
+    most: int = 0,
+    among: Sequence[Any] = (),
+    by_hour: bool = False,
+) -> Rows:
     """Sums from a full hour on, by dimensions (`at` is the day, or with `by_hour` the hour).
 
     `most` limits them to the rows with the greatest first measure; rows whose first dimension is null are then left
-    out.
+    out. `among` limits them to these values of the first dimension.
     """
     used, parameters = rollups.usage_rows(start, END, by_hour=by_hour)
     used = rollups.with_served_models(used) if "model" in by else used
     at = '"hour"' if by_hour else rollups.day_expression()
     sums = ", ".join(f'coalesce(sum("{name}"), 0) AS "{name}"' for name in names)
     groups = rollups.columns(by)
-    # Rows without requests count providers that failed before another one served. They are for quotas.
-    served = f'WHERE "{by[0]}" IS NOT NULL GROUP BY {groups} HAVING sum("requests") > 0'
+    # A provider that failed before another one served has attempts, and no requests.
+    served = f'WHERE "{by[0]}" IS NOT NULL GROUP BY {groups} HAVING sum("{names[0]}") > 0'
     greatest = f"{served} ORDER BY {len(by) + 1} DESC LIMIT {most}"
-    ending = greatest if most else f"GROUP BY {groups}"
+    chosen = f'WHERE "{by[0]}" IN ({", ".join(["%s"] * len(among))})' if among else ""
+    ending = greatest if most else f"{chosen} GROUP BY {groups}"
     rows = f'(SELECT {at} AS "at", used.* FROM {used}) AS used'
     with connection.cursor() as cursor:
         query = f"SELECT {groups}, {sums} FROM {rows} {ending}"
-        cursor.execute(query, parameters)
+        cursor.execute(query, [*parameters, *among])
         return [dict(zip((*by, *names), _read(row, len(by)), strict=True)) for row in cursor.fetchall()]
 
 

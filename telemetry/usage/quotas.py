@@ -49,7 +49,7 @@ def quota_usage(subject: str, ids: Iterable[int], *, begin: float, until: float)
     """
     ids = [int(number) for number in ids]
     listed = ", ".join(map(str, ids))
-    whose, number, each = _subject_sql(subject, listed)
+    whose, number, each = subject_sql(subject, listed)
     start, end = datetime.fromtimestamp(begin, UTC), datetime.fromtimestamp(until, UTC)
     first = rollups.ceil_hour(start)
     recent = max(first, rollups.floor_hour(end - _max_request_span()))
@@ -72,7 +72,7 @@ def quota_usage(subject: str, ids: Iterable[int], *, begin: float, until: float)
         return dict.fromkeys(ids, NO_USAGE) | {row_id: _quota_usage(*sums) for row_id, *sums in cursor.fetchall()}
 
 
-def _subject_sql(subject: str, listed: str) -> tuple[str, str, str]:
+def subject_sql(subject: str, listed: str) -> tuple[str, str, str]:
     """SQL for rows of these subjects: the condition, the expression of the id, and the join that both need."""
     if subject != "group":
         return f'"{subject}_id" IN ({listed})', f'"{subject}_id"', ""

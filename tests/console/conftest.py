@@ -96,7 +96,7 @@ class Console:
         stand_still(self.page)
 
     def check(self) -> list[str]:
-        """What is wrong with the page as it stands: errors, overlaps, serious findings of axe."""
+        """What is wrong with the page as it stands: errors, overlaps, findings of axe."""
         return [*self.problems, *problems_on(self.page)]
 
 
@@ -158,8 +158,8 @@ def visitor(browser, gateway: RunningGateway, orm: None) -> Iterator:
         services.create_user(username=USERNAME, password=PASSWORD, roles=["admin"])
     contexts = []
 
-    def window(look: str = "light") -> Console:
-        contexts.append(browser.new_context(**LOOKS[look]))
+    def window(look: str = "light", **options: object) -> Console:
+        contexts.append(browser.new_context(**LOOKS[look] | options))
         return Console(contexts[-1].new_page(), gateway.url)
 
     yield window

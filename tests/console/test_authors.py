@@ -113,6 +113,8 @@ def test_what_is_asked_of_a_provider_is_told(author, world):
     scripted.answers(body={"data": [{"id": "old"}, {"id": "new"}]}).answers(body={"data": [{"id": "old"}]})
     author.told()
     author.visitor.post(f"providers/provider/{row.pk}/fetch-models/")
+    assert author.told() == []
+    author.visitor.post(f"providers/provider/{row.pk}/fetch-models/", _chosen="1", models=["new"])
     assert author.told() == [f"changed providers {row.pk}: models."]
     assert sorted(row.models.values_list("name", flat=True)) == ["new", "old"]
     author.visitor.post(f"providers/provider/{row.pk}/test/")

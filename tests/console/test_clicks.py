@@ -8,9 +8,11 @@ import pytest
 from keys.models import ApiKey
 from licensing.models import Limit
 from licensing.services import set_limit
-from providers.models import ModelPrice
+from providers.models import ModelPrice, Provider
+from providers.services import delete_provider
 from telemetry.models import LogEntry
 from tests.console.conftest import stand_still
+from tests.support.provider import ScriptedProvider
 
 
 class Hand:
@@ -113,6 +115,50 @@ def test_a_missing_price_is_set_with_four_clicks(hand, world):
     assert hand.clicks <= 4
 
 
+def test_a_provider_is_tested_and_saved_with_its_models_with_three_clicks(hand, world):
+    with ScriptedProvider() as scripted:
+        scripted.answers(status=401).answers(body={"data": [{"id": world.name("small")}, {"id": world.name("large")}]})
+        hand.search("groq", "Action")
+        assert hand.page.get_attribute("a[rel=noreferrer]", "href") == "https://console.groq.com/keys"
+        hand.page.fill("#id_name", name := world.name("groq"))
+        hand.page.fill("#id_url", scripted.url)
+        hand.page.fill("#id_secret", "sk-wrong")
+        hand.click("text=Test and choose models")
+        assert "The provider refused the credential" in text_of(hand)
+        assert not Provider.objects.filter(name=name).exists()
+        assert hand.window.check() == []
+        hand.page.fill("#id_secret", "sk-right")
+        hand.clicks -= 1  # whoever enters the right one at once needs no second test
+        hand.click("text=Test and choose models")
+        assert "lists 2 models" in text_of(hand)
+        assert hand.window.check() == []
+        hand.click("text=Add the chosen models")
+        provider = Provider.objects.get(name=name)
+        assert provider.models.count() == 2
+        assert [seen.headers["authorization"] for seen in scripted.seen] == ["Bearer sk-wrong", "Bearer sk-right"]
+        assert hand.clicks <= 3
+        delete_provider(provider)
+
+
+@pytest.mark.parametrize("look", ["light", "dark", "phone"])
+def test_models_of_a_provider_are_chosen_in_every_look(console, world, look):
+    scripted = world.provider()
+    provider, listed = world.row(scripted), [world.name("one"), world.name("x" * 150), world.name("three")]
+    scripted.answers(body={"data": [{"id": name} for name in listed]})
+    window = console(look)
+    window.open(f"providers/provider/{provider.pk}/fetch-models/")
+    window.page.click("#main [type=submit]")
+    stand_still(window.page)
+    assert window.check() == []
+    window.page.uncheck("[data-every]")
+    assert window.page.locator("[name=models]:checked").count() == 0
+    window.page.check(f"[value='{listed[2]}']")
+    window.page.click("text=Add the chosen models")
+    stand_still(window.page)
+    assert set(provider.models.values_list("name", flat=True)) == {world.model, listed[2]}
+    assert window.problems == []
+
+
 def test_what_a_user_has_used_is_shown_with_two_clicks(hand, world):
     world.provider().answers(text="Lisbon")
     world.allow()
@@ -202,7 +248,7 @@ def test_a_conversation_is_read_in_every_look(console, look, orm):
     )
     window = console(look)
     window.open(f"telemetry/logentry/{entry.pk}/change/")
-    turns = window.page.locator("[data-conversation] section").all_inner_texts()
+    turns = window.page.locator("[data-conversation] article").all_inner_texts()
     assert [turn.split("\n")[0] for turn in turns] == ["User", "Tool", "Assistant"]
     assert "<b>Why?</b>" in turns[0]
     assert window.check() == []

@@ -5,6 +5,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from accounts.models import User
 from licensing.models import Limit
 from rules.models import Rule
 from telemetry.models import EntryType, LogEntry
@@ -89,6 +90,7 @@ def test_a_refusal_names_the_rule_that_nearly_allows_it(console, world, arranged
     window.open(f"accounts/user/{world.user.pk}/change/")
     window.page.get_by_role("link", name="Explain").last.click()
     stand_still(window.page)
+    assert urlsplit(window.page.url).query == f"user={world.user.pk}"
     assert window.page.input_value("[name=user]") == str(world.user.pk)
     window.page.fill("[name=model]", world.model)
     press(window)
@@ -128,6 +130,11 @@ def test_an_entry_of_the_log_fills_in_the_form(console, world, arranged):
     entry.delete()
 
 
+def test_a_user_in_the_address_is_selected(administrator, orm):
+    user = User.objects.live().first()
+    assert f'<option value="{user.pk}" selected' in administrator.get(f"explain/?user={user.pk}").text
+
+
 def test_an_entry_without_body_user_and_key_says_so(administrator, orm):
     entry = LogEntry.objects.create(
         entry_type=EntryType.WORK_REQUEST, operation="count_tokens", model=HOSTILE, user_id=99_999_999,
@@ -138,6 +145,21 @@ def test_an_entry_without_body_user_and_key_says_so(administrator, orm):
     assert HOSTILE not in text
     assert '<option value="/v1/messages/count_tokens" selected>' in text
     entry.delete()
+
+
+@pytest.mark.parametrize(
+    ("operation", "path"),
+    [("embedding", "/v1/embeddings"), ("completion", "/v1/completions"), ("chat", "/work"), ("", "/work")],
+)
+def test_an_entry_without_body_has_the_path_of_its_operation(administrator, orm, operation, path):
+    """The sample that takes the place of the body is of the same operation."""
+    digest, body = '{"request": {"bytes": 5, "sha256": "0"}}', '{"request": {"model": "m", "messages": []}}'
+    for payload, selected in ((digest, path), (body, "/work")):
+        entry = LogEntry.objects.create(
+            entry_type=EntryType.WORK_REQUEST, operation=operation, model="m", payload=payload
+        )
+        assert f'<option value="{selected}" selected>' in administrator.get(f"explain/?entry={entry.pk}").text
+        entry.delete()
 
 
 @pytest.mark.parametrize("query", ["entry=x", "key=999999999999999999", "user=-1", "entry=٣", f"key={'9' * 30}"])

@@ -1,6 +1,7 @@
 """What an administrator does in the console, from the first provider to the first answer."""
 
 import json
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -8,6 +9,7 @@ from accounts import services as accounts
 from keys.models import ApiKey
 from providers.models import Provider
 from rules.models import Rule
+from rules.services import create_rule, delete_rule
 from telemetry.models import LogEntry
 from tests.console.conftest import LOOKS, PASSWORD, USERNAME, stand_still
 
@@ -164,6 +166,41 @@ def test_a_conversation_goes_on_with_its_own_answers(console, world):
     assert window.check() == []
 
 
+def test_a_model_beside_itself_has_two_conversations(console, world):
+    scripted = world.provider(world.name("talk"))
+    world.allow(everyone="user")
+    window = console()
+    window.open("playground/")
+    for field in ("model", "second"):
+        window.page.fill(f"[name={field}]", world.row(scripted).models.get().name)
+    window.page.check("[name=bypass]")
+    scripted.answers(text="Lisbon").answers(text="Porto")
+    send(window.page, "The largest city?", 2)
+    send(window.page, "And then?", 4)
+    histories = [json.loads(request.body)["messages"] for request in scripted.seen[-2:]]
+    assert {history[1]["content"] for history in histories} == {"Lisbon", "Porto"}
+
+
+def test_an_answer_says_who_served_it_how_fast_and_for_how_much(console, world):
+    scripted = world.provider(world.name("talk"))
+    world.allow(everyone="user")
+    model = world.row(scripted).models.get().name
+    world.price(10, 20, model=model)
+    usage = {"prompt_tokens": 1_000, "completion_tokens": 500, "total_tokens": 1_500}
+    scripted.answers(text="Lisbon", usage=usage)
+    window = console()
+    window.open("playground/")
+    window.page.fill("[name=model]", model)
+    send(window.page, PROMPT, 1)
+    window.page.wait_for_selector("[data-note] a")
+    note = window.page.inner_text("[data-note]")
+    assert note.startswith(f"{world.row(scripted).name} MISS: first token after ")
+    assert " ms, 1.0k input tokens, 500 output tokens, " in note
+    assert window.page.get_by_title("1,000 input tokens").is_visible()
+    assert "attempts" not in note
+    assert "0.02" in note, "its cost: a thousand tokens for 10 and half a thousand for 20 a million"
+
+
 def test_a_new_conversation_forgets_the_one_before(console, world):
     scripted = world.provider(world.name("talk"))
     world.allow(everyone="user")
@@ -188,6 +225,10 @@ def test_an_error_is_red_and_the_message_stays_for_another_try(console, world):
     assert page.input_value("[name=prompt]") == PROMPT
     assert page.get_by_role("link", name="Log entry").get_attribute("href")
     assert [problem for problem in window.check() if "403" not in problem] == []
+    page.click("[data-note] >> text=Explain")
+    stand_still(page)
+    assert urlsplit(page.url).path.startswith("/admin/explain/entry/")
+    assert "refused" in page.inner_text("#main")
 
 
 def test_tools_that_are_not_json_are_not_sent(console, world):
@@ -201,6 +242,38 @@ def test_tools_that_are_not_json_are_not_sent(console, world):
     assert page.is_hidden("[data-problem]")
     page.fill("[name=schema]", '{"type": "object", "nullable": true}')
     assert '"nullable": True' in page.inner_text("#as-python")
+
+
+def test_tools_and_schema_are_sent_with_the_message(console, world):
+    scripted = world.provider(world.name("tools"))
+    world.allow(everyone="user")
+    scripted.answers(text="{}")
+    window = console()
+    window.open("playground/")
+    window.page.fill("[name=model]", world.row(scripted).models.get().name)
+    window.page.click("text=Parameters")
+    tools, schema = [{"type": "function", "function": {"name": "weather"}}], {"type": "object", "properties": {}}
+    window.page.fill("[name=tools]", json.dumps(tools))
+    window.page.fill("[name=schema]", json.dumps(schema))
+    send(window.page, PROMPT, 1)
+    request = json.loads(scripted.seen[-1].body)
+    assert request["tools"] == tools
+    assert request["response_format"] == {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
+
+
+def test_an_answer_of_the_second_provider_says_how_many_attempts_it_took(console, world):
+    model = world.name("twice")
+    first, second = world.provider(model, priority=1), world.provider(model, priority=2)
+    world.allow(everyone="user")
+    first.answers(status=503)
+    second.answers(text="Lisbon")
+    window = console()
+    window.open("playground/")
+    window.page.fill("[name=model]", model)
+    send(window.page, PROMPT, 1)
+    note = window.page.inner_text("[data-note]")
+    assert note.startswith(world.row(second).name)
+    assert "2 attempts" in note
 
 
 def test_an_image_is_sent_with_the_message(console, world):
@@ -301,3 +374,28 @@ class TestSigningIn:
         accounts.end_sessions(user=user)
         window.open("accounts/user/")
         assert "/login/" in window.page.url
+
+
+def test_a_rule_is_dragged_between_two_others_and_moved_by_keys(console, world):
+    names = [world.name(f"ordered-{number}") for number in range(3)]
+    rules = [create_rule(name=name, effect="deny", user_id=world.user.pk, regex="none") for name in names]
+    window = console()
+    page = window.page
+    window.open(f"rules/rule/?q={names[0].rpartition('ordered')[0]}")
+
+    def order() -> list[str]:
+        return [name for name in page.locator("#result_list th.field-name").all_inner_texts() if name in names]
+
+    assert order() == names
+    assert window.check() == []
+    target = page.locator("#result_list tbody", has_text=names[1]).first
+    with page.expect_navigation():
+        page.locator(f"[data-move='{rules[2].pk}']").drag_to(target, target_position={"x": 60, "y": 4})
+    assert order() == [names[0], names[2], names[1]]
+    page.get_by_role("button", name=f"Move {names[0]} down").focus()
+    with page.expect_navigation():
+        page.keyboard.press("Enter")
+    assert order() == [names[2], names[0], names[1]]
+    assert window.problems == []
+    for rule in rules:
+        delete_rule(rule)

@@ -19,7 +19,7 @@ FOCUSED = """() => {
     visible: outlineStyle !== "none" && parseFloat(outlineWidth) >= 2 && box.width > 0 && box.height > 0,
   };
 }"""
-MOST_STEPS = 120
+MOST_STEPS = 400
 
 
 def steps(page, key: str = "Tab") -> Iterator[dict]:

@@ -2,9 +2,11 @@
 
 from decimal import Decimal
 
+from keys.models import ApiKey
 from licensing.models import Limit
 from licensing.services import set_limit
 from telemetry.models import LogEntry
+from tests.console.conftest import stand_still
 from tests.console.test_flows import choose, submit
 
 HOSTILE = "<img src=x onerror=alert(1)>"
@@ -99,3 +101,48 @@ def test_the_first_page_tells_of_one_that_is_nearly_used_up(console, world):
         return result in window.page.inner_text("#main")
 
     world.until(shown, seconds=60)
+
+
+def test_a_key_is_made_together_with_its_limit(console, world):
+    window = console()
+    page = window.page
+    window.open("keys/apikey/add/")
+    page.fill("#id_name", name := world.name("limited"))
+    choose(page, "owner", world.user.username)
+    page.select_option("#id_limit_measure", "tokens")
+    page.select_option("#id_limit_window", "month")
+    page.fill("#id_limit_amount", "1.5")
+    submit(page)
+    row = page.locator(".field-limit_amount, .form-row:has(#id_limit_amount)").first
+    assert "whole numbers" in row.inner_text()
+    assert not ApiKey.objects.filter(name=name).exists()
+    assert window.check() == []
+    page.fill("#id_limit_amount", "150000")
+    submit(page)
+    assert page.inner_text("#key").startswith("svc_")
+    limit = Limit.objects.get(key__name=name)
+    assert (limit.measure, limit.window, limit.amount) == ("tokens", "month", 150_000)
+    assert window.check() == []
+
+
+def test_a_cost_limit_says_what_it_does_not_count_and_leads_to_the_form_for_the_price(console, world):
+    scripted = world.provider()
+    scripted.answers(text="Lisbon")
+    world.allow()
+    set_limit(user=world.user, measure="cost", window="month", amount=10, unpriced="ignore")
+    world.entry(world.ask())
+    window = console()
+    page = window.page
+    row = page.locator("#result_list tbody tr", has_text=world.user.username)
+
+    def shown() -> bool:
+        window.open("licensing/limit/?measure__exact=cost")
+        return "+ 1 request without a price" in row.inner_text()
+
+    world.until(shown)
+    assert window.check() == []
+    row.locator("text=without a price").click()
+    stand_still(page)
+    assert page.input_value("#id_model") == world.model
+    assert page.input_value("#id_provider") == str(world.row(scripted).pk)
+    assert window.problems == []

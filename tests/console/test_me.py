@@ -5,7 +5,9 @@ import re
 import pytest
 import requests
 
+from licensing.services import set_limit
 from tests.console.conftest import LOOKS, PASSWORD, stand_still
+from tests.console.test_clicks import Hand
 from tests.support.management import PASSWORD as USER_PASSWORD
 
 PAGES = ("", "keys/", "keys/new/", "models/", "usage/", "requests/", "account/", "access/", "access/new/model/")
@@ -55,11 +57,12 @@ def test_from_the_login_to_an_answer_in_three_clicks(visitor, served):
     window = visitor()
     page = window.page
     enter(window, served.user.username)
-    page.click("nav >> text=API keys")
-    page.click("text=New API key")
+    hand = Hand(window)
+    hand.click("nav >> text=API keys")
+    hand.click("text=New API key")
     page.fill("input[name=name]", "laptop")
-    page.click("button:has-text('Create')")
-    stand_still(page)
+    hand.click("button:has-text('Create')")
+    assert hand.clicks == 3
     assert window.check() == []
     key = page.inner_text("#key")
     assert key in page.inner_text("pre >> nth=0")
@@ -81,7 +84,21 @@ def test_models_have_their_prices_and_an_example_that_names_one(visitor, served)
     assert row.count() == 1
     assert re.findall(r"\$[\d.]+", row.inner_text()) == ["$2", "$8"]
     first = window.page.locator("tbody th").first.inner_text()
-    assert f'"model": "{first}"' in window.page.inner_text("pre")
+    for language in ("curl", "Python with OpenAI's client", "JavaScript"):
+        snippet = window.page.get_by_label(re.compile(rf"Example (with|in) {language}"), exact=True).inner_text()
+        assert f'"{first}"' in snippet.replace("'\\''", "'"), language  # as the shell reads it
+        assert "KEY" in snippet, language
+
+
+def test_the_first_page_shows_limits_as_bars(visitor, served):
+    set_limit(user=served.user, measure="requests", window="day", amount=4)
+    served.settle()
+    window = visitor()
+    enter(window, served.user.username)
+    limit = window.page.locator("#main div", has_text="requests per day").last
+    assert "1 of 4" in limit.inner_text()
+    assert limit.locator("svg").is_visible()
+    assert window.check() == []
 
 
 def test_with_the_keyboard_alone_a_user_gets_to_their_keys(visitor, served):

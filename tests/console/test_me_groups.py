@@ -5,6 +5,7 @@ import requests
 
 from accounts.services import add_member, create_group, create_service_account
 from keys.services import issue_key
+from licensing.services import set_limit
 from rules.services import create_rule
 from tests.console.conftest import LOOKS, stand_still
 from tests.console.test_access_requests import HOSTILE
@@ -24,6 +25,10 @@ def boss(group):
 
 @pytest.mark.parametrize("look", LOOKS)
 def test_every_page_is_whole(visitor, world, group, boss, look):
+    world.provider()
+    world.allow(group=group)
+    below = create_group(name=world.name("below"), parent_id=group.pk)
+    add_member(below, user_id=new_user().pk)
     account = create_service_account(username=world.name("service"), group_id=group.pk, display_name=HOSTILE[:200])
     key = issue_key(owner=account, name="nightly").key
     rule = create_rule(
@@ -34,11 +39,18 @@ def test_every_page_is_whole(visitor, world, group, boss, look):
         description=HOSTILE,
         regex="x" * 900,
     )
+    limits = [set_limit(group=one, measure="tokens", window="day", amount=10**6) for one in (group, below)]
+    add_member(group, user_id=world.user.pk)
+    world.settle()
+    entry = world.entry(world.ask("What is in the group's log?"))
+    group_pages = f"groups/{group.pk}/"
+    tabs = ("", "keys/", "limits/", "rules/", "log/", "usage/", "limits/new/", "accounts/new/", "rules/new/")
     window = visitor(look)
     enter(window, boss.username)
     own, keys = f"group-accounts/{account.pk}/", f"group-accounts/{account.pk}/keys/"
     for path in (
-        *("groups/", f"groups/{group.pk}/", f"groups/{group.pk}/accounts/new/", f"groups/{group.pk}/rules/new/"),
+        *("groups/", *(f"{group_pages}{tab}" for tab in tabs), f"groups/{below.pk}/"),
+        *(f"{group_pages}log/{entry.pk}/", f"group-limits/{limits[1].pk}/", f"group-limits/{limits[1].pk}/delete/"),
         *(own, f"{own}delete/", f"{keys}new/", f"{keys}{key.pk}/rotate/", f"{keys}{key.pk}/delete/"),
         *(f"group-rules/{rule.pk}/", f"group-rules/{rule.pk}/delete/"),
     ):
@@ -55,6 +67,7 @@ def test_from_the_login_to_a_key_that_a_rule_stops(visitor, world, group, boss):
     enter(window, boss.username)
     page.click("nav >> text=Groups")
     page.click(f"text={group.name}")
+    page.click("nav[aria-label=Group] >> text=Keys")
     page.click("text=New service account")
     page.fill("input[name=username]", world.name("service"))
     page.click("button:has-text('Create')")
@@ -71,10 +84,40 @@ def test_from_the_login_to_a_key_that_a_rule_stops(visitor, world, group, boss):
 
     world.soon(ask, 200)
     page.goto(f"{window.url}/me/groups/{group.pk}/")
+    page.click("nav[aria-label=Group] >> text=Rules")
     page.click("text=New rule")
     page.fill("input[name=name]", world.name("rule"))
     page.fill("input[name=models]", world.model)
     page.click("button:has-text('Save')")
-    page.wait_for_url(f"{window.url}/me/groups/{group.pk}/")
+    page.wait_for_url(f"{window.url}/me/groups/{group.pk}/rules/")
     body["messages"][0]["content"] = "Hello again!"
     world.soon(ask, 403)
+
+
+def test_a_member_is_added_limited_and_seen_in_the_log(visitor, world, group, boss):
+    world.provider()
+    world.allow(group=group)
+    account = create_service_account(username=world.name("service"), group_id=group.pk)
+    window = visitor()
+    page = window.page
+    enter(window, boss.username)
+    page.goto(f"{window.url}/me/groups/{group.pk}/")
+    page.fill("input[name=username]", world.user.username)
+    page.click("text=Add member")
+    page.wait_for_selector(f"th:has-text('{world.user.username}')")
+    world.settle()
+    assert world.ask("What is asked as a member?").status_code == 200
+    page.click("nav[aria-label=Group] >> text=Limits")
+    page.click("text=New limit")
+    page.select_option("select[name=subject]", f"service account:{account.pk}")
+    page.fill("input[name=amount]", "5")
+    page.click("button:has-text('Save')")
+    page.wait_for_selector(f"th:has-text('{account.username}')")
+    page.click("nav[aria-label=Group] >> text=Log")
+    page.wait_for_selector(f"td:has-text('{world.user.username}')")
+    page.click("nav[aria-label=Group] >> text=Usage and cost")
+    stand_still(page)
+    assert window.check() == []
+    with page.expect_download() as download:
+        page.click("text=CSV")
+    assert download.value.suggested_filename.startswith("usage-")

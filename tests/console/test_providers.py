@@ -47,7 +47,8 @@ def test_a_rest_that_a_provider_asked_for_stands_there_with_its_end(administrato
     assert world.ask().status_code == 429
     page = f"providers/provider/{row.pk}/change/"
     world.until(lambda: "Circuit closed Pause until" in page_text(administrator, page), seconds=10)
-    assert "Resting" in page_text(administrator, f"providers/provider/?q={row.name}")
+    for path in (f"providers/provider/?q={row.name}", page):
+        assert re.search(r"Resting until \d\d:\d\d:\d\d UTC", page_text(administrator, path)), path
 
 
 def test_one_that_is_not_enabled_is_not_asked(administrator, world):
@@ -55,6 +56,8 @@ def test_one_that_is_not_enabled_is_not_asked(administrator, world):
     update_provider(row, enabled=False)
     page = f"providers/provider/{row.pk}/change/"
     world.until(lambda: "unused: the provider is disabled" in page_text(administrator, page))
+    assert "State Disabled " in page_text(administrator, page)
+    assert " Disabled " in page_text(administrator, f"providers/provider/?q={row.name}")
 
 
 def test_one_whose_failures_another_one_makes_good_still_fails(administrator, world):

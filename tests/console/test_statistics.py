@@ -86,19 +86,19 @@ def test_a_chart_and_a_table_of_hostile_names_are_whole(console, names, look):
             assert window.page.locator("#main [role=region]").evaluate("all => all.scrollWidth <= all.clientWidth")
 
 
-def test_a_chart_of_counts_has_marks_at_whole_numbers_alone(console, names):
+def test_a_chart_of_counts_has_marks_at_whole_numbers_alone(console, world, names):
     window = console()
     marks = {}
     for measure in ("cache_hits", "cost"):
-        window.open(f"statistics/?by=model&chart={measure}")
+        window.open(f"statistics/?by=model&chart={measure}&user={world.user.pk}")
         marks[measure] = window.page.evaluate(MARKS, window.page.query_selector("#main canvas"))
     assert marks["cache_hits"] == [0, 1]
     assert any(mark % 1 for mark in marks["cost"])  # 3 USD and 0.25 EUR
 
 
-def test_costs_in_several_currencies_stand_beside_each_other_and_are_named(console, names):
+def test_costs_in_several_currencies_stand_beside_each_other_and_are_named(console, world, names):
     window = console()
-    window.open("statistics/?by=model&chart=cost")
+    window.open(f"statistics/?by=model&chart=cost&user={world.user.pk}")
     places = "canvas => [0, 1].map(set => Chart.getChart(canvas).getDatasetMeta(set).data[0].x)"
     eur, usd = window.page.evaluate(places, window.page.query_selector("#main canvas"))
     assert eur < usd
@@ -138,6 +138,61 @@ def test_a_chart_of_two_dimensions_is_stacked_and_its_filters_can_be_removed(con
     stand_still(page)
     assert "user=" not in page.url
     assert "then=model" in page.url
+
+
+@pytest.mark.parametrize("has_scripts", [True, False])
+def test_a_filter_is_added_shown_in_the_file_and_removed(visitor, names, world, has_scripts):
+    window = visitor(java_script_enabled=has_scripts)
+    window.sign_in()
+    window.open("statistics/?by=model&chart=cost")
+    page = window.page
+    page.get_by_label("Add a filter").select_option("user")
+    page.get_by_label("Name or id").fill(world.user.username)
+    page.click("#main button >> text=Show")
+    stand_still(page)
+    assert page.url.endswith(f"&user={world.user.pk}")
+    assert page.inner_text("#main [aria-label=Filters]") == f"User: {world.user.username} Remove"
+    assert page.get_by_label("Name or id").input_value() == ""
+    with page.expect_download() as file:
+        page.click("#main button >> text=Export as CSV")
+    lines = list(csv.DictReader(io.StringIO(file.value.path().read_text())))
+    assert [line["requests"] for line in lines] == ["4"]
+    page.get_by_label("Remove the filter").click()
+    stand_still(page)
+    assert "user=" not in page.url
+    assert "chart=cost" in page.url
+    assert page.locator("#main [aria-label=Filters]").count() == 0
+    assert window.problems == []
+
+
+def test_a_name_that_nobody_has_is_said_and_the_page_stays(console, names):
+    window = console()
+    window.open("statistics/?by=model")
+    page = window.page
+    page.get_by_label("Add a filter").select_option("key")
+    page.get_by_label("Name or id").fill("nobody's")
+    page.click("#main button >> text=Show")
+    stand_still(page)
+    assert "No key has this name or id." in page.inner_text("#main [role=alert]")
+    assert page.locator("#main tbody th", has_text=names["model"]).is_visible()
+    assert window.check() == []
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_stacks_are_of_one_currency_and_have_the_days_without_usage(console, names, world, look):
+    window = console(look)
+    window.open(f"statistics/?by=day&then=model&chart=cost&user={world.user.pk}")
+    assert window.check() == []
+    page = window.page
+    titles = page.locator("#main h2", has_text="Cost").all_inner_texts()
+    assert titles == ["Cost (EUR)", "Cost (USD)"]
+    data = "all => all.map(canvas => Chart.getChart(canvas).data)"
+    euros, dollars = page.locator("#main canvas").evaluate_all(data)
+    for chart, amount in ((euros, 0.25), (dollars, 3)):
+        assert len(chart["labels"]) == 30
+        [values] = [one["data"] for one in chart["datasets"]]
+        assert sorted(values) == [0] * 29 + [amount]
+    assert page.locator("#main tbody tr").count() == 30
 
 
 def test_totals_stand_beside_those_of_the_period_before(console, names):

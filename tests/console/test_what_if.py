@@ -7,6 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from django.utils import timezone
 
+from accounts.models import Group
 from licensing.models import Limit
 from rules.guardrails.services import create_guardrail
 from rules.models import Rule, WhatIf
@@ -18,18 +19,20 @@ from tests.console.conftest import LOOKS, USERNAME, stand_still
 def entries(world):
     """Recorded requests of the world's user, which its rule allows, at a provider with a price."""
     scripted, rule = world.provider(), world.allow()
-    price = world.price()
+    price, group = world.price(), world.new_group(world.user)
     row = world.row(scripted)
     values = {
         "entry_type": "WorkRequest", "outcome": "completed", "user_id": world.user.pk, "username": world.user.username,
         "model": world.model, "served_model": world.model, "provider_id": row.pk, "provider_name": row.name,
         "input_tokens": 10, "output_tokens": 5, "cost": "0.25", "currency": "USD", "cost_status": "known",
+        "group_ids": [group.pk],
     }  # fmt: skip
     begin = timezone.now() - timedelta(hours=5)
     rows = [LogEntry(**values, timestamp=begin + timedelta(minutes=number)) for number in range(3)]
     yield rule, price, LogEntry.objects.bulk_create(rows)
     Rule.objects.filter(pk=rule.pk).delete()
     price.delete()
+    group.delete()
     LogEntry.objects.filter(pk__in=[one.pk for one in rows]).delete()
 
 
@@ -57,9 +60,15 @@ def test_a_draft_in_json(console, world, entries, look):
     assert link.get_attribute("href") == f"/admin/telemetry/logentry/{recorded[0].pk}/change/"
     filters = parse_qs(urlsplit(row.get_by_role("link").first.get_attribute("href")).query)
     assert filters["user"] == [world.user.username]
+    assert row.locator("td").last.inner_text() == "0.0% → 0.0%"
+    group = window.page.get_by_role("region", name="By group").get_by_role("row").nth(1)
+    path = group.get_by_role("link").first.get_attribute("href")
+    assert parse_qs(urlsplit(path).query)["group"] == [Group.objects.get(members=world.user).name]
     assert "What cannot be known" in window.page.inner_text("#main")
     assert window.check() == []
     window.open(row.get_by_role("link").first.get_attribute("href").removeprefix("/admin/"))
+    assert window.page.locator("#result_list tbody tr").count() == 3
+    window.open(path.removeprefix("/admin/"))
     assert window.page.locator("#result_list tbody tr").count() == 3
     assert Rule.objects.filter(pk=rule.pk).exists()
     assert WhatIf.objects.latest("id").user_name == USERNAME
@@ -93,11 +102,12 @@ def test_the_enter_key_saves_and_does_not_try(console, world, entries):
 
 
 def test_the_forms_of_an_alias_a_limit_and_a_price(console, world, entries):
-    _, price, _ = entries
+    _, price, rows = entries
+    refused = {"Refused by limits": "1", "Entries: refused by limits": str(rows[-1].pk)}
     limit = Limit.objects.create(user=world.user, measure="requests", window="day", amount=10)
     alias = world.alias(world.scripted[0])
     for path, field, value, results in (
-        (f"licensing/limit/{limit.pk}/change/", "amount", "2", {"Refused by limits": "1"}),
+        (f"licensing/limit/{limit.pk}/change/", "amount", "2", refused),
         (f"providers/modelprice/{price.pk}/change/", "input", "1000", {"Other cost": "3"}),
         (f"rules/alias/{alias.pk}/change/", "description", "other", {"Newly denied": "0"}),
     ):

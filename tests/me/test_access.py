@@ -16,7 +16,7 @@ SCRIPT = "<script>alert(1)</script>"
 ASKED = {
     "model": {"model": "gpt-5", "reason": "why"},
     "membership": {"group": "search", "reason": "why"},
-    "limit": {"measure": "concurrent", "window": "day", "amount": "5", "reason": "why"},
+    "limit": {"measure": "concurrent", "window": "day", "amount": "500", "reason": "why"},
 }
 
 
@@ -83,7 +83,7 @@ def test_what_cannot_be_asked_for_is_said_in_the_form(browser, group, kind, valu
 
 
 def test_what_one_has_is_said_in_the_form(browser, ann, group):
-    set_limit(user=ann, measure="concurrent", amount=5)
+    set_limit(user=ann, measure="concurrent", amount=500)
     assert "above the present limit" in browser.post("/me/access/new/limit/", ASKED["limit"]).text
     add_member(group, user_id=ann.pk)
     assert "already" in browser.post("/me/access/new/membership/", ASKED["membership"]).text

@@ -1,46 +1,28 @@
 """The pages of whoever administers a group: service accounts, their keys, rules; each route, for each kind of user."""
 
+import json
+
 import pytest
-from django.test import Client
+from django.urls import resolve
 
 from accounts.managing import accounts as managing
-from accounts.models import Feature, Role, User
+from accounts.models import Feature, Group, Role, User
 from accounts.services import add_member, create_group, create_service_account, update_user
+from gateway_project.me import urls
 from keys.models import ApiKey
 from keys.services import issue_key
+from licensing.models import Limit
+from licensing.services import set_limit
 from rules.access_tests.services import create_access_test
 from rules.models import Rule
 from rules.services import create_rule
 from telemetry.audit.models import AuditEntry
 from tests.me.test_access import SCRIPT, log_in
+from tests.me.test_pages import ROUTES, logged
 from tests.support.management import new_user
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def group(db):
-    return create_group(name="search")
-
-
-@pytest.fixture
-def boss(group):
-    return add_member(group, user_id=new_user(username="boss").pk, is_admin=True)
-
-
-@pytest.fixture
-def browser(boss) -> Client:
-    return log_in(boss)
-
-
-@pytest.fixture
-def account(group):
-    return create_service_account(username="indexer", group_id=group.pk, display_name=SCRIPT)
-
-
-@pytest.fixture
-def key(account):
-    return issue_key(owner=account, name="nightly").key
+POSTED = ("/admin/", "/remove/", "/lock/")  # pages that are sent only
 
 
 @pytest.fixture
@@ -49,21 +31,51 @@ def rule(group):
 
 
 @pytest.fixture
-def routes(group, account, key, rule) -> list[str]:
+def limit(account):
+    return set_limit(user=account, measure="requests", window="day", amount=10)
+
+
+@pytest.fixture
+def entry(group, account):
+    return logged(account, group_ids=[group.pk], payload=json.dumps({"request": SCRIPT}))
+
+
+@pytest.fixture
+def routes(group, account, key, rule, limit, entry) -> list[str]:
     """Every page of a group, with ids that exist."""
-    keys = f"/me/group-accounts/{account.pk}/keys/"
+    keys, own = f"/me/group-accounts/{account.pk}/keys/", f"/me/groups/{group.pk}/"
+    tabs = ("", "keys/", "limits/", "rules/", "log/", "usage/", "usage/?format=csv")
     return [
-        f"/me/groups/{group.pk}/",
-        f"/me/groups/{group.pk}/accounts/new/",
-        f"/me/groups/{group.pk}/rules/new/",
+        *(f"{own}{step}" for step in (*tabs, "accounts/new/", "limits/new/", "rules/new/")),
+        *(f"{own}members/{account.pk}/{step}/" for step in ("admin", "remove")),
+        f"{own}log/{entry.pk}/",
+        *(f"/me/group-limits/{limit.pk}/{step}" for step in ("", "delete/")),
         *(f"/me/group-accounts/{account.pk}/{step}" for step in ("", "lock/", "delete/")),
         *(f"{keys}{step}" for step in ("new/", f"{key.pk}/rotate/", f"{key.pk}/delete/")),
         *(f"/me/group-rules/{rule.pk}/{step}" for step in ("", "delete/")),
     ]
 
 
+def test_switched_off_there_are_no_pages_of_groups(browser, routes, settings):
+    assert [route for route in routes if browser.get(route).status_code == 404] == []
+    settings.GATEWAY_USER_PAGES = False
+    for route in ("/me/groups/", *routes):
+        assert browser.get(route).status_code == browser.post(route).status_code == 404, route
+
+
+def test_every_path_below_me_is_in_a_list_of_pages(routes):
+    """So each of them is asked without a login: those of a group here, the others in test_pages.
+
+    Only the pages of the login itself are for anybody.
+    """
+    paths = [*routes, "/me/groups/", *(f"/me/{route}" for route in ROUTES)]
+    names = {resolve(path.partition("?")[0]).url_name for path in paths}
+    assert {pattern.name for pattern in urls.urlpatterns} - names == {"login", "login-code", "logout"}
+
+
 def stored() -> list:
-    tables = (User.objects.exclude(kind="person"), ApiKey.objects, Rule.objects)
+    memberships, admins = Group.members.through._default_manager, Group.admins.through._default_manager
+    tables = (User.objects.exclude(kind="person"), ApiKey.objects, Rule.objects, Limit.objects, memberships, admins)
     return [list(table.order_by("pk").values()) for table in tables]
 
 
@@ -86,11 +98,11 @@ def test_nobody_else_opens_a_page(group, routes, kind):
     elif kind == "admin who is no member":
         group.admins.add(user)
     stranger, before = log_in(user), stored()
+    values = {"active": "false", "name": "x", "username": user.username, "amount": "1", "admin": "true"}
     for path in routes:
-        for response in (stranger.get(path), stranger.post(path, {"active": "false", "name": "x", "username": "x"})):
+        for response in (stranger.get(path), stranger.post(path, values)):
             assert response.status_code in (404, 405), path
     assert stored() == before
-    assert not User.objects.filter(username="x").exists()
     assert f"/me/groups/{group.pk}/" not in stranger.get("/me/groups/").text
 
 
@@ -99,6 +111,13 @@ def test_without_a_login_each_page_leads_to_the_login(client, routes):
         for response in (client.get(path), client.post(path)):
             assert response.status_code == 302
             assert response.headers["Location"].startswith("/me/login/?next=/me/")
+
+
+def limits_of_others(account: User, person: User) -> list[int]:
+    """Limits of a service account and of a key elsewhere, of a person, of another group and of a provider."""
+    subjects = [{"user": account}, {"user": person}, {"group": account.owning_group}]
+    subjects.append({"key": account.api_keys.get()})
+    return [set_limit(measure="requests", window="day", amount=1, **subject).pk for subject in subjects]
 
 
 def test_what_belongs_to_another_group_is_not_there(browser, key):
@@ -110,7 +129,9 @@ def test_what_belongs_to_another_group_is_not_there(browser, key):
         *(f"{path}/{step}/" for step in ("rotate", "delete")),
         *(f"/me/group-accounts/{owner}/" for owner in (other.pk, person.owner_id, 2**63)),
         f"/me/group-accounts/{key.owner_id}/keys/{person.pk}/delete/",
-        f"/me/groups/{2**63}/",
+        *(f"/me/groups/{2**63}/{step}" for step in ("", "keys/", "limits/", "rules/", "log/", "usage/")),
+        *(f"/me/group-limits/{number}/" for number in (2**63, *limits_of_others(other, person.owner))),
+        *(f"/me/groups/{key.owner.owning_group_id}/log/{number}/" for number in (2**63, logged(other).pk)),
         f"/me/group-rules/{2**63}/",
         f"/me/group-rules/{create_rule(name='r', user_id=0).pk}/",
         f"/me/group-rules/{create_rule(name='s', group_id=other.owning_group_id, is_delegated=True).pk}/",
@@ -122,7 +143,7 @@ def test_what_belongs_to_another_group_is_not_there(browser, key):
 def test_every_page_opens_and_shows_text_as_text(browser, routes):
     for path in [*routes, "/me/groups/"]:
         response = browser.get(path)
-        assert response.status_code == (405 if path.endswith("/lock/") else 200), path
+        assert response.status_code == (405 if path.endswith(POSTED) else 200), path
         assert SCRIPT not in response.text
 
 
@@ -218,7 +239,7 @@ def test_a_rule_that_is_wrong_is_said(browser, group, values):
 
 def test_a_rule_of_an_administrator_is_shown_and_stays(browser, group):
     rule = create_rule(name="By an administrator", group_id=group.pk, effect="deny")
-    page = browser.get(f"/me/groups/{group.pk}/").text
+    page = browser.get(f"/me/groups/{group.pk}/rules/").text
     assert "By an administrator" in page
     for step in ("", "delete/"):
         assert f"/me/group-rules/{rule.pk}/" not in page
@@ -246,6 +267,11 @@ def test_queries_are_bounded(browser, group, account, django_assert_max_num_quer
         create_service_account(username=f"a{number}", group_id=group.pk)
         create_rule(name=f"r{number}", group_id=group.pk)
         issue_key(owner=account, name=f"k{number}")
-    for path in ("/me/groups/", f"/me/groups/{group.pk}/", f"/me/group-accounts/{account.pk}/"):
-        with django_assert_max_num_queries(14):
+        set_limit(group=create_group(name=f"g{number}", parent_id=group.pk), measure="requests", window="day", amount=9)
+        add_member(group, user_id=new_user().pk)
+        logged(account, group_ids=[group.pk])
+    own = f"/me/groups/{group.pk}/"
+    tabs = (own, *(f"{own}{tab}/" for tab in ("keys", "limits", "rules", "log", "usage")))
+    for path in ("/me/groups/", *tabs, f"{own}limits/new/", f"/me/group-accounts/{account.pk}/"):
+        with django_assert_max_num_queries(20):
             assert browser.get(path).status_code == 200

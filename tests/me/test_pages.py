@@ -1,5 +1,9 @@
 """The pages for ordinary users: what they show, and whom they open for."""
 
+import json
+import re
+from datetime import timedelta
+
 import pytest
 from django.test import Client
 from django.utils import timezone
@@ -16,7 +20,7 @@ from tests.telemetry.usage.test_rollups import done
 pytestmark = pytest.mark.django_db
 ROUTES = [
     *("", "keys/", "keys/new/", "keys/999999/rotate/", "keys/999999/delete/", "models/", "usage/"),
-    *("requests/", "requests/999999/", "account/"),
+    *("requests/", "requests/999999/", "account/", "account/sessions/016d4a6b-6d7a-4e0c-8286-75d544c22efb/end/"),
     *("second-factor/", "second-factor/app/", "second-factor/app/remove/", "second-factor/codes/"),
     *("second-factor/passkeys/new/", "second-factor/passkeys/999999/remove/"),
     *("access/", "access/new/model/", "access/new/membership/", "access/new/limit/"),
@@ -32,6 +36,7 @@ MOST_QUERIES = {
     "account/": 9,
     "access/": 15,
 }
+DAY = timedelta(days=1)
 NEW_PASSWORD = "another long pass phrase"
 
 
@@ -170,6 +175,33 @@ def test_usage_is_the_users_own(browser, ann):
         assert f"of-{ann.pk}" in page
         assert f"of-{other.pk}" not in page
         assert "+ 1 request without a price" in page
+
+
+def test_the_bars_of_usage_are_of_requests_or_of_the_cost_in_each_currency(browser, ann):
+    now = timezone.now()
+    dollars, euros = ({"cost_status": "known", "currency": currency} for currency in ("USD", "EUR"))
+    costs = [(now, "4", dollars), (now - DAY, "1", dollars), (now - DAY, "5", euros), (now - DAY, "5", euros)]
+    insert_log_entries(
+        [done(f"r{place}", at, user_id=ann.pk, cost=cost, **values) for place, (at, cost, values) in enumerate(costs)]
+    )
+    assert _widths(browser.get("/me/usage/").text) == ["33.3", "100.0"]
+    page = browser.get("/me/usage/?measure=cost").text
+    assert sorted(_widths(page)) == ["100.0", "100.0", "25.0"]
+    assert 'href="?days=7&amp;measure=cost"' in page
+
+
+def _widths(page: str) -> list[str]:
+    """The widths of bars, in the order of the page."""
+    return re.findall(r'<rect class="console-fill" width="([^"]+)"', page)
+
+
+def test_a_request_is_shown_as_a_conversation(browser, ann):
+    messages = [{"role": "user", "content": "Capital of Portugal? <b>"}]
+    answer = {"choices": [{"message": {"role": "assistant", "content": "Lisbon"}}]}
+    entry = logged(ann, payload=json.dumps({"request": {"messages": messages}, "response": answer}))
+    page = browser.get(f"/me/requests/{entry.pk}/").text
+    turns = re.findall(r'data-role="(\w+)".*?<p class="[^"]*">(.*?)</p>', page, re.DOTALL)
+    assert turns == [("user", "Capital of Portugal? &lt;b&gt;"), ("assistant", "Lisbon")]
 
 
 def test_a_user_is_led_from_the_console_to_their_pages(browser):

@@ -59,6 +59,7 @@ def test_a_price_is_for_the_model_by_the_name_at_its_provider(console):
         ("max_response_bytes", 0),
         ("priority", MAX_INTEGER + 1),
         ("weight", 0),
+        ("weight", -1),
         ("weight", MAX_INTEGER + 1),
         ("cache_ttl_seconds", MAX_INTEGER + 1),
         ("secret", "x" * (LONGEST_CREDENTIAL + 1)),
@@ -195,7 +196,10 @@ def test_a_model_with_another_name_here_is_not_added_again(console):
         add_credential(provider=row, name="only", credential="sk-of-another-account")
         add_model(provider=row, name="fast", upstream_name="gpt-4o")
         scripted.answers(body={"data": [{"id": "gpt-4o"}, {"id": "new"}]})
-        console.post(f"{PROVIDERS}{row.pk}/fetch-models/", {"post": "yes"})
+        page = console.post(f"{PROVIDERS}{row.pk}/fetch-models/", {"post": "yes"}).text
+        assert 'name="models" value="new"' in page
+        assert "gpt-4o" not in page
+        console.post(f"{PROVIDERS}{row.pk}/fetch-models/", {"_chosen": "1", "models": ["gpt-4o", "new"]})
         assert sorted(row.models.values_list("name", flat=True)) == ["fast", "new"]
         assert scripted.seen[0].headers["authorization"] == "Bearer sk-of-another-account"
 
@@ -230,5 +234,93 @@ def test_a_provider_that_is_saved_without_models_leads_to_fetching_them(console)
     answer = sent(console, f"{PROVIDERS}add/?preset=vllm", name="new")
     row = Provider.objects.get(name="new")
     assert answer.url == f"{PROVIDERS}{row.pk}/fetch-models/"
-    assert "It has no models yet" in console.get(answer.url).text
+    assert "The provider has no models" in console.get(answer.url).text
     assert sent(console, f"{PROVIDERS}add/?preset=vllm", name="other", new_models="m").url == PROVIDERS
+
+
+def test_defaults_are_values_and_what_few_change_is_folded_unless_it_has_an_error(console, settings):
+    settings.GATEWAY_CONNECT_TIMEOUT, settings.GATEWAY_MAX_RESPONSE_BYTES = 7.0, 3 * 2**20
+    page = console.get("/admin/providers/provider/add/").text
+    assert "Empty: 7 s." in page
+    assert 'placeholder="7"' in page
+    assert "Empty: 3 MiB." in page
+    assert page.count("<details>") == 4
+    number = ProviderFormat.objects.get(name="openai").pk
+    values = {"name": "p", "format": number, "url": "https://a.example", "priority": 1, "weight": "nothing"}
+    answer = console.post("/admin/providers/provider/add/", values)
+    assert answer.context["adminform"].form.errors.keys() >= {"weight"}
+    assert answer.text.count("<details>") < 4
+
+
+CHOICE = {"name": "new", "auth_method": "bearer", "secret": "sk-1", "_choose": "1"}
+
+
+def test_all_that_is_wrong_with_a_new_provider_stands_beside_its_field_at_once(console, provider):
+    with ScriptedProvider() as scripted:
+        scripted.answers(status=401)
+        values = CHOICE | {"name": provider.name, "url": scripted.url, "weight": "nothing"}
+        errors = refused(console, f"{PROVIDERS}add/?preset=groq", **values)
+    assert errors.keys() == {"name", "secret", "weight"}
+    assert errors["name"] == ["A provider named 'p' exists already."]
+    assert "refused the credential" in errors["secret"][0]
+    assert Provider.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("script", "field", "text"),
+    [
+        ({"status": 404}, "url", "no model list at /models below its URL"),
+        ({"body": b"<html>"}, "url", "something that is not JSON"),
+        ({"body": {"data": []}}, "new_models", "lists no models"),
+    ],
+)
+def test_what_keeps_a_new_provider_from_answering_stands_beside_what_to_change(console, script, field, text):
+    with ScriptedProvider() as scripted:
+        scripted.answers(**script)
+        errors = refused(console, f"{PROVIDERS}add/?preset=groq", url=scripted.url, **CHOICE)
+    assert list(errors) == [field]
+    assert text in errors[field][0]
+    assert not Provider.objects.exists()
+
+
+def test_a_new_provider_whose_url_or_credential_is_not_valid_is_not_asked(console):
+    with ScriptedProvider() as scripted:
+        errors = refused(console, f"{PROVIDERS}add/?preset=azure", **CHOICE)
+        assert errors == {"url": ["Replace RESOURCE with your own."]}
+        address = scripted.url.replace("http", "ftp", 1)
+        assert list(refused(console, f"{PROVIDERS}add/", **CHOICE | {"url": address})) == ["format", "url"]
+        assert scripted.seen == []
+
+
+def test_a_method_that_signs_each_request_leads_to_entering_the_models_by_hand(console):
+    values = CHOICE | {"url": "https://bedrock-runtime.eu-west-1.amazonaws.com", "auth_method": "aws-sigv4"}
+    errors = refused(console, f"{PROVIDERS}add/?preset=bedrock", **values | {"secret": "a:b"})
+    assert list(errors) == ["new_models"]
+
+
+def test_models_are_chosen_among_those_that_a_new_provider_lists(console):
+    with ScriptedProvider() as scripted:
+        scripted.answers(body={"data": [{"id": name} for name in ("a", "<b>", "c")]})
+        page = sent(console, f"{PROVIDERS}add/?preset=groq", url=scripted.url, new_models="c", **CHOICE).text
+    row = Provider.objects.get()
+    assert "sk-1" not in page
+    assert re.findall(r'name="models" value="([^"]*)"', page) == ["a", "&lt;b&gt;"]
+    assert list(row.models.values_list("name", flat=True)) == ["c"]
+    console.post(f"{PROVIDERS}{row.pk}/fetch-models/", {"_chosen": "1", "models": ["<b>"]})
+    assert sorted(row.models.values_list("name", flat=True)) == ["<b>", "c"]
+
+
+@pytest.mark.parametrize("values", [{}, {"models": ["m"], "_none": ""}])
+def test_whoever_chooses_no_model_for_a_provider_without_any_is_warned(console, provider, values):
+    console.post(f"{PROVIDERS}{provider.pk}/fetch-models/", {"_chosen": "1", **values})
+    assert not provider.models.exists()
+    assert "The provider has no models, so no request is sent to it." in console.get(PROVIDERS).text
+
+
+def test_a_provider_that_lists_very_many_models_offers_the_first_ones_and_says_so(console, provider):
+    with ScriptedProvider() as scripted:
+        Provider.objects.update(url=scripted.url)
+        scripted.answers(body={"data": [{"id": f"m{number}"} for number in range(1200)]})
+        page = console.post(f"{PROVIDERS}{provider.pk}/fetch-models/", {"post": "yes"}).text
+    assert page.count('name="models"') == 900
+    assert "300 more are listed" in page

@@ -60,8 +60,15 @@ def test_they_are_made_changed_and_removed(admin, provider, path, settings):
     ("name", "value"),
     [
         *(("name", ""), ("name", " x"), ("name", "x" * 101), ("apiKey", ""), ("apiKey", "…7890")),
-        *(("apiKey", "a\nb"), ("apiKey", None), ("apiKey", "x" * 20_001), ("weight", 0), ("weight", 2**31)),
-        *(("weight", "1"), ("enabled", 1), ("credential", "x")),
+        *(
+            ("apiKey", "a\nb"),
+            ("apiKey", None),
+            ("apiKey", "x" * 20_001),
+            ("weight", 0),
+            ("weight", -1),
+            ("weight", 2**31),
+        ),
+        *(("weight", 2**31), ("weight", "1"), ("enabled", 1), ("credential", "x")),
         *(("requestsPerMinute", 0), ("tokensPerMinute", 2**31), ("concurrentRequests", "1")),
     ],
 )

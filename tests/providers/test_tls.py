@@ -10,6 +10,7 @@ import pytest
 import requests
 
 from gateway_project.errors import ProviderError
+from providers.transport.calls import AttemptTimes
 from providers.transport.transport import ProviderRequest, Transport, tls_context
 from tests.providers.asking import PATIENCE, ask, new_call
 from tests.support.certificates import self_signed
@@ -58,7 +59,7 @@ def trusted(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def kept(trusted):
+def lasting_server(trusted):
     """A TLS server that answers every request of a connection, and the protocols of its connections."""
     connections = []
     trusted.set_alpn_protocols(["http/1.1"])
@@ -75,10 +76,17 @@ def serve_kept_tls(listener, context, connections):
             wrapped.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
 
 
-def test_connections_with_tls_are_kept_too(transport, kept):
-    url, connections = kept
+def test_connections_with_tls_are_kept_too(transport, lasting_server):
+    url, connections = lasting_server
     assert [ask(transport, url) for _ in range(3)] == [b"{}"] * 3
     assert len(connections) == 1
+
+
+def test_a_new_connection_tells_the_time_of_connecting_from_that_of_tls(transport, lasting_server):
+    call = new_call()
+    call.times = times = AttemptTimes()
+    transport.send(ProviderRequest(lasting_server[0], b"{}"), PATIENCE, call).close()
+    assert 0 < times.connect_begun < times.connected < times.tls_ended < times.first_byte
 
 
 def test_a_silence_is_heard_through_tls_too(trusted):
@@ -102,8 +110,8 @@ def serve_a_pause(listener, context):
             wrapped.sendall(b"{}")
 
 
-def test_the_certificates_are_read_once_for_all_connections(transport, kept):
-    url = kept[0]
+def test_the_certificates_are_read_once_for_all_connections(transport, lasting_server):
+    url = lasting_server[0]
     with transport.session() as session:  # requests would have its own read into each connection's
         assert session.get(url, timeout=5).json() == {}
     first, second = (transport.send(ProviderRequest(url, b"{}"), PATIENCE, new_call()) for _ in range(2))
@@ -112,8 +120,8 @@ def test_the_certificates_are_read_once_for_all_connections(transport, kept):
         assert response.read() == b"{}"
 
 
-def test_no_connection_changes_what_all_go_by(transport, kept):
-    url, protocols = kept
+def test_no_connection_changes_what_all_go_by(transport, lasting_server):
+    url, protocols = lasting_server
     with transport.session() as session, suppress(requests.RequestException):
         session.get(url, timeout=5, verify=False)
     assert ask(transport, url) == b"{}"
@@ -132,6 +140,6 @@ def test_whom_requests_trusts_is_trusted_whatever_the_machine_has(trusted):
     assert set(bundle) <= set(ours)
 
 
-def test_a_name_that_the_certificate_does_not_have_is_refused(transport, kept):
+def test_a_name_that_the_certificate_does_not_have_is_refused(transport, lasting_server):
     with pytest.raises(ProviderError, match="No connection"):
-        ask(transport, kept[0].replace("localhost", "127.0.0.1"))
+        ask(transport, lasting_server[0].replace("localhost", "127.0.0.1"))

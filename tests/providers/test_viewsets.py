@@ -189,6 +189,7 @@ def test_a_taken_name_is_a_conflict_and_changes_nothing(admin, make):
         ({"models": ["ok", " not ok"]}, "name"),
         ({"models": "fast"}, "models"),
         ({"priority": -1}, "priority"),
+        ({"weight": -1}, "weight"),
         ({"connectTimeoutSeconds": 0}, "connectTimeoutSeconds"),
         ({"totalTimeoutSeconds": 1e-300}, "totalTimeoutSeconds"),
         ({"apiKey": "a\nb"}, "apiKey"),

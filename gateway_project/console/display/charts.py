@@ -1,7 +1,7 @@
 """The data of charts, as JSON for the theme."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import cycle
 
 from gateway_project.json_types import JsonObject
@@ -11,7 +11,9 @@ COLORS = (
 )  # fmt: skip
 
 
-def bars(labels: Sequence[str], sets: dict[str, Sequence[float]], *, stacked: bool = False, unit: str = "") -> str:
+def bars(
+    labels: Sequence[str], sets: Mapping[str, Sequence[float | None]], *, stacked: bool = False, unit: str = ""
+) -> str:
     """Bars of one colour for each set of numbers, by its name: beside each other, or one on top of the other.
 
     The axis shows the unit, such as a currency.
@@ -20,9 +22,14 @@ def bars(labels: Sequence[str], sets: dict[str, Sequence[float]], *, stacked: bo
     return _chart(labels, sets, {"maxBarThickness": 24, "borderRadius": 2, "suffixYAxis": unit, **place})
 
 
-def lines(labels: Sequence[str], sets: dict[str, Sequence[float]]) -> str:
+def lines(labels: Sequence[str], sets: Mapping[str, Sequence[float | None]]) -> str:
     """A line for each set of numbers, by its name."""
     return _chart(labels, sets, {})
+
+
+def marked_lines(labels: Sequence[str], sets: Mapping[str, Sequence[float | None]]) -> str:
+    """The same in the place of bars, with a mark at each number: None beside it leaves a gap."""
+    return _chart(labels, sets, {"type": "line", "pointStyle": "circle", "pointRadius": 2})
 
 
 def legend(names: Iterable[str]) -> list[tuple[str, str]]:
@@ -30,7 +37,7 @@ def legend(names: Iterable[str]) -> list[tuple[str, str]]:
     return list(zip(names, cycle(COLORS), strict=False))
 
 
-def _chart(labels: Sequence[str], sets: dict[str, Sequence[float]], look: JsonObject) -> str:
+def _chart(labels: Sequence[str], sets: Mapping[str, Sequence[float | None]], look: JsonObject) -> str:
     shown = [
         {"label": name, "data": data, "borderColor": color, "backgroundColor": color, "displayYAxis": True} | look
         for (name, color), data in zip(legend(sets), sets.values(), strict=True)

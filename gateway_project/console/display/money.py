@@ -1,6 +1,6 @@
 """Amounts of money and numbers of tokens for people: short, and exact where the pointer rests on them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Context, Decimal
 
 from django.utils.html import format_html
@@ -69,6 +69,16 @@ def short(number: int) -> Figure:
 def joined(figures: Sequence[Figure]) -> str:
     """Several figures with commas between them."""
     return Figure(", ".join(figures), ", ".join(one.exact for one in figures))
+
+
+def amounts(costs: Mapping[str, Decimal], usual_currency: Callable[[], str]) -> str:
+    """An amount in each currency; without any it is nothing in the usual currency, if there is one."""
+    figures = [money(amount, currency) for currency, amount in costs.items()]
+    return joined(figures or [_nothing(usual_currency())])
+
+
+def _nothing(currency: str) -> Figure:
+    return money(Decimal(), currency) if currency else Figure("0", "0")
 
 
 def without_price(count: int) -> str:

@@ -14,6 +14,10 @@ ROW_ID = 18  # digits of a number that every database takes
 OF_MESSAGES = {"system", "stop_sequences", "thinking", "top_k"}
 
 
+# Paths whose sample takes the place of a body that was not kept.
+BY_OPERATION: Mapping[str, str] = {Operation.COMPLETION: "/v1/completions", Operation.EMBEDDING: "/v1/embeddings"}
+
+
 class Prefill(NamedTuple):
     """Values of the form's fields, and what the reader should know of them."""
 
@@ -65,7 +69,9 @@ def _path(entry: LogEntry, body: JsonObject | None) -> str:
     """A path that takes such a body: the log does not say at which one the request came."""
     if entry.operation == Operation.COUNT_TOKENS:
         return "/v1/messages/count_tokens"
-    if entry.operation != Operation.CHAT or body is None:
+    if body is None:
+        return BY_OPERATION.get(entry.operation, "/work")
+    if entry.operation != Operation.CHAT:
         return "/work"
     if "messages" not in body:
         return "/v1/responses"

@@ -1,12 +1,14 @@
 """An explanation as what its page shows: sentences, facts and tables, with links to what is named."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
 from typing import NamedTuple
 
-from django.urls import reverse
-
+from gateway_project.console.display.money import money
+from gateway_project.console.period import ANY_TIME, row_page
 from gateway_project.json_types import JsonObject
+from providers.console.model_links import model_page
 from providers.models import Provider
 
 
@@ -25,6 +27,7 @@ class Table(NamedTuple):
     headings: Sequence[str]
     rows: Sequence[Sequence[Cell]]
     note: str = ""
+    name: str = ""  # of its place on the page, for links
 
 
 def shown(document: JsonObject, *, outcome: str = "") -> JsonObject:
@@ -53,28 +56,31 @@ def _facts(document: JsonObject, *, has_ended: bool) -> Iterator[tuple[str, Sequ
     yield "Cache", [Cell(cache["verdict"])]
     if cache["key"]:
         yield "Cache key", [Cell(cache["key"])]
-        yield "Shared by", [Cell(cache["scope"])]
+        yield "Shared by", [Cell(cache["scope"] or "not recorded")]
     if cache["ageSeconds"] is not None:
         yield "Age of the answer", [Cell(f"{cache['ageSeconds']:,} s")]
     estimated, at_most = ("", "") if has_ended else (" (estimated)", " (at most)")
     yield f"Tokens in{estimated}", [Cell(f"{estimate['inputTokens']:,}")]
     yield f"Tokens out{at_most}", [Cell(f"{estimate['outputTokens']:,}")]
     cost = estimate["cost"]
-    yield f"Cost{at_most}", [Cell("unknown" if cost is None else f"{cost} {estimate['currency']}".rstrip())]
+    yield f"Cost{at_most}", [Cell("unknown" if cost is None else money(Decimal(cost), estimate["currency"]))]
 
 
 def _tables(document: JsonObject, *, has_ended: bool) -> Iterator[Table]:
     targets = [*document["candidates"], *document["leftOut"]]
-    pages = _provider_pages(row["provider"] for row in targets)
-    yield Table("Rules, in the order of judging", ("Rule", "Effect", "Matches", "Why"), _rules(document))
-    candidates = [[Cell(row["position"]), *_target(row, pages)] for row in document["candidates"]]
+    names = {row["provider"] for row in targets}
+    providers = dict(Provider.objects.filter(name__in=names).values_list("name", "pk"))
+    yield Table("Rules, in the order of judging", ("Rule", "Effect", "Matches", "Why"), _rules(document), name="rules")
+    candidates = [[Cell(row["position"]), *_target(row, providers)] for row in document["candidates"]]
     none = "" if candidates else f"No provider {'was' if has_ended else 'would be'} asked."
     yield Table("Providers, in the order of asking", ("", "Provider", "Model", "Why"), candidates, none)
-    omissions = [_target(row, pages) for row in document["leftOut"]]
+    omissions = [_target(row, providers) for row in document["leftOut"]]
     yield Table("Left out", ("Provider", "Model", "Why"), omissions)
     yield Table("Limits, without this request", LIMIT_HEADINGS, [_limit(row) for row in document["limits"]])
+    yield Table("Guardrails", GUARDRAIL_HEADINGS, [_guardrail(row) for row in document["guardrails"]])
 
 
+GUARDRAIL_HEADINGS = ("Guardrail", "Action", "Searches", "Result", "Matches")
 LIMIT_HEADINGS = ("Limit", "Amount", "Used", "Reserved", "Left", "Resets")
 
 
@@ -90,8 +96,11 @@ def _rules(document: JsonObject) -> list[list[Cell]]:
     ]
 
 
-def _target(row: JsonObject, pages: Mapping[str, str]) -> list[Cell]:
-    return [Cell(row["provider"], pages.get(row["provider"], "")), Cell(row["model"] or ""), Cell(row["reason"])]
+def _target(row: JsonObject, providers: Mapping[str, int]) -> list[Cell]:
+    """The provider, the model and the reason; `providers` has the ids of those that exist."""
+    provider_id, model = providers.get(row["provider"]), row["model"] or ""
+    provider = Cell(row["provider"], _page("providers_provider", provider_id))
+    return [provider, Cell(model, "" if provider_id is None else model_page(model, provider_id)), Cell(row["reason"])]
 
 
 def _limit(row: JsonObject) -> list[Cell]:
@@ -99,6 +108,17 @@ def _limit(row: JsonObject) -> list[Cell]:
     amounts[0] = amounts[0] if row["amount"] is not None else Cell("unlimited")
     resets = (row["resets"] or "").replace("T", " ").removesuffix("Z")
     return [Cell(row["limit"]), *amounts, Cell(f"{resets} UTC" if resets else "")]
+
+
+def _guardrail(row: JsonObject) -> list[Cell]:
+    matches = ", ".join(f"{count:,} × {category}" for category, count in row["counts"].items())
+    return [
+        Cell(row["name"], _page("rules_guardrail", row["id"])),
+        Cell(row["action"] or "not recorded"),
+        Cell(", ".join(row["directions"])),
+        Cell(row["result"] or "not known before"),
+        Cell(matches),
+    ]
 
 
 def _amount(value: int | str | None) -> Cell:
@@ -115,10 +135,5 @@ def _outgoing(outgoing: JsonObject | None) -> JsonObject | None:
     return {"url": outgoing["url"], "headers": headers, "body": text}
 
 
-def _provider_pages(names: Iterable[str]) -> dict[str, str]:
-    rows = Provider.objects.filter(name__in=set(names)).values_list("name", "pk")
-    return {name: _page("providers_provider", number) for name, number in rows}
-
-
 def _page(table: str, row_id: int | None) -> str:
-    return reverse(f"admin:{table}_change", args=[row_id]) if row_id else ""
+    return row_page(table, row_id, ANY_TIME)

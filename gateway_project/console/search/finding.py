@@ -1,10 +1,13 @@
 """What a text finds: rows by their names and ids, pages of the side bar, and the forms for new rows."""
 
 from collections.abc import Iterator
+from enum import IntEnum
+from functools import reduce
+from operator import itemgetter, or_
 from typing import Any, NamedTuple
 
 from django.contrib import admin
-from django.db.models import Q, QuerySet
+from django.db.models import Case, Q, QuerySet, When
 from django.urls import reverse
 
 from accounts.models import Group, User
@@ -13,6 +16,7 @@ from gateway_project.console.sidebar import NAVIGATION
 from gateway_project.console.tables import ReadOnlyAdmin
 from keys.models import ApiKey
 from keys.secrets import without_secrets
+from providers.console.presets import PRESETS
 from providers.health.status import health_of
 from providers.models import Model, Provider
 from rules.aliases.models import Alias
@@ -20,6 +24,14 @@ from rules.models import Rule
 from telemetry.models import LogEntry
 
 OF_EACH_KIND = 5
+
+
+class Rank(IntEnum):
+    """How well a name matches: the best first."""
+
+    EXACT = 0
+    BEGINNING = 1
+    CONTAINING = 2
 
 
 class Source(NamedTuple):
@@ -50,19 +62,33 @@ def _sources() -> tuple[Source, ...]:
     )
 
 
-def find(text: str) -> Iterator[Result]:
-    """What has the text in its name, at most OF_EACH_KIND of each kind; a whole key is found by its id."""
+def find(text: str) -> list[Result]:
+    """What has the text in its name: first what it names exactly, then what begins with it, at most OF_EACH_KIND rows.
+
+    A whole key is found by its id.
+    """
     searched = without_secrets(text).replace("\0", "")
-    yield from _pages(searched.lower())
-    for source in _sources():
-        condition = Q()
-        for column in source.columns:
-            condition |= Q(**{f"{column}__icontains": searched})
-        for row in source.rows.filter(condition).order_by("pk")[:OF_EACH_KIND]:
-            address = reverse(f"admin:{source.page}_change", args=[row.pk])
-            yield Result(source.kind, _title(row), address, _badge(row))
-    for entry in LogEntry.objects.filter(correlation_id=searched).only("pk", "correlation_id")[:OF_EACH_KIND]:
-        yield Result("Request", entry.correlation_id, reverse("admin:telemetry_logentry_change", args=[entry.pk]))
+    rows = (ranked for source in _sources() for ranked in _rows(source, searched))
+    ranked_results = [*_pages(searched.lower()), *rows, *_requests(searched)]
+    return [result for _, result in sorted(ranked_results, key=itemgetter(0))]
+
+
+def _rows(source: Source, text: str) -> Iterator[tuple[Rank, Result]]:
+    """The rows of one kind that match best, those that are older first."""
+    exact, beginning, containing = (
+        reduce(or_, (Q(**{f"{column}__{lookup}": text}) for column in source.columns))
+        for lookup in ("iexact", "istartswith", "icontains")
+    )
+    rank = Case(When(exact, then=Rank.EXACT), When(beginning, then=Rank.BEGINNING), default=Rank.CONTAINING)
+    for row in source.rows.filter(containing).annotate(search_rank=rank).order_by("search_rank", "pk")[:OF_EACH_KIND]:
+        address = reverse(f"admin:{source.page}_change", args=[row.pk])
+        yield row.search_rank, Result(source.kind, _title(row), address, _badge(row))
+
+
+def _requests(text: str) -> Iterator[tuple[Rank, Result]]:
+    for entry in LogEntry.objects.filter(correlation_id=text).only("pk", "correlation_id")[:OF_EACH_KIND]:
+        address = reverse("admin:telemetry_logentry_change", args=[entry.pk])
+        yield Rank.EXACT, Result("Request", entry.correlation_id, address)
 
 
 def _title(row: Any) -> str:
@@ -78,12 +104,28 @@ def _badge(row: Any) -> Badge | None:
     return health_of([row])[0].badge if isinstance(row, Provider) else None
 
 
-def _pages(text: str) -> Iterator[Result]:
-    """The pages of the side bar, and the forms for new rows."""
+def _pages(text: str) -> Iterator[tuple[Rank, Result]]:
+    """The pages of the side bar, and the forms for new rows; that of a provider for each preset."""
+    for result, name in _named_pages():
+        if text in name.lower():
+            yield _rank(text, name.lower()), result
+
+
+def _named_pages() -> Iterator[tuple[Result, str]]:
+    """All of them, each with the name that is looked at."""
     for item in (item for section in NAVIGATION for item in section["items"]):
-        if text in item["title"].lower():
-            yield Result("Page", item["title"], str(item["link"]))
+        yield Result("Page", item["title"], str(item["link"])), item["title"]
     for model, table in admin.site._registry.items():
         name = f"New {model._meta.verbose_name}"
-        if text in name.lower() and not isinstance(table, ReadOnlyAdmin):
-            yield Result("Action", name, reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_add"))
+        if not isinstance(table, ReadOnlyAdmin):
+            address = reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_add")
+            yield Result("Action", name, address), name
+    for name, preset in PRESETS.items():
+        address = reverse("admin:providers_provider_add", query={"preset": name})
+        yield Result("Action", f"New provider: {preset.title}", address), preset.title
+
+
+def _rank(text: str, name: str) -> Rank:
+    if text == name:
+        return Rank.EXACT
+    return Rank.BEGINNING if name.startswith(text) else Rank.CONTAINING

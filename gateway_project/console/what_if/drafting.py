@@ -73,7 +73,7 @@ def _problems(form: ServiceForm) -> Iterable[str]:
 
 
 def _rule(values: Mapping[str, Any], row: Rule | None) -> JsonObject:
-    plain = {name: values[name] for name in ("name", "description", "enabled", "effect", "regex")}
+    plain = {name: values[name] for name in ("name", "description", "enabled", "effect", "position", "regex")}
     kind = values["audience"]
     audience = {} if kind == "nobody" else {"userId": 0} if kind == "everyone" else {f"{kind}Id": values[kind].pk}
     return plain | audience | {"providerId": _pk(values["provider"])}

@@ -8,9 +8,10 @@ from urllib.parse import urlencode
 
 from django.urls import reverse
 
-from gateway_project.console.display.money import joined, money
+from gateway_project.console.display.money import amounts
 from gateway_project.json_types import JsonObject
 from gateway_project.work.what_if.outcome import COUNTED
+from providers.console.currency import usual_currency
 from rules.models import WhatIf
 
 LABELS = {
@@ -18,6 +19,16 @@ LABELS = {
     "newlyDenied": "Newly denied",
     "rerouted": "Other provider",
     "repriced": "Other cost",
+}
+ENTRY_LABELS = LABELS | {
+    "refusedByLimits": "Refused by limits",
+    "blockedByGuardrails": "Blocked by guardrails",
+    "cacheShareBefore": "From the cache",
+    "cacheShareAfter": "From the cache with the draft",
+    "skipped": "Not judged",
+    "unknownCosts": "Unknown cost",
+    "refusedOtherwise": "Refused for other reasons",
+    "unknownTexts": "Unknown text",
 }
 GUARDRAIL_LABELS = {
     "blockedBefore": "Blocked now",
@@ -46,6 +57,7 @@ class Row(NamedTuple):
     numbers: list[tuple[int, list[Example]]]
     before: str
     after: str
+    cache: str
 
 
 class Table(NamedTuple):
@@ -65,7 +77,7 @@ def shown(what_if: WhatIf) -> JsonObject:
         "figures": list(_figures(result)),
         "labels": list(LABELS.values()),
         "tables": list(_tables(result, what_if)),
-        "examples": [(label, _examples(result, name)) for name, label in LABELS.items() if result["examples"][name]],
+        "examples": [(label, ids) for name, label in ENTRY_LABELS.items() if (ids := _examples(result, name))],
         "guardrails": [
             (row["guardrail"], [(row[name], _examples(row, name)) for name in GUARDRAIL_LABELS])
             for row in result.get("byGuardrail", ())  # results of before an update lack it
@@ -83,13 +95,13 @@ def _figures(result: JsonObject) -> Iterator[tuple[str, str]]:
     yield "Refused by limits", f"{result['refusedByLimits']:,}"
     yield "Blocked by guardrails", f"{result['blockedByGuardrails']:,}"
     yield "Cost", f"{_money(result['costBefore'])} → {_money(result['costAfter'])}"
-    yield "From the cache", f"{_share(result['cacheShareBefore'])} → {_share(result['cacheShareAfter'])}"
+    yield "From the cache", _cache(result)
 
 
 def _tables(result: JsonObject, what_if: WhatIf) -> Iterator[Table]:
     kinds = (
         ("By user", "byUser", "userName", "user"),
-        ("By group", "byGroup", "groupName", ""),
+        ("By group", "byGroup", "groupName", "group"),
         ("By model", "byModel", "model", "model_name"),
     )
     for title, member, name, parameter in kinds:
@@ -99,15 +111,19 @@ def _tables(result: JsonObject, what_if: WhatIf) -> Iterator[Table]:
 
 def _row(row: JsonObject, name: str, parameter: str, what_if: WhatIf) -> Row:
     numbers = [(row[change.value], _examples(row, change.value)) for change in COUNTED]
-    log = _log(what_if, **{parameter: name}) if parameter else ""
-    return Row(name, log, numbers, _money(row["costBefore"]), _money(row["costAfter"]))
+    log = _log(what_if, **{parameter: name}) if name else ""  # a group that was deleted has no name
+    return Row(name, log, numbers, _money(row["costBefore"]), _money(row["costAfter"]), _cache(row))
 
 
 def _examples(counts: JsonObject, name: str) -> list[Example]:
     return [
         Example(number, reverse("admin:telemetry_logentry_change", args=[number]))
-        for number in counts["examples"][name]
+        for number in counts["examples"].get(name, ())  # results of before an update lack some
     ]
+
+
+def _cache(counts: JsonObject) -> str:
+    return f"{_share(counts['cacheShareBefore'])} → {_share(counts['cacheShareAfter'])}"
 
 
 def _log(what_if: WhatIf, **filters: str) -> str:
@@ -123,7 +139,8 @@ def _moment(side: str, moment: datetime) -> Iterator[tuple[str, str]]:
 
 
 def _money(costs: Mapping[str, Any]) -> str:
-    return joined([money(Decimal(amount), currency) for currency, amount in costs.items()]) if costs else "0"
+    exact = {currency: Decimal(amount) for currency, amount in costs.items()}
+    return amounts(exact, usual_currency)
 
 
 def _share(share: float | None) -> str:

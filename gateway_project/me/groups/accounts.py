@@ -32,7 +32,12 @@ def create(request: HttpRequest, group_id: int) -> HttpResponse:
             return HttpResponseRedirect(_page_of(account))
         except GatewayError as error:
             add_errors(form, error, {"userName": "username"})
-    context = {"form": form, "action": "Create", "back": reverse("me:group", args=[group.pk]), "current": "me:groups"}
+    context = {
+        "form": form,
+        "action": "Create",
+        "back": reverse("me:group-keys", args=[group.pk]),
+        "current": "me:groups",
+    }
     return show(request, "key_form", f"New service account of {group.name}", context)
 
 
@@ -72,9 +77,7 @@ def delete(request: HttpRequest, account_id: int) -> HttpResponse:
     """Ask, then delete the account."""
     account = _account(request, account_id)
     if request.method != "POST":
-        effect = (
-            "All its keys are refused from now on. It cannot be restored, and keeps its name. Its log entries stay."
-        )
+        effect = "All its keys are refused from now on, and it cannot be restored. Its log entries stay."
         context = {"effect": effect, "back": _page_of(account), "current": "me:groups"}
         return show(request, "delete", f"Delete {account.username}", context)
     group_id = account.owning_group_id
@@ -84,7 +87,7 @@ def delete(request: HttpRequest, account_id: int) -> HttpResponse:
         services.delete_user(account)
         after = UserViewSet.serialize_row(account)
         audit.record(actor(request), "destroy", "users", account.pk, before=before, after=after)
-    return HttpResponseRedirect(reverse("me:group", args=[group_id]))
+    return HttpResponseRedirect(reverse("me:group-keys", args=[group_id]))
 
 
 @page

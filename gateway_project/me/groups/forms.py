@@ -3,16 +3,22 @@
 from collections.abc import Mapping
 
 from django import forms
+from django.http import QueryDict
 from django.utils.text import capfirst
 from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
-from accounts.models import LONGEST_USERNAME, User, check_name, check_text
+from accounts.models import LONGEST_USERNAME, Group, User, check_name, check_text
 from gateway_project.console.display.widgets import NativeSelect
 from gateway_project.errors import GatewayError
 from gateway_project.json_types import JsonObject
+from gateway_project.me.request_forms import amount_field, measure_field, window_field
+from keys.models import ApiKey
+from licensing.models import Measure, Window
 from providers.models import Provider
 from rules.models import MAX_DESCRIPTION_LENGTH, MAX_PATTERN_LENGTH, Rule
 from rules.serializers import MAX_NAME_LENGTH
+
+MAX_KEYS = 500  # that a form offers
 
 
 def add_errors(form: forms.Form, error: GatewayError, names: Mapping[str, str]) -> None:
@@ -21,6 +27,74 @@ def add_errors(form: forms.Form, error: GatewayError, names: Mapping[str, str]) 
         name = names.get(problem.field, problem.field)
         is_shown = name in form.fields
         form.add_error(name if is_shown else None, capfirst(problem.detail) if is_shown else problem.sentence)
+
+
+class MemberForm(forms.Form):
+    """A user who becomes a member. A list to choose from would show the users of all."""
+
+    username = forms.CharField(
+        label="User name",
+        strip=False,
+        max_length=LONGEST_USERNAME,
+        widget=UnfoldAdminTextInputWidget(attrs={"autocapitalize": "off", "spellcheck": "false"}),
+    )
+
+    def clean_username(self) -> User:
+        user = User.objects.live().with_username(self.cleaned_data["username"]).first()
+        if user is None:
+            raise forms.ValidationError("There is no user of this name.")
+        return user
+
+
+class AmountForm(forms.Form):
+    """Another amount of a limit."""
+
+    amount = amount_field()
+
+
+class GroupLimitForm(AmountForm):
+    """A new limit of what belongs to a group, or of a group below it."""
+
+    field_order = ["subject", "measure", "window", "amount", "is_strict"]
+
+    subject = forms.ChoiceField(label="For", widget=NativeSelect)
+    measure = measure_field()
+    window = window_field()
+    is_strict = forms.BooleanField(
+        label="Strict", required=False, help_text="Of tokens and cost: what a request could use has to be free."
+    )
+
+    def __init__(self, data: QueryDict | None, *, group: Group) -> None:
+        super().__init__(data)
+        subject = self.fields["subject"]
+        assert isinstance(subject, forms.ChoiceField)
+        self.subjects = {f"{kind}:{row.pk}": (kind, row) for kind, rows in _subjects(group).items() for row in rows}
+        subject.choices = [(value, f"{kind} {_label(row)}") for value, (kind, row) in self.subjects.items()]
+
+    def values(self) -> JsonObject:
+        """The values for the service."""
+        values = dict(self.cleaned_data)
+        kind, row = self.subjects[values.pop("subject")]
+        is_concurrent = values["measure"] == Measure.CONCURRENT
+        return values | {SUBJECT_FIELDS[kind]: row} | ({"window": Window.NONE} if is_concurrent else {})
+
+
+SUBJECT_FIELDS = {"service account": "user", "key": "key", "group": "group"}
+
+
+def _subjects(group: Group) -> dict[str, list[User] | list[ApiKey] | list[Group]]:
+    """What limits of this group's page are for, by kind."""
+    accounts = list(User.objects.live().service_accounts().filter(owning_group=group).order_by("username"))
+    keys = ApiKey.objects.live().filter(owner__in=accounts).select_related("owner")
+    return {
+        "service account": accounts,
+        "group": list(group.children.order_by("name")),
+        "key": list(keys.order_by("owner__username", "name")[:MAX_KEYS]),
+    }
+
+
+def _label(row: User | ApiKey | Group) -> str:
+    return f"{row.name} of {row.owner}" if isinstance(row, ApiKey) else str(row)
 
 
 class AccountForm(forms.Form):

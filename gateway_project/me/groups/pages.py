@@ -1,4 +1,6 @@
-"""The user's groups, and for whoever administers one its service accounts and rules."""
+"""The user's groups; for whoever administers one, what its pages share, and the list of its service accounts."""
+
+from collections.abc import Mapping
 
 from django.core.paginator import Paginator
 from django.db.models import Count, Q, QuerySet
@@ -8,10 +10,17 @@ from accounts.managing.groups import administered_groups
 from accounts.models import Group, User
 from gateway_project.api.access import Caller
 from gateway_project.me.site import caller, page, show
-from rules.models import Rule
 
 MAX_GROUPS = 200
 PAGE_ROWS = 25
+TABS = (
+    ("me:group", "Members"),
+    ("me:group-keys", "Keys"),
+    ("me:group-limits", "Limits"),
+    ("me:group-rules", "Rules"),
+    ("me:group-log", "Log"),
+    ("me:group-usage", "Usage and cost"),
+)
 
 
 @page
@@ -25,13 +34,18 @@ def group_list(request: HttpRequest) -> HttpResponse:
 
 
 @page
-def group_page(request: HttpRequest, group_id: int) -> HttpResponse:
-    """Service accounts and rules of one group that the user administers."""
+def account_list(request: HttpRequest, group_id: int) -> HttpResponse:
+    """The service accounts of one group, which hold its keys."""
     group = administered_group(caller(request), group_id)
     accounts = Paginator(_accounts(group), PAGE_ROWS).get_page(request.GET.get("accounts"))
-    rules = Paginator(Rule.objects.shown().filter(group=group).order_by("id"), PAGE_ROWS)
-    context = {"group": group, "accounts": accounts, "rules": rules.get_page(request.GET.get("rules"))}
-    return show(request, "group", f"Group {group.name}", context | {"current": "me:groups"})
+    return show_tab(request, "keys", group, {"accounts": accounts})
+
+
+def show_tab(request: HttpRequest, name: str, group: Group, context: Mapping[str, object]) -> HttpResponse:
+    """A page of templates/me/groups/, below the group's tabs."""
+    tab = "me:group" if name == "members" else f"me:group-{name}"
+    values = {"group": group, "tabs": TABS, "tab": tab, "current": "me:groups"}
+    return show(request, f"groups/{name}", f"Group {group.name}", values | dict(context))
 
 
 def administered_group(own: Caller, group_id: int) -> Group:

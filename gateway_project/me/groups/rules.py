@@ -2,6 +2,7 @@
 
 from functools import partial
 
+from django.core.paginator import Paginator
 from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
@@ -12,7 +13,7 @@ from gateway_project.database.saving import races_as_conflicts
 from gateway_project.errors import GatewayError
 from gateway_project.json_types import JsonObject
 from gateway_project.me.groups.forms import RuleForm, add_errors
-from gateway_project.me.groups.pages import administered_group
+from gateway_project.me.groups.pages import PAGE_ROWS, administered_group, show_tab
 from gateway_project.me.site import actor, caller, featured_caller, page, show
 from rules import services
 from rules.delegation import check_group_rule, check_own_rule
@@ -23,6 +24,14 @@ FIELDS = {"regex": "models", "providerId": "provider"}  # the form's names by th
 
 
 @page
+def rule_list(request: HttpRequest, group_id: int) -> HttpResponse:
+    """The rules for the group itself; those that its admins wrote can be changed."""
+    group = administered_group(caller(request), group_id)
+    rules = Paginator(Rule.objects.shown().filter(group=group).in_order_of_judging(), PAGE_ROWS)
+    return show_tab(request, "rules", group, {"rules": rules.get_page(request.GET.get("rules"))})
+
+
+@page
 def create(request: HttpRequest, group_id: int) -> HttpResponse:
     """A form for a new rule."""
     group = administered_group(caller(request), group_id)
@@ -30,7 +39,7 @@ def create(request: HttpRequest, group_id: int) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         try:
             _create(request, form.values() | {"group_id": group.pk, "effect": Effect.DENY})
-            return _to_group(group.pk)
+            return _to_rules(group.pk)
         except GatewayError as error:
             add_errors(form, error, FIELDS)
     return _form(request, f"New rule of {group.name}", form, group.pk)
@@ -52,7 +61,7 @@ def change(request: HttpRequest, rule_id: int) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         try:
             _change(request, rule, form.values())
-            return _to_group(rule.group_id)
+            return _to_rules(rule.group_id)
         except GatewayError as error:
             add_errors(form, error, FIELDS)
     return _form(request, f"Rule {rule.name}", form, rule.group_id)
@@ -77,7 +86,7 @@ def delete(request: HttpRequest, rule_id: int) -> HttpResponse:
     rule = _rule(request, rule_id)
     if request.method != "POST":
         effect = "What only this rule denies is left to the other rules from now on."
-        back = reverse("me:group", args=[rule.group_id])
+        back = reverse("me:group-rules", args=[rule.group_id])
         context = {"effect": effect, "back": back, "current": "me:groups"}
         return show(request, "delete", f"Delete {rule.name}", context)
     group_id, row_id = rule.group_id, rule.pk
@@ -85,7 +94,7 @@ def delete(request: HttpRequest, rule_id: int) -> HttpResponse:
         before = RuleViewSet.serialize_row(rule)
         services.delete_rule(rule, check=partial(check_own_rule, featured_caller(request)))
         audit.record(actor(request), "destroy", "rules", row_id, before=before)
-    return _to_group(group_id)
+    return _to_rules(group_id)
 
 
 def _rule(request: HttpRequest, rule_id: int) -> Rule:
@@ -98,9 +107,14 @@ def _rule(request: HttpRequest, rule_id: int) -> Rule:
 
 
 def _form(request: HttpRequest, title: str, form: RuleForm, group_id: int) -> HttpResponse:
-    context = {"form": form, "action": "Save", "back": reverse("me:group", args=[group_id]), "current": "me:groups"}
+    context = {
+        "form": form,
+        "action": "Save",
+        "back": reverse("me:group-rules", args=[group_id]),
+        "current": "me:groups",
+    }
     return show(request, "key_form", title, context)
 
 
-def _to_group(group_id: int | None) -> HttpResponse:
-    return HttpResponseRedirect(reverse("me:group", args=[group_id]))
+def _to_rules(group_id: int | None) -> HttpResponse:
+    return HttpResponseRedirect(reverse("me:group-rules", args=[group_id]))

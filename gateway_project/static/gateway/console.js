@@ -87,6 +87,14 @@ function keepPreview(element) {
 
 addEventListener("DOMContentLoaded", () => document.querySelectorAll("[data-preview]").forEach(keepPreview));
 
+// The theme gives everything that scrolls the same name, and two of them are on the page of a list.
+addEventListener("load", () => {
+  for (const box of document.querySelectorAll(".simplebar-content-wrapper")) {
+    const isRows = box.querySelector("#result_list");
+    box.setAttribute("aria-label", box.closest("#nav-sidebar-apps") ? "Side bar" : isRows ? "Rows" : "Filters");
+  }
+});
+
 // An element with data-refresh="milliseconds" reloads its content while the page is visible, until data-ended is in it.
 addEventListener("DOMContentLoaded", () => {
   for (const element of document.querySelectorAll("[data-refresh]")) {
@@ -100,14 +108,24 @@ addEventListener("DOMContentLoaded", () => {
   }
 });
 
-// Times in UTC get the browser's own time beside them.
+// A box with data-every="name" checks all boxes of this name in its form, or none.
+addEventListener("DOMContentLoaded", () => {
+  for (const box of document.querySelectorAll("[data-every]")) {
+    const boxes = () => [...box.form.elements].filter((other) => other.name === box.dataset.every);
+    box.addEventListener("change", () => boxes().forEach((other) => (other.checked = box.checked)));
+    box.form.addEventListener("change", () => (box.checked = boxes().every((other) => other.checked)));
+  }
+});
+
+// Times in UTC get the browser's own time beside them, with its date where that is another one.
 addEventListener("DOMContentLoaded", () => {
   for (const element of document.querySelectorAll("time[datetime$=Z]")) {
     const moment = new Date(element.dateTime);
     if (!moment.getTimezoneOffset()) continue;
     const local = document.createElement("span");
     local.className = "console-local";
-    local.textContent = `${moment.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit" })} local`;
+    const date = moment.getDate() === moment.getUTCDate() ? {} : { day: "numeric", month: "short" };
+    local.textContent = `${moment.toLocaleString([], { ...date, hour: "2-digit", minute: "2-digit", second: "2-digit" })} local`;
     element.append(local);
   }
 });
@@ -142,4 +160,48 @@ addEventListener("DOMContentLoaded", () => {
       location.search = query.toString();
     });
   }
+});
+
+// A row with a handle (data-move) is dragged before or after another of its kind: as its form's buttons, without a pointer.
+addEventListener("DOMContentLoaded", () => {
+  const table = document.querySelector("#result_list:has([data-move])");
+  if (!table) return;
+  let handle = null;
+  const targetOf = (event) => {
+    const row = event.target.closest("tbody");
+    const other = row?.querySelector("[data-move]");
+    if (!handle || !other || other === handle || other.dataset.kind !== handle.dataset.kind) return null;
+    const box = row.getBoundingClientRect();
+    return { row, other, side: event.clientY < box.top + box.height / 2 ? "before" : "after" };
+  };
+  const mark = (target) => {
+    for (const row of table.querySelectorAll("tbody")) {
+      row.classList.toggle("console-drop-before", target?.row === row && target.side === "before");
+      row.classList.toggle("console-drop-after", target?.row === row && target.side === "after");
+    }
+  };
+  table.addEventListener("dragstart", (event) => {
+    handle = event.target.closest?.("[data-move]") ?? null;
+    if (!handle) return;
+    event.dataTransfer.effectAllowed = "move";
+    event.dataTransfer.setData("text/plain", handle.dataset.move);
+    event.dataTransfer.setDragImage(handle.closest("tr"), 0, 0);
+  });
+  table.addEventListener("dragover", (event) => {
+    const target = targetOf(event);
+    if (target) event.preventDefault();
+    mark(target);
+  });
+  table.addEventListener("dragend", () => (mark(null), (handle = null)));
+  table.addEventListener("drop", (event) => {
+    const target = targetOf(event);
+    if (!target) return;
+    event.preventDefault();
+    const button = handle.closest("tr").querySelector("button[name=move]").cloneNode();
+    button.value = `${handle.dataset.move}-${target.side}-${target.other.dataset.move}`;
+    button.hidden = true;
+    const form = document.querySelector("#changelist-form");
+    form.append(button);
+    form.requestSubmit(button);
+  });
 });

@@ -7,9 +7,10 @@ const answers = document.getElementById("answers");
 const stopButton = form.querySelector("[data-stop]");
 const resetButton = form.querySelector("[data-reset]");
 const problem = form.querySelector("[data-problem]");
+const UNITS = [[1e9, "B"], [1e6, "M"], [1e3, "k"]];
 const ENTRY_TRIES = 8; // the log is written a moment after the answer
 let running = null;
-let turns = []; // {content, replies: {model: text}}
+let turns = []; // {content, replies: [{model, text}]}, a reply for each column
 
 // -- The request ------------------------------------------------------------------------------------
 
@@ -49,11 +50,17 @@ async function prompt() {
   return [{ type: "text", text }, ...images.map((url) => ({ type: "image_url", image_url: { url } }))];
 }
 
-function body(model, content) {
+function replyIn(turn, model, column) {
+  const sameColumn = turn.replies[column];
+  return (sameColumn?.model === model ? sameColumn : turn.replies.find((reply) => reply.model === model))?.text;
+}
+
+function body(model, content, column = 0) {
   const messages = form.system.value ? [{ role: "system", content: form.system.value }] : [];
   for (const turn of turns) {
-    if (turn.replies[model] === undefined) continue; // the model was not asked, or failed
-    messages.push({ role: "user", content: turn.content }, { role: "assistant", content: turn.replies[model] });
+    const text = replyIn(turn, model, column);
+    if (text === undefined) continue; // the model was not asked, or failed
+    messages.push({ role: "user", content: turn.content }, { role: "assistant", content: text });
   }
   messages.push({ role: "user", content });
   return { model, messages, ...parameters() };
@@ -137,15 +144,22 @@ function fail(note, message) {
   note.textContent = message;
 }
 
+function linkTo(address, text) {
+  const link = element("a", "font-medium underline", text);
+  link.href = address;
+  return link;
+}
+
 async function linkEntry(note, requestId) {
   const values = new URLSearchParams({ request: requestId });
   for (let attempt = 0; attempt < ENTRY_TRIES; attempt += 1) {
     const answer = await fetch(`${form.dataset.entry}?${values}`);
     const entry = answer.ok ? await answer.json() : null;
     if (entry?.url) {
-      const link = element("a", "font-medium underline", "Log entry");
-      link.href = entry.url;
-      note.append(entry.cost ? `, ${entry.cost}. ` : ". ", link);
+      const cost = element("span", "", entry.cost);
+      cost.title = entry.exactCost;
+      note.append(entry.cost ? ", " : "", cost, ". ", linkTo(entry.url, "Log entry"));
+      if (note.getAttribute("role") === "alert") note.append(", ", linkTo(entry.explanation, "Explain"));
       return;
     }
     await new Promise((resolve) => setTimeout(resolve, 500));
@@ -190,17 +204,30 @@ async function read(answer, text, begun) {
   return result;
 }
 
+function short(count) {
+  const unit = UNITS.find(([size]) => count >= size - size / 20000); // it is rounded up to one of these
+  return unit ? `${Math.max(count / unit[0], 1).toFixed(1)}${unit[1]}` : `${count}`;
+}
+
+// A number of tokens as the console shows it everywhere: short, and exact on hover.
+function tokens(count, kind) {
+  const node = element("span", "", `${short(count)} ${kind} tokens`);
+  node.title = `${count.toLocaleString("en")} ${kind} tokens`;
+  return node;
+}
+
 function summary(answer, { first, usage }, took) {
   const attempts = Number(answer.headers.get("X-Svc-Attempts") ?? 0);
   const parts = [
     `first token after ${Math.round(first ?? took)} ms`,
     `complete after ${Math.round(took)} ms`,
-    usage && `${usage.prompt_tokens} input tokens`,
-    usage && `${usage.completion_tokens} output tokens`,
+    usage && tokens(usage.prompt_tokens, "input"),
+    usage && tokens(usage.completion_tokens, "output"),
     attempts > 1 && `${attempts} attempts`,
   ];
   const served = [answer.headers.get("X-Svc-Provider"), answer.headers.get("X-Svc-Cache")].filter(Boolean).join(" ");
-  return `${served}: ${parts.filter(Boolean).join(", ")}`;
+  const nodes = parts.filter(Boolean).flatMap((part) => [", ", part]);
+  return [`${served}: `, ...nodes.slice(1)];
 }
 
 async function ask(row, request, token, signal) {
@@ -215,7 +242,7 @@ async function ask(row, request, token, signal) {
     requestId = answer.headers.get("X-Svc-Request-ID");
     if (!answer.ok) throw new Error((await answer.json()).error?.message ?? `Status ${answer.status}`);
     const result = await read(answer, text, begun);
-    note.textContent = summary(answer, result, performance.now() - begun);
+    note.append(...summary(answer, result, performance.now() - begun));
     return text.textContent;
   } catch (error) {
     if (error.name === "AbortError") note.textContent = "Stopped.";
@@ -228,13 +255,12 @@ async function ask(row, request, token, signal) {
 
 async function send() {
   const content = await prompt();
-  const models = [...new Set([form.model.value, form.second.value].filter(Boolean))];
-  if (form.second.value && models.length === 1) models.push(form.second.value); // the same model twice
-  const requests = models.map((model) => body(model, content));
+  const models = [form.model.value, form.second.value].filter(Boolean); // may be the same one twice
+  const requests = models.map((model, column) => body(model, content, column));
   const token = await credential();
   const row = addTurn(content);
   const replies = await Promise.all(requests.map((request) => ask(row, request, token, running.signal)));
-  turns.push({ content, replies: Object.fromEntries(models.map((model, index) => [model, replies[index]])) });
+  turns.push({ content, replies: models.map((model, column) => ({ model, text: replies[column] })) });
   if (replies.some((reply) => reply !== undefined)) form.prompt.value = form.images.value = "";
   form.prompt.focus();
 }

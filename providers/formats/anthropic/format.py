@@ -163,7 +163,7 @@ class Anthropic(TranslatedFormat):
         if work.operation != COUNT_TOKENS:
             answer = super().answer(work, body)
             if work.body.get("thread") is not None or b'"container"' in body:
-                answer.kept_ids = tuple(ids_in(work.body, read_object(body)))
+                answer.state_ids = tuple(ids_in(work.body, read_object(body)))
             return answer
         if count(read_object(body).get("input_tokens")) is None:
             raise ProviderError("The provider answered 200 without a number of tokens.")

@@ -64,7 +64,7 @@ class AnthropicReader(JsonStreamReader):
     def _started(self, value: JsonObject) -> None:
         message = as_dict(value.get("message"))
         self.emit(Began(as_text(message.get("id")), as_text(message.get("model"))))
-        self.kept_ids.update(dict.fromkeys(ids_in(self.work.body, message)))
+        self.state_ids.update(dict.fromkeys(ids_in(self.work.body, message)))
         # The output is counted at the end: the count at the start is not of the answer.
         self._count({**as_dict(message.get("usage")), "output_tokens": None})
 
@@ -112,7 +112,7 @@ class AnthropicReader(JsonStreamReader):
         self._cite()
         delta = as_dict(value.get("delta"))
         self._count(as_dict(value.get("usage")))
-        self.kept_ids.update(dict.fromkeys(ids_in({}, delta)))
+        self.state_ids.update(dict.fromkeys(ids_in({}, delta)))
         reason = as_text(delta.get("stop_reason"))
         if why := refusal_text(delta, reason):
             self.emit(RefusalDelta(why))

@@ -70,9 +70,9 @@ class OpenAIResponses(OpenAI):
             raise ProviderError("The provider answered 200 without output.")
         reason, provider_reason = finish_of(value)
         shown, kind = (_as_stream(value), EVENT_STREAM) if work.stream else (body, "application/json")
-        kept_ids = tuple(dict.fromkeys(ids_in(value))) if stores(work.body) else ()
+        state_ids = tuple(dict.fromkeys(ids_in(value))) if stores(work.body) else ()
         usage = usage_of(value.get("usage"))
-        return ClientResponse(shown, kind, text_of(value), usage, reason, provider_reason, kept_ids=kept_ids)
+        return ClientResponse(shown, kind, text_of(value), usage, reason, provider_reason, state_ids=state_ids)
 
     def native_reader(self, work: WorkRequest) -> StreamReader:
         return ResponsesReader(work) if work.dialect.name == DIALECT else super().native_reader(work)
@@ -132,7 +132,7 @@ class ResponsesReader(JsonStreamReader):
 
     def _keep(self, ids: Iterable[str]) -> None:
         if self._is_kept:
-            self.kept_ids.update(dict.fromkeys(ids))
+            self.state_ids.update(dict.fromkeys(ids))
 
 
 def _read(body: bytes) -> JsonObject:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from gateway_project.api.audit import record_export
 from gateway_project.progress import Progress
 from telemetry.audit.chain import Link
 from telemetry.audit.export import audit_as_json_lines
@@ -41,6 +42,7 @@ class Command(BaseCommand):
         self.stdout.write(f"The head is {result.head}.")
 
     def _export(self) -> None:
+        record_export("audit", {})
         for lines in audit_as_json_lines(AuditEntry.objects.all()):
             self.stdout.write(lines.decode(), ending="")
 

@@ -58,6 +58,18 @@ def test_the_worst_of_its_models_counts(health, state):
     assert health.state is state
 
 
+@pytest.mark.parametrize(
+    ("health", "badge"),
+    [
+        (Health(is_enabled=False, rests_until=MOMENT), ("Disabled", "", "")),
+        (Health(is_enabled=True, rests_until=MOMENT), ("Resting", "warning", "until 12:00:00 UTC")),
+        (Health(is_enabled=True, models=(model(),)), ("Healthy", "success", "")),
+    ],
+)
+def test_its_state_is_a_badge_with_the_end_of_a_rest(health, badge):
+    assert health.badge == badge
+
+
 def test_it_sums_its_models_and_knows_the_last_of_their_errors():
     early = LastError(MOMENT, "n", "ProviderError", "first")
     late = LastError(MOMENT.replace(hour=13), "m", "ProviderTimeout", "second")

@@ -14,9 +14,11 @@ from django.utils import timezone
 from gateway_project.errors import ValidationError
 from providers.formats import Usage
 from providers.models import ModelPrice
+from providers.pricing import public_prices
 from providers.pricing.prices import Offer, PriceBook, cost_of
 from providers.pricing.public_prices import BUNDLED, sync
 from providers.services import change_price, create_provider, end_price, set_price
+from telemetry.audit.models import AuditEntry
 from telemetry.models import LogEntry
 
 pytestmark = pytest.mark.django_db
@@ -53,15 +55,16 @@ def book():
 class TestLoading:
     def test_again_it_changes_nothing(self, table):
         path = table(entry(), entry(host="api.example.org"), entry(aboveInputTokens=200_000, amount="3"))
-        assert sync(path) == {"new": 3, "changed": 0, "unchanged": 0, "kept": 0}
+        assert sync(path).counted == {"new": 3, "changed": 0, "unchanged": 0, "kept": 0}
         before = list(ModelPrice.objects.values())
-        assert sync(path)["unchanged"] == 3
+        assert sync(path).counted["unchanged"] == 3
         assert list(ModelPrice.objects.values()) == before
         assert {row["source"] for row in before} == {"synced"}
 
     def test_a_price_that_changed_is_a_row_more(self, table):
         sync(table(entry(), entry("other")))
-        assert sync(table(entry(amount="1.5"), entry("new"))) == {"new": 1, "changed": 1, "unchanged": 0, "kept": 0}
+        counted = sync(table(entry(amount="1.5"), entry("new"))).counted
+        assert counted == {"new": 1, "changed": 1, "unchanged": 0, "kept": 0}
         rows = ModelPrice.objects.filter(model="m").order_by("id")
         assert [(row.input, row.valid_until is None) for row in rows] == [(1, False), (Decimal("1.5"), True)]
         assert rows[0].valid_until == rows[1].valid_from
@@ -70,15 +73,15 @@ class TestLoading:
     def test_an_edited_price_is_kept(self, table):
         sync(table(entry()))
         change_price(ModelPrice.objects.get(), input=Decimal(9))
-        assert sync(table(entry(amount="5")))["kept"] == 1
+        assert sync(table(entry(amount="5"))).counted["kept"] == 1
         assert ModelPrice.objects.open().get().input == 9
         end_price(ModelPrice.objects.open().get())
-        assert sync(table(entry(amount="5")))["new"] == 1
+        assert sync(table(entry(amount="5"))).counted["new"] == 1
 
     def test_a_providers_own_prices_are_none_of_its_business(self, table):
         provider = create_provider(name="p", url="https://api.example.org", format_name="openai")
         set_price(provider=provider, model="m", currency="EUR", input=Decimal(9), output=Decimal(9))
-        assert sync(table(entry()))["new"] == 1
+        assert sync(table(entry())).counted["new"] == 1
 
     def test_of_prices_with_a_day_the_latest_that_has_come_holds(self, table):
         today, day = timezone.now().date(), timedelta(days=1)
@@ -204,4 +207,19 @@ def test_the_command_leaves_one_entry_with_counts_if_it_changes_anything(table):
         call_command("sync_prices", file=path, stdout=StringIO())
     entry = LogEntry.objects.get()
     assert entry.message.endswith(" loaded prices: 2 new, 0 changed, 0 unchanged, 0 kept (edited here), by manage.py.")
-    assert json.loads(entry.payload)["after"] == {"new": 2, "changed": 0, "unchanged": 0, "kept": 0}
+    after = {"new": 2, "changed": 0, "unchanged": 0, "kept": 0, "prices": []}
+    assert json.loads(entry.payload)["after"] == after
+
+
+def test_the_audit_keeps_the_changed_prices_as_they_were_and_as_they_are(table, monkeypatch):
+    monkeypatch.setattr(public_prices, "MAX_AUDITED", 2)
+    for amount in ("1", "1.50"):
+        prices = [entry(name, amount, cacheRead="0.1") for name in "abc"]
+        call_command("sync_prices", file=table(*prices, entry("same")), stdout=StringIO())
+    row = AuditEntry.objects.order_by("pk").last()
+    common = {"currency": "USD", "output": "2", "cacheRead": "0.1"}
+    assert json.loads(row.before) == {"prices": [{**common, "model": name, "input": "1"} for name in "ab"]}
+    assert json.loads(row.after) == {
+        "new": 0, "changed": 3, "unchanged": 1, "kept": 0,
+        "prices": [{**common, "model": name, "input": "1.5"} for name in "ab"],
+    }  # fmt: skip

@@ -161,7 +161,8 @@ class TestVerification:
         entries = [event(number) for number in range(3)]
         call_command("audit", "export")
         lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-        assert [line["hash"] for line in lines] == [entry.hash for entry in entries]
+        assert [line["hash"] for line in lines[:-1]] == [entry.hash for entry in entries]
+        assert (lines[-1]["action"], lines[-1]["hash"]) == ("export", newest().hash)
 
 
 class TestRetention:
@@ -187,6 +188,17 @@ class TestRetention:
         result = verify(expected_head=old[1].hash)
         assert (result.segments, result.problem) == (2, "")
 
+    def test_a_row_of_a_clock_that_was_set_back_takes_no_young_rows_along(self, settings):
+        settings.GATEWAY_AUDIT_DAYS = 100
+        old = datetime(2020, 1, 3, tzinfo=UTC)
+        _, *others = [event(number, moment) for number, moment in enumerate((old, None, old, None))]
+        while delete_segment(timezone.now()):
+            pass
+        remaining = AuditEntry.objects.in_chain_order().values_list("pk", flat=True)
+        assert list(remaining[:3]) == [entry.pk for entry in others]
+        assert list(AuditSegment.objects.values_list("rows", flat=True)) == [1]
+        assert verify().problem == ""
+
     def test_a_month_that_is_not_old_enough_as_a_whole_stays(self, settings):
         settings.GATEWAY_AUDIT_DAYS = 100
         now = datetime(2026, 11, 24, tzinfo=UTC)
@@ -204,12 +216,82 @@ class TestRetention:
         AuditSegment.objects.update(previous_hash="e" * 64)
         assert "does not follow" in verify().problem
 
+    def test_the_segments_stand_in_the_chain(self, settings):
+        settings.GATEWAY_AUDIT_DAYS = 100
+        old = event(1, datetime(2020, 1, 3, tzinfo=UTC))
+        assert delete_segment(timezone.now())
+        facts = json.loads(newest().after)
+        assert len(facts.pop("digest")) == 64
+        assert facts == {"firstId": old.pk, "lastId": old.pk, "rows": 1, "hash": old.hash, "segments": 1}
+
     def test_all_rows_may_go(self, settings):
         settings.GATEWAY_AUDIT_DAYS = 1
         event(1, datetime(2020, 1, 3, tzinfo=UTC))
         assert delete_segment(timezone.now())
         assert AuditEntry.objects.count() == 1  # what retention did
         assert verify().problem == ""
+
+
+class TestBeginning:
+    """Whoever can write to the database deletes the first rows, and makes up a segment with the right hashes."""
+
+    NOT_PROVEN = "The beginning of the chain is not proven"
+
+    def forge_segment(self, rows: list[AuditEntry]) -> None:
+        AuditSegment.objects.create(
+            first_id=rows[0].pk, last_id=rows[-1].pk, rows=len(rows), begins=rows[0].timestamp,
+            ends=rows[-1].timestamp, previous_hash=rows[0].previous_hash, hash=rows[-1].hash,
+        )  # fmt: skip
+        AuditEntry.objects.filter(pk__lte=rows[-1].pk).delete()
+
+    def test_a_segment_that_retention_has_not_made_is_noticed(self):
+        rows = [event(number) for number in range(5)]
+        self.forge_segment(rows[:3])
+        assert self.NOT_PROVEN in verify().problem
+        assert self.NOT_PROVEN in verify(expected_head=rows[-1].hash).problem
+        with pytest.raises(CommandError, match=self.NOT_PROVEN):
+            call_command("audit", "verify")
+
+    def test_so_is_one_after_those_of_retention(self, settings):
+        settings.GATEWAY_AUDIT_DAYS = 100
+        rows = [event(1, datetime(2020, 1, 3, tzinfo=UTC)), *(event(number) for number in range(4))]
+        assert delete_segment(timezone.now())
+        assert verify().problem == ""
+        self.forge_segment(rows[1:3])
+        assert self.NOT_PROVEN in verify().problem
+
+    def test_so_is_one_that_takes_the_entry_about_retention_along(self, settings):
+        settings.GATEWAY_AUDIT_DAYS = 100
+        rows = [event(1, datetime(2020, 1, 3, tzinfo=UTC)), event(2)]
+        assert delete_segment(timezone.now())
+        rows = [*rows[1:], newest()]
+        event(3)
+        self.forge_segment(rows)
+        assert self.NOT_PROVEN in verify().problem
+
+    @pytest.mark.parametrize("column", ["first_id", "last_id", "rows"])
+    def test_so_is_a_changed_segment(self, settings, column):
+        settings.GATEWAY_AUDIT_DAYS = 100
+        for month in (1, 2):
+            event(month, datetime(2020, month, 3, tzinfo=UTC))
+        while delete_segment(timezone.now()):
+            pass
+        assert verify().problem == ""
+        first = AuditSegment.objects.order_by("last_id")[0]
+        AuditSegment.objects.filter(pk=first.pk).update(**{column: getattr(first, column) - 1})
+        assert self.NOT_PROVEN in verify().problem
+
+    def test_segments_of_versions_without_a_digest_are_proven_by_the_message_about_them(self):
+        rows = [event(number) for number in range(2)]
+        segment = f"1 audit entries, {rows[0].pk} to {rows[0].pk}; the last hash is {rows[0].hash}."
+        message = f"Retention removed {segment}"
+        append(AuditRecord(
+            timezone.now(), "", None, None, "destroy", "audit", None, message, "null", "null", "", ""
+        ))  # fmt: skip
+        self.forge_segment(rows[:1])
+        assert verify().problem == ""
+        AuditSegment.objects.update(rows=2)
+        assert self.NOT_PROVEN in verify().problem
 
 
 def test_sqlite_serializes_writers_and_postgresql_takes_a_lock():

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from telemetry.guardrails import rollup
-from telemetry.guardrails.statistics import GuardrailQuery, guardrail_counts
+from telemetry.guardrails.statistics import MAX_ROWS, GuardrailQuery, guardrail_counts
 from telemetry.journal.batches import insert_log_entries
 from telemetry.models import GuardrailHour, LogEntry
 from telemetry.retention import deletion
@@ -103,6 +103,24 @@ def test_the_api_groups_filters_and_refuses(client):
         assert ask(query).status_code == 400, query
     own = {"headers": {"Authorization": f"Bearer {token_of(new_user())}"}}
     assert client.get("/stats/guardrails/", **own).status_code == 403
+
+
+def test_no_more_counts_than_memory_has_room_for(client):
+    """An hour each, for more than two years: by hour they are too many, and the answer says what to ask for."""
+    hours = (HOUR + timedelta(hours=number) for number in range(MAX_ROWS + 1))
+    GuardrailHour.objects.bulk_create([
+        GuardrailHour(hour=hour, guardrail_id=5, guardrail_name="x", direction="request", searched=1) for hour in hours
+    ])  # fmt: skip
+    credential = {"headers": {"Authorization": f"Bearer {token_of(new_user('stats.view'))}"}}
+    period = f"from={HOUR:%Y-%m-%dT%H:%M:%SZ}&to={HOUR + timedelta(hours=MAX_ROWS + 1):%Y-%m-%dT%H:%M:%SZ}"
+    refused = client.get(f"/stats/guardrails/?{period}&by=hour,guardrail", **credential)
+    assert refused.status_code == 400
+    (problem,) = refused.json()["errors"]
+    assert problem["source"] == {"parameter": "by"}
+    assert f"would give more than {MAX_ROWS:,} counts" in problem["detail"]
+    assert client.get(f"/stats/guardrails/?{period}&by=day", **credential).status_code == 200
+    month = f"from={HOUR:%Y-%m-%dT%H:%M:%SZ}&to={HOUR + timedelta(days=30):%Y-%m-%dT%H:%M:%SZ}"
+    assert client.get(f"/stats/guardrails/?{month}&by=hour", **credential).status_code == 200
 
 
 def test_the_log_is_filtered_by_guardrail_and_its_own_result(client):

@@ -6,6 +6,7 @@ from datetime import timedelta
 from types import SimpleNamespace
 
 import pytest
+from django.conf import settings
 from django.utils import timezone
 
 from gateway_project.work.guardrails.book import Audience, GuardrailSnapshot, Side
@@ -14,9 +15,11 @@ from gateway_project.work.guardrails.sampling import AROUND, MAX_MATCH, MAX_SAMP
 from gateway_project.work.guardrails.searching import Search
 from gateway_project.work.guardrails.texts import Kind
 from keys.services import update_key
+from providers.credentials import encrypt
 from rules.guardrails.services import create_guardrail, delete_guardrail, update_guardrail
 from telemetry.audit.models import AuditEntry
-from telemetry.models import GuardrailSample
+from telemetry.guardrails.models import origin_of_samples
+from telemetry.models import GuardrailSample, LogEntry
 from telemetry.retention import deletion
 from tests.support.management import new_user, token_of
 
@@ -141,3 +144,57 @@ def test_a_credential_is_masked_also_where_the_match_cuts_it(cut):
         assert "sss" not in shown
         assert "***" in shown
         assert "today" in shown
+
+
+def keep_sample(row, text="bob@example.com", **values):
+    """A sample of a guardrail as the log writer stores it."""
+    origin, keys = origin_of_samples(row.pk), settings.GATEWAY_ENCRYPTION_KEYS
+    sealed = encrypt(json.dumps(["Write to ", text, "."]), origin=origin, keys=keys)
+    values = {"category": "email", "direction": "request", "expires_at": timezone.now() + timedelta(days=1)} | values
+    return GuardrailSample.objects.create(guardrail_id=row.pk, sealed=sealed, **values)
+
+
+@pytest.mark.django_db
+def test_the_console_shows_samples_with_their_entries_and_audits_each_reading(console):
+    row, other = (create_guardrail(name=name, type="pii", samples=True) for name in ("Addresses", "Others"))
+    user = new_user()
+    entry = LogEntry.objects.create(entry_type="WorkRequest", correlation_id="c1", key_id=7, key_name="notebook")
+    keep_sample(row, "<b>bob</b>@example.com", correlation_id="c1", user_id=user.pk)
+    keep_sample(row, "old@example.com", expires_at=timezone.now() - timedelta(minutes=1))
+    keep_sample(other, "eve@example.com")
+    GuardrailSample.objects.create(guardrail_id=row.pk, expires_at=timezone.now() + timedelta(days=1), sealed="v1.x.y")
+    page = console.get(f"/admin/guardrail-samples/?guardrail={row.pk}").text
+    assert "Write to <mark>&lt;b&gt;bob&lt;/b&gt;@example.com</mark>." in page
+    assert "The key that it was encrypted with is not there." in page
+    for text in (f"/admin/telemetry/logentry/{entry.pk}/change/", "notebook", user.username):
+        assert text in page
+    assert "old@example.com" not in page
+    assert "eve@example.com" not in page
+    assert AuditEntry.objects.filter(resource="samples", resource_id=row.pk).count() == 1
+    assert "eve@example.com" in console.get("/admin/guardrail-samples/").text
+    assert (
+        f"/admin/guardrail-samples/?guardrail={row.pk}" in console.get(f"/admin/rules/guardrail/{row.pk}/change/").text
+    )
+
+
+@pytest.mark.django_db
+def test_the_console_deletes_the_samples_of_one_guardrail(console):
+    row, other = (create_guardrail(name=name, type="pii", samples=True) for name in ("Addresses", "Others"))
+    for one in (row, row, other):
+        keep_sample(one)
+    path = f"/admin/guardrail-samples/{row.pk}/delete/"
+    assert "Cancel" in console.get(path).text
+    assert GuardrailSample.objects.count() == 3
+    assert console.post(path).status_code == 302
+    assert [sample.guardrail_id for sample in GuardrailSample.objects.all()] == [other.pk]
+    assert AuditEntry.objects.filter(resource="samples", resource_id=row.pk, action="destroy").exists()
+
+
+@pytest.mark.django_db
+def test_nobody_sees_samples_without_a_login(client):
+    row = create_guardrail(name="Addresses", type="pii", samples=True)
+    keep_sample(row)
+    for path in (f"?guardrail={row.pk}", f"{row.pk}/delete/"):
+        response = client.get(f"/admin/guardrail-samples/{path}")
+        assert response.status_code in (302, 403)
+        assert "bob@example.com" not in response.text

@@ -5,8 +5,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.utils import timezone
 
+from gateway_project.console.period import period_of
 from telemetry.log_page.histogram import HEIGHT, histogram
-from telemetry.log_page.periods import address, bounds, periods
+from telemetry.log_page.periods import address, periods
 from telemetry.models import LogEntry, UsageHour
 
 pytestmark = pytest.mark.django_db
@@ -56,6 +57,14 @@ def test_the_usage_is_filtered_by_user():
     assert (drawn.most, drawn.left_out) == (0, "")
 
 
+@pytest.mark.parametrize(("name", "text"), [("key_id", "3"), ("served", "swift")])
+def test_the_usage_is_filtered_by_the_key_and_the_model_of_a_tab(name, text):
+    UsageHour.objects.create(hour=f"{DAY}T10:00Z", key_id=3, model="swift", requests=4)
+    UsageHour.objects.create(hour=f"{DAY}T10:00Z", key_id=5, model="slow", requests=2)
+    drawn = histogram(period(f"{DAY} 00:00:00", f"{DAY} 23:59:59", **{name: text}), entries())
+    assert (drawn.most, drawn.left_out) == (4, "")
+
+
 def test_the_longest_period_has_few_bars():
     drawn = histogram(period("0001-01-01 00:00:00", "9999-12-31 00:00:00"), entries())
     assert len(drawn.bars) <= 402
@@ -79,6 +88,6 @@ def test_presets_name_the_period_that_is_shown():
 
 
 def test_a_text_that_is_no_time_is_no_bound():
-    assert bounds({"timestamp_from_0": "x", "timestamp_to_0": DAY, "timestamp_to_1": "y"}) == (None, None)
-    start, end = bounds({"timestamp_from_0": DAY, "timestamp_to_0": DAY})
+    assert period_of({"timestamp_from_0": "x", "timestamp_to_0": DAY, "timestamp_to_1": "y"}) == (None, None)
+    start, end = period_of({"timestamp_from_0": DAY, "timestamp_to_0": DAY})
     assert end - start == timedelta(days=1) - timedelta(microseconds=1)

@@ -7,7 +7,7 @@ import pytest
 from django.utils import timezone
 
 from accounts.services import create_user
-from gateway_project.console.overview.dashboard import unpriced
+from gateway_project.console.overview.attention import unpriced
 from providers.services import create_provider, set_price
 from telemetry.journal.batches import insert_log_entries
 from telemetry.models import LogEntry, UsageHour
@@ -51,14 +51,43 @@ def test_latencies_are_those_of_the_statistics(db):
     assert (totals["p50"], totals["p95"]) == (row["p50_ms"], row["p95_ms"])
 
 
-def test_the_top_is_ordered_and_named(db):
+def test_the_top_is_ordered_and_named_with_cost_in_each_currency(db):
     user = create_user(username="busy", password="a long pass phrase")
     hour = timezone.now().replace(minute=0, second=0, microsecond=0)
-    for number, tokens, user_id in ((7, 70, user.pk), (3, 30, None), (2, 20, user.pk + 1)):
-        UsageHour.objects.create(hour=hour, requests=number, input_tokens=tokens, user_id=user_id, model="m")
+    busy, deleted_id = user.pk, user.pk + 1
+    rows = [(7, 70, busy, "USD", 1), (3, 30, None, "USD", 4), (2, 20, deleted_id, "EUR", 8), (1, 5, busy, "EUR", 2)]
+    for number, tokens, user_id, currency, cost in rows:
+        spent = {"cost": cost, "estimated_cost": Decimal("0.5"), "currency": currency}
+        UsageHour.objects.create(hour=hour, requests=number, input_tokens=tokens, user_id=user_id, model="m", **spent)
     top = overview(PERIODS["hour"])["top"]
-    assert top["users"] == [("busy", 7, 70), (str(user.pk + 1), 2, 20)]
-    assert top["models"] == [("m", 12, 120)]
+    figures = [(row.id, row.name, row.sums["requests"], row.sums["tokens"], row.sums["costs"]) for row in top["users"]]
+    euro, dollar = Decimal("2.5"), Decimal("1.5")
+    assert figures == [
+        (busy, "busy", 8, 75, {"EUR": euro, "USD": dollar}),
+        (deleted_id, str(deleted_id), 2, 20, {"EUR": Decimal("8.5")}),
+    ]
+    assert [(row.id, row.name, row.sums["requests"]) for row in top["models"]] == [("m", "m", 13)]
+
+
+def test_a_provider_that_never_served_is_among_those_with_the_most_attempts(db):
+    bad, good = (create_provider(name=name, url="https://a.example", format_name="openai") for name in ("bad", "good"))
+    hour = timezone.now().replace(minute=0, second=0, microsecond=0)
+    UsageHour.objects.create(hour=hour, provider_id=bad.pk, attempts=9, failed_attempts=9)
+    UsageHour.objects.create(hour=hour, provider_id=good.pk, requests=4, completed=4, attempts=4, latency_8=4)
+    first, second = overview(PERIODS["hour"])["top"]["providers"]
+    assert (first.name, first.sums["attempts"], first.sums["failed_attempts"], first.sums["p95"]) == ("bad", 9, 9, None)
+    assert (second.name, second.sums["failed_attempts"], second.sums["p50"] is not None) == ("good", 0, True)
+
+
+def test_the_chart_of_costs_has_each_currency_and_the_same_sum_as_the_total(db):
+    now = timezone.now()
+    for hours, currency, cost in ((0, "USD", 1), (2, "USD", 2), (2, "EUR", 4)):
+        hour = (now - timedelta(hours=hours)).replace(minute=0, second=0, microsecond=0)
+        UsageHour.objects.create(hour=hour, requests=1, cost=cost, currency=currency)
+    figures = overview(PERIODS["day"])
+    assert {name: sum(costs) for name, costs in figures["series"]["costs"].items()} == {"EUR": 4, "USD": 3}
+    assert figures["totals"]["cost"] == {"EUR": 4, "USD": 3}
+    assert len(figures["series"]["costs"]["USD"]) == len(figures["series"]["labels"])
 
 
 @pytest.mark.parametrize("name", PERIODS)
@@ -76,7 +105,8 @@ def test_attention_is_drawn_to_models_without_a_price_and_not_to_calls_that_brok
     now = timezone.now()
     insert_log_entries(
         [done("r1", now, model="priced", **unknown), done("r2", now, model="new", **unknown)]
-        + [done("r3", now - timedelta(days=2), model="long ago", **unknown)]
+        + [done(f"r3-{number}", now - timedelta(days=2), model="long ago", **unknown) for number in range(2)]
         + [done("r4", now, model="broke", **broke)]
     )
-    assert unpriced() == ["new"]
+    assert unpriced(now - timedelta(days=1)) == ["new"]
+    assert unpriced(now - timedelta(days=3)) == ["long ago", "new"]

@@ -32,6 +32,19 @@ def test_each_step_ticks_itself_and_the_first_answer_ends_them(ann):
     assert done() == []
 
 
+def test_the_first_page_of_an_empty_installation_shows_them_until_an_answer(console, ann):
+    page = console.get("/admin/")
+    assert "First steps" in page.text
+    steps = page.context["steps"]
+    assert [step.title for step in steps if step.is_done] == ["Create users"]  # ann, and who looks at the page
+    addresses = [step.address for step in steps if not step.is_done]
+    assert len(addresses) == 5
+    assert [address for address in addresses if f'href="{address}">' not in page.text] == []
+    assert {console.get(address).status_code for address in addresses} == {200}
+    insert_log_entries([entry("one", outcome="completed", user_id=ann.pk, model="m")])
+    assert "First steps" not in console.get("/admin/").text
+
+
 def test_nothing_is_looked_up_once_the_gateway_was_used(ann, django_assert_num_queries):
     insert_log_entries([entry("one", outcome="completed", user_id=ann.pk, model="m")])
     checklist.first_steps()

@@ -1,15 +1,27 @@
 """What the console's first page draws attention to, beside what other tests look at on the page itself."""
 
+import time
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
+from django.core.cache import caches
 from django.utils import timezone
 
-from gateway_project.console.overview import dashboard as overview
+from accounts.access_requests.models import AccessRequest
+from gateway_project.console import notices
+from gateway_project.console.overview import attention, cards, links
+from gateway_project.console.what_if import tables as what_if_tables
+from gateway_project.server.connections import unlisted_proxies
 from keys.models import ApiKey
 from keys.services import issue_key
+from licensing.services import install, set_limit
+from providers.health.status import Health, HealthState, LastError, ModelHealth
+from providers.services import create_provider, set_price
+from telemetry.journal.batches import insert_log_entries
 from telemetry.journal.shipping import Backlog
+from tests.support.licences import in_days
+from tests.telemetry.usage.test_rollups import done
 
 
 def texts_of(notices) -> list[str]:
@@ -17,18 +29,22 @@ def texts_of(notices) -> list[str]:
 
 
 def test_a_log_that_waits_for_the_database_for_long():
-    assert texts_of(overview._about_the_log(Backlog(bytes=5_000, seconds=29.0))) == []
-    (text,) = texts_of(overview._about_the_log(Backlog(bytes=5_000, seconds=95.0)))
+    assert texts_of(attention._about_the_log(Backlog(bytes=5_000, seconds=29.0))) == []
+    (text,) = texts_of(attention._about_the_log(Backlog(bytes=5_000, seconds=95.0)))
     assert text == "5,000 bytes of log entries wait for the database, the oldest for 95 seconds."
 
 
 def test_keys_that_expire_soon_the_first_of_many(ann):
     now = timezone.now()
-    for number in range(overview.SHOWN + 1):
+    for number in range(links.MAX_SHOWN + 1):
         issue_key(owner=ann, name=f"key-{number}", expiry=now + timedelta(hours=number + 1))
-    (text,) = texts_of(overview._about_keys(ApiKey.objects.all()))
-    assert text == "These keys expire within 7 days: key-0, key-1, key-2, key-3, key-4 and others."
-    assert texts_of(overview._about_keys(ApiKey.objects.none())) == []
+    (notice,) = attention._about_keys(ApiKey.objects.all())
+    assert notice.text == "These keys expire within 7 days:"
+    assert [link.title for link in notice.links] == ["key-0", "key-1", "key-2", "key-3", "key-4", "others"]
+    first = ApiKey.objects.get(name="key-0")
+    assert notice.links[0].address == f"/admin/keys/apikey/{first.pk}/change/"
+    assert notice.links[-1].address == "/admin/keys/apikey/"
+    assert texts_of(attention._about_keys(ApiKey.objects.none())) == []
 
 
 @pytest.mark.parametrize(
@@ -42,7 +58,7 @@ def test_keys_that_expire_soon_the_first_of_many(ann):
 )
 def test_many_errors_of_the_last_hour(errors, requests, texts):
     figures = {"since": datetime(2027, 1, 15, 8, tzinfo=UTC), "totals": {"errors": errors, "requests": requests}}
-    assert texts_of(overview._about_errors(figures)) == texts
+    assert texts_of(attention._about_errors(figures)) == texts
 
 
 @pytest.mark.parametrize(
@@ -53,5 +69,137 @@ def test_many_errors_of_the_last_hour(errors, requests, texts):
         ({"EUR": Decimal("0.00319"), "USD": Decimal(2)}, "€0.0032, $2.00"),
     ],
 )
-def test_money_has_cents_or_where_there_is_less_more_of_them(cost, text):
-    assert overview._money(cost) == text
+def test_money_has_cents_or_where_there_is_less_more_of_them(db, cost, text):
+    caches["process"].clear()
+    assert cards._money(cost) == text
+
+
+@pytest.mark.parametrize(("currencies", "text"), [(["EUR"], "€0.00"), (["EUR", "USD"], "0")])
+def test_no_money_is_nothing_in_the_currency_of_the_prices(db, currencies, text):
+    for currency in currencies:
+        set_price(model=f"m-{currency}", currency=currency, input=Decimal(1), output=Decimal(1))
+    caches["process"].clear()
+    assert cards._money({}) == text
+    assert what_if_tables._money({}) == text
+    caches["process"].clear()
+
+
+class TestRemedies:
+    """Each notice leads to pages that can be opened, and that have what it is about."""
+
+    @pytest.fixture
+    def pages(self, console):
+        """Opens every link of the only notice: the pages by their titles."""
+
+        def open_all(of_source) -> dict[str, str]:
+            (notice,) = of_source
+            responses = {link.title: console.get(link.address, follow=True) for link in notice.links}
+            assert {response.status_code for response in responses.values()} == {200}
+            return {title: response.text for title, response in responses.items()}
+
+        return open_all
+
+    def test_of_a_licence_that_expires(self, pages, vendor):
+        install(vendor.licence(expiry=in_days(5)))
+        assert "<h1" in pages([notices.about_the_licence(time.time())])["Open the licence"]
+
+    def test_of_a_proxy_that_is_not_listed(self, pages):
+        caches["default"].set(unlisted_proxies.KEY, "192.0.2.7")
+        try:
+            page = pages([notices.about_an_unlisted_proxy(time.time())])["Show the setting"]
+        finally:
+            caches["default"].delete(unlisted_proxies.KEY)
+        assert "GATEWAY_TRUSTED_PROXIES" in page
+
+    def test_of_somebody_who_waits(self, pages, ann):
+        AccessRequest.objects.create(user=ann, kind="model", model="asked-for", reason="why")
+        assert "asked-for" in pages([notices.about_access_requests(time.time())])["Decide"]
+
+    def test_of_a_provider_that_fails_its_own_page(self, pages):
+        rows = [create_provider(name=name, url="https://a.example", format_name="openai") for name in ("p", "p2")]
+        error = LastError(timezone.now(), "m", "ProviderError", "down")
+        failing = {"p": Health(True, models=(ModelHealth("m", HealthState.FAILING, 6, 5, last_error=error),))}
+        (notice,) = attention._about_providers(failing, {row.name: row.pk for row in rows})
+        assert notice.links[0].address == f"/admin/providers/provider/{rows[0].pk}/change/"
+        assert pages([notice]).keys() == {"Open it", "Its attempts"}
+        (of_deleted,) = attention._about_providers(failing, {})
+        assert of_deleted.links[0].address == "/admin/providers/provider/?q=p"
+
+    def test_of_the_log_and_of_the_store(self, pages):
+        backlog = attention._about_the_log(Backlog(bytes=5_000, seconds=95.0))
+        for source in (backlog, attention._about_the_store("Redis does not answer.")):
+            assert "Journal" in pages(source)["Show the system"]
+
+    def test_of_errors_keys_limits_and_prices(self, pages, ann):
+        figures = {"since": timezone.now(), "totals": {"errors": 9, "requests": 9}}
+        key = issue_key(owner=ann, name="soon", expiry=timezone.now() + timedelta(hours=1)).key
+        limit = set_limit(measure="requests", window="day", amount=Decimal(5), user=ann)
+        full = attention._limit_link(limit, Decimal(1))
+        sources = {
+            "Show them": attention._about_errors(figures),
+            "soon": attention._about_keys(ApiKey.objects.filter(pk=key.pk)),
+            full.title: attention._about_limits([full]),
+            "new": attention._about_prices(["new"]),
+        }
+        for title, source in sources.items():
+            assert pages(source).keys() == {title}
+
+    def test_no_source_is_left_out(self):
+        assert {source.__name__ for source in notices.SOURCES} == {
+            "about_the_licence", "about_an_unlisted_proxy", "about_access_requests",
+        }  # fmt: skip
+        of_page = {name for name in vars(attention) if name.startswith("_about_")}
+        assert of_page == {f"_about_{name}" for name in (
+            "providers", "errors", "the_log", "the_store", "keys", "limits", "prices",
+        )}  # fmt: skip
+
+
+class TestMoneyWithoutAPrice:
+    """Two requests of ann to a model without a price, and one that cost a dollar."""
+
+    @pytest.fixture
+    def page(self, console, ann):
+        """The overview of a day, and the ids of the user and of the provider."""
+        provider = create_provider(name="p", url="https://a.example", models=["new"], format_name="openai")
+        work = {"user_id": ann.pk, "provider_id": provider.pk, "model": "new", "served_model": "new", "input_tokens": 7}
+        no_cost, cost = {"cost_status": "unknown"}, {"cost_status": "known", "cost": "1", "currency": "USD"}
+        insert_log_entries([done("r", timezone.now(), **work | fields) for fields in (no_cost, no_cost, cost)])
+        caches["process"].clear()
+        yield console.get("/admin/?period=day"), ann.pk, provider.pk
+        caches["process"].clear()
+
+    def test_the_tile_and_the_chart_say_so_and_lead_to_the_form(self, page):
+        response, *_ = page
+        (card,) = [card for card in response.context["cards"] if card.title == "Cost"]
+        assert (card.text, card.note) == ("$1.00", "+ 2 requests without a price")
+        assert card.address == "/admin/providers/modelprice/add/?model=new"
+        assert response.text.count(f'href="{card.address}">{card.note}</a></dd>') == 1
+        assert response.text.count(f'href="{card.address}">{card.note}</a></p>') == 1
+
+    def test_each_table_of_those_with_the_most_says_so(self, page, console):
+        response, user_id, provider_id = page
+        links = {}
+        for top in response.context["tops"]:
+            ((_, cells),) = top.rows
+            cost, missing = cells[top.headings.index("Cost")]
+            assert (cost.title, cost.address, missing.title) == ("$1.00", "", "+ 2 requests without a price")
+            links[top.title] = missing.address
+        assert links["Top models"] == "/admin/providers/modelprice/add/?model=new"
+        for title, query in (("Top users", f"user={user_id}"), ("Providers", f"provider={provider_id}")):
+            assert links[title].split("&end=")[0].startswith("/admin/statistics/?by=model&sort=-unknown_cost_requests")
+            assert query in links[title].split("&")
+            rows = console.get(links[title]).context["rows"]
+            assert [[name.title for name in names] for names, _ in rows] == [["new"]]
+
+    def test_the_statistics_say_so_in_their_total_and_below_the_chart(self, page, console):
+        response = console.get("/admin/statistics/?chart=cost")
+        (total,) = [total for total in response.context["totals"] if total.title == "Not in the cost"]
+        assert (total.text, total.change) == ("+ 2 requests without a price", "Set a price for new")
+        assert f"{total.text}. <a" in response.text
+
+
+def test_an_overview_where_all_has_a_price_says_nothing_of_it(console):
+    insert_log_entries([done("r", timezone.now(), cost_status="known", cost="1", currency="USD", user_id=1)])
+    caches["process"].clear()
+    assert "without a price" not in console.get("/admin/?period=day").text
+    caches["process"].clear()

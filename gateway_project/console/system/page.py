@@ -1,9 +1,8 @@
-"""The system page: versions, stores, processes and the settings in force."""
+"""The page itself."""
 
 import platform
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator
 from datetime import UTC, datetime
-from decimal import Decimal
 
 import django
 from django.conf import settings
@@ -12,7 +11,8 @@ from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 
 from gateway_project.console.site import console_site
-from gateway_project.console.tables import plain_decimal
+from gateway_project.console.system.parts import parts_of
+from gateway_project.console.system.settings_table import settings_in_force
 from gateway_project.status.version import version
 from gateway_project.work.runtime import gateway
 from gateway_project.work.snapshot.records import Snapshot
@@ -20,9 +20,6 @@ from gateway_project.work.tasks.process_metrics import process_gauges
 from telemetry.metrics.counters import Gauges
 from telemetry.models import JournalPosition
 
-# A setting whose name contains one of these is shown as "set" or "not set"; a new secret needs such a name.
-SECRET = ("SECRET", "TOKEN_KEY", "ENCRYPTION_KEYS", "METRICS_TOKEN", "SCIM_TOKEN", "PASSWORD")
-ADDRESSES = ("REDIS_URL",)
 # Titles of gauges whose names would read the same without their units.
 TITLES = {"journal_backlog_seconds": "Oldest in the journal backlog"}
 FLAGS = {"provider_resting", "store_available"}
@@ -32,14 +29,17 @@ site = console_site()
 
 @site.page("system/", name="system")
 def system(request: HttpRequest) -> HttpResponse:
-    """Versions, stores, processes and the settings in force."""
+    """Versions, the parts with their state, processes, and the settings in force: all, or those that `q` finds."""
+    text = request.GET.get("q", "").strip()
     context = site.context(
         request,
         "System",
         facts=_facts(),
         processes=_processes(),
         journals=JournalPosition.objects.order_by("-updated_at")[:50],
-        settings_in_force=sorted(_settings().items()),
+        parts=list(parts_of(gateway())),
+        settings_in_force=settings_in_force(text),
+        searched=text,
     )
     return TemplateResponse(request, "console/system.html", context)
 
@@ -54,9 +54,7 @@ def _facts() -> list[tuple[str, str]]:
         ("Python, Django", f"{platform.python_version()}, {django.get_version()}"),
         ("Machine", f"{platform.system()}, {platform.machine()}"),
         ("Database", f"{connection.vendor} {_database_version()}"),
-        ("Database answers", "yes" if process.follower.fresh else "no"),
         ("Cache", "Redis" if settings.REDIS_URL else "in this process"),
-        ("Cache answers", "no" if process.state.degraded else "yes"),
         ("Keys, rules, providers in memory", _sizes(process.snapshot)),
         ("Time (UTC)", f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}"),
     ]
@@ -101,37 +99,3 @@ def _value(name: str, number: float) -> str:
     if name.endswith("_bytes"):
         return f"{number / 2**20:,.1f} MiB"
     return f"{number:,.2f} s" if name.endswith("_seconds") else f"{number:,.0f}"
-
-
-def _settings() -> dict[str, str]:
-    """The gateway's settings, secrets only as set or not set."""
-    names = [name for name in dir(settings) if name.startswith("GATEWAY_")]
-    names += [*ADDRESSES, "SECRET_KEY", "ALLOWED_HOSTS"]
-    shown = {name: _shown(name, getattr(settings, name)) for name in names}
-    return shown | {"DATABASE": f"{connection.vendor}, {settings.DATABASES['default']['NAME']}"}
-
-
-def _shown(name: str, value: object) -> str:
-    if any(word in name for word in SECRET):
-        return "set" if value else "not set"
-    return _without_password(str(value)) if name in ADDRESSES else _in_words(value)
-
-
-def _in_words(value: object) -> str:
-    """The value as it is written in the environment."""
-    if isinstance(value, Mapping):
-        return "; ".join(f"{subject}: {_limits(limits)}" for subject, limits in value.items() if limits)
-    if isinstance(value, Collection) and not isinstance(value, str):
-        return ", ".join(map(str, value))
-    return str(value)
-
-
-def _limits(limits: Mapping[tuple[str, str], Decimal]) -> str:
-    """As Env.limits() reads them."""
-    kinds = {(measure, window): measure if window == "none" else f"{measure}/{window}" for measure, window in limits}
-    return ", ".join(f"{kinds[kind]}={plain_decimal(amount)}" for kind, amount in limits.items())
-
-
-def _without_password(url: str) -> str:
-    scheme, there, rest = url.partition("://")
-    return f"{scheme}{there}{rest.rpartition('@')[2].partition('?')[0]}"

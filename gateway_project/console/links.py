@@ -1,0 +1,43 @@
+"""Names of rows as links to their pages."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from django.db.models import Model
+from django.urls import reverse
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+from unfold.decorators import display
+
+LINK = '<a class="text-primary-700 underline dark:text-primary-400" href="{}" title="{}">{}</a>'
+
+
+def page_of(row: Model) -> str:
+    """The address of a row's page."""
+    return reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_change", args=[row.pk])
+
+
+def link(text: str, page: str) -> SafeString | str:
+    """The text as a link to a page, if there is one."""
+    return format_html(LINK, page, text, text) if text and page else text
+
+
+def link_to(row: Model | None, text: str = "") -> SafeString | str:
+    """The row's name, or another text, as a link to its page; '' without a row."""
+    return "" if row is None else link(text or str(row), page_of(row))
+
+
+def links_to(rows: Iterable[Model]) -> SafeString:
+    """The names of rows, with commas between them; '' without rows."""
+    return format_html_join(", ", "{}", ((link_to(row),) for row in rows))
+
+
+def linked(field: str) -> Callable[[Any], SafeString | str | None]:
+    """A column of a list: the row in a field of each row, as a link. The list selects it with its own rows."""
+
+    @display(description=field.replace("_", " ").capitalize(), ordering=field)
+    def shown(row: Any) -> SafeString | str | None:
+        return link_to(getattr(row, field)) or None
+
+    shown.__name__ = field
+    return shown

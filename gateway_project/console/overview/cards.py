@@ -1,0 +1,138 @@
+"""The figures of the page as cards, and the tables of those with the most, with links to what they are about."""
+
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import NamedTuple
+
+from django.urls import reverse
+
+from gateway_project.console.display.money import amounts, short, without_price
+from gateway_project.console.notices import Link
+from gateway_project.console.overview.attention import unpriced_since
+from gateway_project.console.overview.links import list_of, log_of, usage_of
+from gateway_project.console.period import Period, row_page
+from gateway_project.json_types import JsonObject
+from licensing import services as licensing
+from providers.console.currency import usual_currency
+from providers.console.model_links import model_page, price_form
+from telemetry.models import CacheStatus, Outcome
+from telemetry.statistics_page.form import CHARTS
+from telemetry.usage.overview import TopRow
+
+WORK, HEALTH = ("Requests", "Tokens", "Cost"), ("Attempts", "Failed", "p50, p95", "Cost")  # headings
+
+
+class Card(NamedTuple):
+    """One figure of the page and the page that has more of it, with a note that may be a link."""
+
+    title: str
+    text: str
+    page: str = ""
+    note: str = ""
+    address: str = ""
+
+
+# The lines of a cell of such a table; a line without an address is no link.
+Lines = Sequence[Link]
+TableRow = tuple[Link, Sequence[Lines]]
+
+
+class Top(NamedTuple):
+    """A table of those with the most: each row is what it names, with its page, and its figures."""
+
+    title: str
+    headings: Sequence[str]
+    rows: Sequence[TableRow]
+
+
+def cards_of(totals: JsonObject, period: Period) -> list[Card]:
+    """The figures; the cost says what it does not contain."""
+    requests = totals["requests"] or 1
+    terms, uses = licensing.current(), licensing.statistics(1)["currentUses"]
+    unpriced_count = totals["unknown_cost_requests"]
+    no_price = (without_price(unpriced_count), _price_page(period)) if unpriced_count else ()
+    denied = log_of(period, outcome__exact=Outcome.DENIED)
+    by_day = {name: usage_of(period, by="day", chart=name) for name in CHARTS}
+    cached = log_of(period, cache_status__exact=CacheStatus.HIT)
+    active = f"of {terms.max_active_uses:,}" if terms.max_active_uses else "unlimited"
+    return [
+        Card("Requests", f"{totals['requests']:,}", by_day["requests"], f"{totals['denied']:,} denied", denied),
+        Card("Errors", f"{totals['errors']:,}", by_day["errors"], _share(totals["errors"], requests),
+             log_of(period, outcome__exact=Outcome.FAILED)),
+        Card("Tokens", short(totals["tokens"]), by_day["output_tokens"],
+             f"{short(totals['output_tokens'])} output tokens"),
+        Card("Cost", _money(totals["cost"]), by_day["cost"], *no_price),
+        Card("From the cache", f"{totals['cache_hits']:,}", cached,
+             f"{_share(totals['cache_hits'], requests)} of requests"),
+        Card("Cache savings", _money(totals["saved"]), by_day["saved_tokens"],
+             f"{short(totals['saved_tokens'])} tokens"),
+        Card("Latency", _latency(totals["p50"]), by_day["p50_ms"], f"p95 {_latency(totals['p95'])}", by_day["p95_ms"]),
+        Card("Active uses", f"{uses:,}", reverse("admin:licence"), active),
+    ]  # fmt: skip
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.1f} %" if whole else "none"
+
+
+def _price_page(period: Period) -> str:
+    """The form for a price of the model with the most requests without one in the period, or the list of prices."""
+    models = unpriced_since(period.start) if period.start else []
+    return price_form(models[0]) if models else list_of("providers_modelprice")
+
+
+def tops_of(tops: Mapping[str, list[TopRow]], period: Period) -> list[Top]:
+    """The users and models with the most requests, and the providers with the most attempts: how they fare."""
+    return [
+        Top("Top users", WORK, [_user(row, period) for row in tops["users"]]),
+        Top("Top models", WORK, [_model(row, period) for row in tops["models"]]),
+        Top("Providers", HEALTH, [_provider(row, period) for row in tops["providers"]]),
+    ]
+
+
+def _user(row: TopRow, period: Period) -> TableRow:
+    unpriced = _unpriced_models(period, user=str(row.id))
+    return _link("accounts_user", row, period), [*_work(row), _cost(row, unpriced)]
+
+
+def _model(row: TopRow, period: Period) -> TableRow:
+    return Link(row.name, model_page(row.id, period=period)), [*_work(row), _cost(row, price_form(row.id))]
+
+
+def _provider(row: TopRow, period: Period) -> TableRow:
+    unpriced = _unpriced_models(period, provider=str(row.id))
+    return _link("providers_provider", row, period), [*_health(row), _cost(row, unpriced)]
+
+
+def _link(table: str, row: TopRow, period: Period) -> Link:
+    return Link(row.name, row_page(table, row.id, period))
+
+
+def _unpriced_models(period: Period, **whose: str) -> str:
+    """The statistics of the models that lack a price, most requests first."""
+    return usage_of(period, by="model", sort="-unknown_cost_requests", **whose)
+
+
+def _work(row: TopRow) -> list[Lines]:
+    return [[Link(f"{row.sums['requests']:,}", "")], [Link(short(row.sums["tokens"]), "")]]
+
+
+def _health(row: TopRow) -> list[Lines]:
+    sums = row.sums
+    times = f"{_latency(sums['p50'])}, {_latency(sums['p95'])}"
+    texts = (f"{sums['attempts']:,}", _share(sums["failed_attempts"], sums["attempts"]), times)
+    return [[Link(text, "")] for text in texts]
+
+
+def _cost(row: TopRow, price_page: str) -> Lines:
+    """What it cost; below it the requests without a price, with the page that says which these are."""
+    missing = without_price(row.sums["unknown_cost_requests"])
+    return [Link(_money(row.sums["costs"]), ""), *([Link(missing, price_page)] if missing else [])]
+
+
+def _money(cost: dict[str, Decimal]) -> str:
+    return amounts(cost, usual_currency)
+
+
+def _latency(ms: float | None) -> str:
+    return "none" if ms is None else f"{ms:,.{0 if ms >= 10 else 1}f} ms"

@@ -1,0 +1,74 @@
+"""The period that a page shows, as its address names it, and as the pages that it links to read it. All in UTC.
+
+Lists of moments have `timestamp_from_0` (a day), `timestamp_from_1` (a time) and the same with `to`; statistics have
+whole days, `start` and `end`. The page of a row takes either, and hands the period on to its tabs.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, date, datetime, time
+from typing import NamedTuple
+from urllib.parse import urlencode
+
+from django.http import QueryDict
+from django.urls import reverse
+
+LIST_FILTERS = "_changelist_filters"  # Django hands on the address of a list by it
+MOMENT_NAMES = tuple(f"timestamp_{side}_{part}" for side in ("from", "to") for part in (0, 1))
+
+
+class Period(NamedTuple):
+    """From the first moment to the last one; None where it is open."""
+
+    start: datetime | None = None
+    end: datetime | None = None
+
+    def moments(self) -> dict[str, str]:
+        """The parameters of a list of moments."""
+        sides = {"from": self.start, "to": self.end}
+        return {
+            f"timestamp_{side}_{part}": f"{moment:{form}}"
+            for side, moment in sides.items()
+            if moment is not None
+            for part, form in enumerate(("%Y-%m-%d", "%H:%M:%S"))
+        }
+
+    def days(self) -> dict[str, str]:
+        """The parameters of statistics."""
+        sides = {"start": self.start, "end": self.end}
+        return {name: f"{moment:%Y-%m-%d}" for name, moment in sides.items() if moment is not None}
+
+
+ANY_TIME = Period()
+
+
+def period_of(query: Mapping[str, str]) -> Period:
+    """The period in an address, or in that of the list that a row was opened from; a side without a time is open."""
+    query = QueryDict(query.get(LIST_FILTERS, "")).dict() | dict(query)
+    moments = Period(_moment(query, "from", time.min), _moment(query, "to", time.max))
+    if moments != ANY_TIME:
+        return moments
+    return Period(_day(query, "start", time.min), _day(query, "end", time.max.replace(microsecond=0)))
+
+
+def row_page(page: str, row_id: int | None, period: Period) -> str:
+    """The page of a row below admin, which hands the period on; '' without a row."""
+    return "" if row_id is None else with_query(reverse(f"admin:{page}_change", args=[row_id]), period.moments())
+
+
+def with_query(path: str, query: Mapping[str, object]) -> str:
+    return f"{path}?{urlencode(query)}" if query else path
+
+
+def _moment(query: Mapping[str, str], side: str, usual: time) -> datetime | None:
+    day, hour = (query.get(f"timestamp_{side}_{part}", "") for part in (0, 1))
+    try:
+        return datetime.combine(date.fromisoformat(day), time.fromisoformat(hour) if hour else usual, UTC)
+    except ValueError:
+        return None
+
+
+def _day(query: Mapping[str, str], name: str, at: time) -> datetime | None:
+    try:
+        return datetime.combine(date.fromisoformat(query.get(name, "")), at, UTC)
+    except ValueError:
+        return None

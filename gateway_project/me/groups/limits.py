@@ -1,0 +1,125 @@
+"""Limits of a group's service accounts, of their keys, and of the groups below it; each is within the group's own."""
+
+from django.core.paginator import Paginator
+from django.db import transaction
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+
+from accounts.managing.groups import administered_groups
+from gateway_project.api import audit
+from gateway_project.database.saving import races_as_conflicts
+from gateway_project.errors import GatewayError
+from gateway_project.json_types import JsonObject
+from gateway_project.me.groups.forms import AmountForm, GroupLimitForm, add_errors
+from gateway_project.me.groups.pages import PAGE_ROWS, administered_group, show_tab
+from gateway_project.me.site import actor, caller, featured_caller, page, show
+from licensing import services
+from licensing.fullness import fullness, unpriced_note
+from licensing.group_limits import changeable_limits, check_group_limit, owning_group_id
+from licensing.models import Limit
+from licensing.status import limit_statuses
+from licensing.viewsets import LimitViewSet, without_usage
+
+FIELDS = {"userId": "subject", "keyId": "subject", "groupId": "subject"}  # the form's names by those of the API
+
+
+@page
+def limit_list(request: HttpRequest, group_id: int) -> HttpResponse:
+    """The limits of the group, and those of what belongs to it."""
+    own = featured_caller(request)
+    group = administered_group(own, group_id)
+    limits = Limit.objects.shown().select_related("key__owner")
+    listed = limits.in_groups([group.pk]) | limits.filter(group__parent=group)
+    shown = Paginator(listed.order_by("id"), PAGE_ROWS).get_page(request.GET.get("limits"))
+    states = zip(shown, limit_statuses(list(shown)), strict=True)
+    changeable = changeable_limits(own, shown)
+    rows = [(limit, fullness(limit, status), unpriced_note(limit), limit.pk in changeable) for limit, status in states]
+    return show_tab(request, "limits", group, {"limits": shown, "rows": rows})
+
+
+@page
+def create(request: HttpRequest, group_id: int) -> HttpResponse:
+    """A form for a new limit."""
+    group = administered_group(caller(request), group_id)
+    form = GroupLimitForm(request.POST or None, group=group)
+    if request.method == "POST" and form.is_valid():
+        try:
+            _create(request, form.values())
+            return _to_limits(group.pk)
+        except GatewayError as error:
+            add_errors(form, error, FIELDS)
+    return _form(request, f"New limit in {group.name}", form, group.pk)
+
+
+def _create(request: HttpRequest, values: JsonObject) -> None:
+    with races_as_conflicts(), transaction.atomic():
+        limit = services.set_limit(**values)
+        check_group_limit(featured_caller(request), limit)
+        audit.record(actor(request), "create", "limits", limit.pk, after=_serialized(limit))
+
+
+@page
+def change(request: HttpRequest, limit_id: int) -> HttpResponse:
+    """A form for another amount."""
+    limit, group_id = _limit(request, limit_id)
+    form = AmountForm(request.POST or None, initial={"amount": f"{limit.amount.normalize():f}"})
+    if request.method == "POST" and form.is_valid():
+        try:
+            _change(request, limit, form.cleaned_data)
+            return _to_limits(group_id)
+        except GatewayError as error:
+            add_errors(form, error, FIELDS)
+    return _form(request, f"{limit.subject_kind.capitalize()} {limit.subject}: {limit}", form, group_id)
+
+
+def _change(request: HttpRequest, limit: Limit, values: JsonObject) -> None:
+    with races_as_conflicts(), transaction.atomic():
+        before = _serialized(limit)
+        services.change_limit(limit, **values)
+        check_group_limit(featured_caller(request), limit)
+        audit.record(actor(request), "update", "limits", limit.pk, before=before, after=_serialized(limit))
+
+
+@page
+def delete(request: HttpRequest, limit_id: int) -> HttpResponse:
+    """Ask, then delete the limit."""
+    limit, group_id = _limit(request, limit_id)
+    if request.method != "POST":
+        effect = "The default applies to its subject from now on, and the limits of the groups above."
+        context = {"effect": effect, "back": _limits_of(group_id), "current": "me:groups"}
+        return show(request, "delete", f"Delete the limit of {limit.subject}: {limit}", context)
+    row_id = limit.pk
+    with races_as_conflicts(), transaction.atomic():
+        before = _serialized(limit)
+        services.delete_limit(limit)
+        audit.record(actor(request), "destroy", "limits", row_id, before=before)
+    return _to_limits(group_id)
+
+
+def _limit(request: HttpRequest, limit_id: int) -> tuple[Limit, int]:
+    """A limit that the user may change, and the group whose page shows it; raises Http404."""
+    own = featured_caller(request)
+    limit = Limit.objects.shown().filter(pk=limit_id).first() if limit_id < 2**63 else None
+    group_id = None if limit is None else owning_group_id(limit)
+    if limit is None or group_id is None or not changeable_limits(own, [limit]):
+        raise Http404
+    group = administered_group(own, group_id)
+    is_of_parent = limit.group_id is not None and group.parent_id in administered_groups(own)
+    return limit, group.parent_id if is_of_parent and group.parent_id is not None else group.pk
+
+
+def _serialized(limit: Limit) -> JsonObject | None:
+    return without_usage(LimitViewSet.serialize_row(limit))
+
+
+def _form(request: HttpRequest, title: str, form: GroupLimitForm | AmountForm, group_id: int) -> HttpResponse:
+    context = {"form": form, "action": "Save", "back": _limits_of(group_id), "current": "me:groups"}
+    return show(request, "key_form", title, context)
+
+
+def _limits_of(group_id: int) -> str:
+    return reverse("me:group-limits", args=[group_id])
+
+
+def _to_limits(group_id: int) -> HttpResponse:
+    return HttpResponseRedirect(_limits_of(group_id))

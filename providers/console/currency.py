@@ -1,0 +1,12 @@
+"""The currency that an amount of nothing has."""
+
+from django.core.cache import caches
+
+from providers.models import ModelPrice
+
+FRESH_SECONDS = 20
+
+
+def usual_currency() -> str:
+    """The currency of the prices, read once for a while; '' for no prices, or several currencies."""
+    return str(caches["process"].get_or_set("usual-currency", ModelPrice.objects.not_over().currency, FRESH_SECONDS))

@@ -1,0 +1,63 @@
+"""What an entry of the log names, as links: rows, the limit that refused it, the rules that were considered."""
+
+from collections.abc import Iterable, Mapping
+
+from django.urls import reverse
+
+from gateway_project.console.period import Period, row_page, with_query
+from providers.console.model_links import model_page, price_form
+from providers.models import Provider
+from telemetry.journal.decisions import LoggedDecision
+from telemetry.models import CostStatus, EntryType, LogEntry, Outcome
+
+# Facts that name a row: its table, and the field with its id.
+ROWS = {
+    "User": ("accounts_user", "user_id"),
+    "Key": ("keys_apikey", "key_id"),
+    "Rule": ("rules_rule", "rule_id"),
+    "Provider": ("providers_provider", "provider_id"),
+}
+
+
+def pages_of(entry: LogEntry, period: Period) -> dict[str, str]:
+    """The page of each fact that names something, by the fact's name; pages of rows hand the period on."""
+    rows = {fact: row_page(table, getattr(entry, column), period) for fact, (table, column) in ROWS.items()}
+    return rows | {
+        "Model": model_page(entry.model, None if entry.served_model else entry.provider_id, period),
+        "Served by model": model_page(entry.served_model or "", entry.provider_id, period),
+        "Alias": _searched("rules_alias", entry.alias),
+        "Trusted issuer": _searched("accounts_trustedissuer", entry.trusted_issuer),
+        "Guardrails": _searched("rules_guardrail", *{one["name"] for one in entry.guardrails or ()}),
+        "Error": _cause_page(entry),
+        "Cost": price_form(entry.served_model or entry.model, entry.provider_id) if _lacks_price(entry) else "",
+    }
+
+
+def _cause_page(entry: LogEntry) -> str:
+    """The limit that refused the request, or the rules that did; '' for another error."""
+    if refusing := _refusing_limit(entry):
+        return with_query(reverse("admin:limit-by-name"), {"name": refusing})
+    if entry.entry_type == EntryType.WORK_REQUEST and entry.outcome == Outcome.DENIED and entry.status == 403:
+        return f"{reverse('admin:explain-entry', args=[entry.pk])}#rules"
+    return ""
+
+
+def _lacks_price(entry: LogEntry) -> bool:
+    return entry.cost is None and entry.cost_status == CostStatus.UNKNOWN
+
+
+def _refusing_limit(entry: LogEntry) -> str:
+    return "" if entry.decision is None else LoggedDecision(*entry.decision).refusing
+
+
+def _searched(table: str, *names: str | None) -> str:
+    """The list of a table, searched for the name if there is only one; '' without a name."""
+    searches = [{"q": name} for name in names if name]
+    query = searches[0] if len(searches) == 1 else {}
+    return with_query(reverse(f"admin:{table}_changelist"), query) if searches else ""
+
+
+def provider_pages(names: Iterable[str], period: Period) -> Mapping[str, str]:
+    """The pages of these providers, by name."""
+    rows = Provider.objects.filter(name__in=set(names)).values_list("name", "pk")
+    return {name: row_page("providers_provider", number, period) for name, number in rows}

@@ -1,0 +1,53 @@
+"""Requests whose model has no price, by whose they are: what costs do not contain."""
+
+from collections import defaultdict
+from collections.abc import Collection
+from datetime import datetime
+from typing import NamedTuple
+
+from django.db import connection
+
+from telemetry.paging import QueryTimeout, statement_timeout
+from telemetry.usage import rollups
+from telemetry.usage.key_costs import QUERY_MS
+from telemetry.usage.quotas import subject_sql
+
+
+class UnpricedModel(NamedTuple):
+    """How many requests of unknown cost a model of a provider served."""
+
+    requests: int
+    model: str
+    provider_id: int | None
+
+
+def unpriced_models(
+    subject: str, ids: Collection[int], start: datetime, end: datetime
+) -> dict[int, list[UnpricedModel]]:
+    """For keys, users, groups or providers by id: the models without a price, in full hours; most requests first.
+
+    Empty if the query takes too long.
+    """
+    try:
+        with statement_timeout(QUERY_MS):
+            rows = _rows(subject, ids, start, end)
+    except QueryTimeout:
+        return {}
+    models = defaultdict(list)
+    for row_id, model, provider_id, count in rows:
+        models[row_id].append(UnpricedModel(int(count), model, provider_id))
+    return {row_id: sorted(of_one, reverse=True, key=lambda one: one.requests) for row_id, of_one in models.items()}
+
+
+def _rows(subject: str, ids: Collection[int], start: datetime, end: datetime) -> list[tuple]:
+    listed = ", ".join(str(int(number)) for number in ids)
+    _, number, each = subject_sql(subject, listed)
+    used, parameters = rollups.usage_rows(rollups.floor_hour(start), rollups.ceil_hour(end))
+    count = 'coalesce(sum("unknown_cost_requests"), 0)'
+    sql = (
+        f'SELECT {number}, "model", "provider_id", {count} FROM {rollups.with_served_models(used)} {each}'
+        f' WHERE {number} IN ({listed}) GROUP BY {number}, "model", "provider_id" HAVING {count} > 0'
+    )
+    with connection.cursor() as cursor:
+        cursor.execute(sql, parameters)
+        return cursor.fetchall()

@@ -1,0 +1,56 @@
+"""The page of a request shows its mirror beside it, and the page of the mirror the request."""
+
+import json
+import re
+from datetime import UTC, datetime
+from decimal import Decimal
+from html import unescape
+
+import pytest
+
+from telemetry.models import LogEntry
+
+pytestmark = pytest.mark.django_db
+MOMENT = datetime(2026, 11, 10, 12, tzinfo=UTC)
+
+
+def recorded(kind, provider, text, **values):
+    """An entry of a request for the alias `fast` and its answer."""
+    response = {"choices": [{"index": 0, "message": {"role": "assistant", "content": text}}]}
+    usual = {
+        "entry_type": kind, "timestamp": MOMENT, "correlation_id": "r1", "user_id": 1, "alias": "fast", "model": "fast",
+        "served_model": f"model of {provider}", "provider_name": provider, "outcome": "completed", "currency": "USD",
+        "payload": json.dumps({"request": {"messages": []}, "response": response}), "input_tokens": 3,
+        "output_tokens": 4,
+    }  # fmt: skip
+    return LogEntry.objects.create(**usual | values)
+
+
+def sides(console, entry):
+    """The rows of the table, cell by cell; None without the table."""
+    page = console.get(f"/admin/telemetry/logentry/{entry.pk}/change/").text
+    if "data-sides" not in page:
+        return None
+    table = page.partition("data-sides")[2].partition("</table>")[0]
+    rows = [re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row) for row in table.split("<tr ")[2:]]
+    return [[unescape(re.sub(r"<[^>]*>", "", cell)).strip() for cell in row] for row in rows]
+
+
+def test_both_pages_show_both_the_original_first(console):
+    original = recorded("WorkRequest", "east", "Lisbon", duration_ms=120.5, cost=Decimal("0.5"))
+    mirror = recorded("Mirror", "west", "<b>Porto</b>", duration_ms=1234.0, cost=Decimal("2"))
+    for entry in (original, mirror):
+        first, second = sides(console, entry)
+        assert first[:4] == ["Original", "east/model of east", "completed", "120.5 ms"]
+        assert second[:4] == ["Mirror", "west/model of west", "completed", "1,234.0 ms"]
+        assert (first[-1], second[-1]) == ("Lisbon", "<b>Porto</b>")
+        assert "0.5" in first[5]
+        assert "2" in second[5]
+
+
+@pytest.mark.parametrize("other", [{"user_id": 2}, {"correlation_id": "r2"}, {"alias": "slow"}])
+def test_nothing_else_stands_beside_it(console, other):
+    original = recorded("WorkRequest", "east", "Lisbon")
+    recorded("Mirror", "west", "Porto", **other)
+    recorded("Message", "west", "Porto")
+    assert sides(console, original) is None
