@@ -56,7 +56,8 @@ class Env:
     def __init__(self, variables: Mapping[str, str] = os.environ, *, collect_problems: bool = False) -> None:
         self.variables = variables
         self.problems: list[str] | None = [] if collect_problems else None
-        self._known: set[str] = set()
+        self.defaults: dict[str, str] = {}  # of each variable that was read, as it would be written
+        self.durations: set[str] = set()  # the variables in seconds
 
     def raise_problems(self) -> None:
         """Raise InvalidSetting for the collected problems, a line each."""
@@ -65,13 +66,18 @@ class Env:
 
     def misspelt(self) -> dict[str, str]:
         """Variables that were not read but are named almost like one that was, each with that one's name."""
-        settings = {name.removeprefix(PREFIX): name for name in self._known if "_" in name}
-        others = [name for name in self.variables if name.startswith(PREFIX) and name not in self._known]
+        settings = {name.removeprefix(PREFIX): name for name in self.defaults if "_" in name}
+        others = [name for name in self.variables if name.startswith(PREFIX) and name not in self.defaults]
         similar = {name: get_close_matches(name.removeprefix(PREFIX), settings, n=1, cutoff=0.8) for name in others}
         return {name: settings[matches[0]] for name, matches in similar.items() if matches}
 
+    def is_changed(self, name: str) -> bool:
+        """Whether a variable that was read has another value than its default."""
+        text = self.variables.get(name, "").strip()
+        return bool(text) and name in self.defaults and text.lower() != self.defaults[name].lower()
+
     def text(self, name: str, default: str = "") -> str:
-        self._known.add(name)
+        self.defaults.setdefault(name, default)
         return self.variables.get(name, "").strip() or default
 
     def host(self, name: str, default: str) -> str:
@@ -131,6 +137,7 @@ class Env:
     @reader
     def seconds(self, name: str, default: float, *, minimum: float = 0.01, maximum: float = 86_400) -> float:
         """A duration in seconds."""
+        self.durations.add(name)
         value = self.text(name, str(default))
         try:
             seconds = float(value)

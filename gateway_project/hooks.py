@@ -9,18 +9,20 @@ in AppConfig.ready(). HOOKS lists them all:
 | `require_licence` | `gateway_project.api.access` | `licensing.services` |
 | `administered_groups` | `gateway_project.api.access` | `accounts.managing.groups` |
 | `delete_keys_of` | `accounts.scim.services` | `keys.services` |
-| `set_own_limits` | `keys.viewsets` | `licensing.key_limits` |
+| `read_costs_of_keys` | `keys.admin` | `telemetry.usage.key_costs` |
+| `read_model_traffic` | `providers.console.listed_models` | `telemetry.usage.model_traffic` |
+| `set_own_limits` | `keys.viewsets`, `keys.admin` | `licensing.key_limits` |
 | `has_live_login` | `gateway_project.console.site` | `accounts.console` |
 | `second_step` | `gateway_project.console.site` | `accounts.second_factor.login_step` |
 | `sign_on_choices` | `gateway_project.console.site` | `accounts.sso.configured` |
 | `leave_provider` | `gateway_project.console.site` | `accounts.sso.logout` |
 | `count_active_uses` | `licensing.statistics` | `gateway_project.work.runtime` |
 | `read_limit_statuses` | `licensing.status` | `gateway_project.work.runtime` |
-| `count_unpriced` | `licensing.status` | `gateway_project.work.limits.unpriced` |
+| `read_unpriced` | `licensing.status` | `gateway_project.work.limits.unpriced` |
 | `read_alias_routing` | `rules.aliases.routing` | `gateway_project.work.runtime` |
 | `watch_access` | `gateway_project.database.guarding` | `rules.access_tests.watching` |
 | `judge_of` | `rules.access_tests.judging` | `gateway_project.work.access_tests.judging` |
-| `find_idle_aliases` | `rules.aliases.routing` | `gateway_project.work.snapshot.loading` |
+| `resolve_aliases` | `rules.aliases.routing` | `gateway_project.work.snapshot.loading` |
 | `check_parameters` | `rules.guardrails.detection` | `gateway_project.work.guardrails.remote.compilation` |
 | `read_provider_health` | `providers.health.status` | `gateway_project.work.runtime` |
 | `forget_cached_answers` | `telemetry.services` | `gateway_project.work.runtime` |

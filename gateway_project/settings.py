@@ -128,6 +128,7 @@ MIDDLEWARE = [
     "gateway_project.server.middleware.assign_request_id",
     "django.middleware.security.SecurityMiddleware",
     "gateway_project.server.middleware.set_content_security_policy",
+    "gateway_project.server.middleware.PageCompression",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -188,8 +189,10 @@ SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Strict"
 SESSION_COOKIE_HTTPONLY = CSRF_COOKIE_HTTPONLY = True
 CSRF_TRUSTED_ORIGINS = ["/".join(GATEWAY_BASE_URL.lower().split("/")[:3])]  # as in the header Origin: without a path
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = CSRF_TRUSTED_ORIGINS[0].startswith("https:")
+DATA_UPLOAD_MAX_MEMORY_SIZE = 4 * 1024 * 1024  # the longest form: gateway_project.server.management_bodies
 CSRF_FAILURE_VIEW = "gateway_project.error_views.forged"
 UNFOLD = theme.UNFOLD
+GATEWAY_PASSWORD_LOGIN = env.choice("GATEWAY_PASSWORD_LOGIN", ("on", "off"), "on")
 # The pages for users without staff rights, at /me/.
 GATEWAY_USER_PAGES = env.flag("GATEWAY_USER_PAGES", True)
 
@@ -308,6 +311,7 @@ GATEWAY_AUDIT_DAYS = env.integer("GATEWAY_AUDIT_DAYS", 0, maximum=36_500)
 GATEWAY_PAYLOAD_DAYS = env.integer("GATEWAY_PAYLOAD_DAYS", 0, maximum=36_500)
 GATEWAY_CACHE_RECORD_DAYS = env.integer("GATEWAY_CACHE_RECORD_DAYS", 30, maximum=36_500)
 GATEWAY_STORED_RESPONSE_DAYS = env.integer("GATEWAY_STORED_RESPONSE_DAYS", 30, maximum=36_500)
+GATEWAY_MAX_GROUP_RULES = env.integer("GATEWAY_MAX_GROUP_RULES", 100)
 GATEWAY_RULE_VERSIONS = env.integer("GATEWAY_RULE_VERSIONS", 100, minimum=1)
 GATEWAY_SHARED_PROVIDER_FILES = env.flag("GATEWAY_SHARED_PROVIDER_FILES", False)
 GATEWAY_HOUSEKEEPING_INTERVAL = env.seconds("GATEWAY_HOUSEKEEPING_INTERVAL", 60)

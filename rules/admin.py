@@ -1,27 +1,42 @@
 """Access rules in the console, in the order in which they are judged, with the models that each allows or denies."""
 
+from typing import Any
+
 from django import forms
 from django.contrib import admin
+from django.contrib.admin.views.main import ORDER_VAR
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.template.loader import render_to_string
 from django.template.response import TemplateResponse
+from django.urls import reverse
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+from unfold.contrib.filters.admin import TextFilter
 from unfold.decorators import display
 from unfold.views import ChangeList
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 from gateway_project.console.filters import equals
+from gateway_project.console.links import link_to, linked
 from gateway_project.console.row_actions import row_action
 from gateway_project.console.site import console_site
 from gateway_project.console.tables import ServiceAdmin, ServiceForm
 from gateway_project.json_types import JsonObject
 from rules import services
+from rules.linter import RuleProblem
+from rules.matching import DEFAULT_POSITION
 from rules.models import Effect, Everyone, Rule
+from rules.order.console import add_moves, move_address
 from rules.preview import preview, warnings_of
+from rules.querysets import ORDER_OF_JUDGING
+from rules.snapshots import rules_matching
 from rules.viewsets import RuleViewSet
 
 AUDIENCES = [("user", "One user"), ("group", "The members of a group"), ("everyone", "Everyone")]
 NOBODY = ("nobody", "Nobody")
-PLAIN = ("name", "description", "enabled", "effect", "regex")
+PLAIN = ("name", "description", "enabled", "effect", "position", "regex")
+PREVIEW = "_preview"  # the button of browsers without scripts
 EFFECTIVE_WITHIN = "It takes effect in every process within a second."
 
 
@@ -32,12 +47,13 @@ class RuleForm(ServiceForm):
 
     class Meta:
         model = Rule
-        fields = ["name", "description", "enabled", "effect", "user", "group", "regex", "provider"]
+        fields = ["name", "description", "enabled", "effect", "position", "user", "group", "regex", "provider"]
         help_texts = {
             "regex": "An RE2 pattern for the whole model name: gpt-4.* matches gpt-4o too. Empty matches every model.",
             "effect": "Rules that deny are judged before those that allow.",
             "provider": "The rule allows only this provider, or leaves only this one out. Empty means any provider.",
             "enabled": "Disabled rules are ignored.",
+            "position": "The order among rules of the same effect: lower first, equal ones by id.",
         }
         labels = {"regex": "Models"}
         widgets = {
@@ -48,6 +64,7 @@ class RuleForm(ServiceForm):
 
     def __init__(self, *args: object, **options: object) -> None:
         super().__init__(*args, **options)
+        self.fields["position"].required = False
         audience = self.fields["audience"]
         if isinstance(audience, forms.ChoiceField) and self.instance.pk is not None and self.instance.for_nobody:
             audience.choices = [*AUDIENCES, NOBODY]  # the rule may stay one for nobody
@@ -57,6 +74,11 @@ class RuleForm(ServiceForm):
         if row.for_nobody:
             return {"audience": "nobody"}
         return {"audience": "everyone" if row.everyone else "group" if row.group_id else "user"}
+
+    def clean_position(self) -> int:
+        """The position; one that is left out stays."""
+        position = self.cleaned_data.get("position")
+        return self.instance.position if position is None else position
 
     def clean(self) -> JsonObject:
         values = self.cleaned_data
@@ -69,12 +91,11 @@ class RuleForm(ServiceForm):
 class PreviewForm(RuleForm):
     """The form of a preview: it stores nothing."""
 
-    def _post_clean(self) -> None:
-        pass
+    is_trial = True
 
 
 class RuleList(ChangeList):
-    """Loads the warnings of all rules of a page at once."""
+    """Loads the warnings of all rules of a page at once; `move_address` is "" while another column sorts them."""
 
     result_list: list[Rule]
 
@@ -83,6 +104,19 @@ class RuleList(ChangeList):
         self.result_list = list(self.result_list)
         for rule, warnings in zip(self.result_list, warnings_of(self.result_list), strict=True):
             rule.warnings = warnings
+            rule.move_address = "" if ORDER_VAR in self.params else move_address(request)
+        add_moves(self.result_list)
+
+
+class ModelFilter(TextFilter):
+    """Rules whose pattern matches a model's name."""
+
+    # Not "matches": a field of this name hides the form's own method, which htmx calls.
+    title, parameter_name = "model", "for_model"
+
+    def queryset(self, request: HttpRequest, rules: QuerySet[Rule]) -> QuerySet[Rule]:
+        name = self.value()
+        return rules.filter(pk__in=rules_matching(rules, name)) if name else rules
 
 
 @admin.register(Rule)
@@ -92,20 +126,21 @@ class RuleAdmin(ServiceAdmin):
     viewset = RuleViewSet
     form = RuleForm
     empty_message = "There are no rules. All work requests are denied."
-    list_display = ["id", "name", "is_enabled", "effect", "audience", "models", "provider", "hint"]
-    list_display_links = ["id", "name"]
+    list_display = ["order", "name", "is_enabled", "effect", "audience", "models", linked("provider"), "hint"]
+    list_display_links = ["name"]
     list_filter = [
         "enabled",
         "effect",
         "provider",
+        ModelFilter,
         equals("user", "user", "user__name_key"),
         equals("group", "group", "group__name"),
     ]
     search_fields = ["name", "description", "regex", "user__name_key", "group__name"]
     autocomplete_fields = ["user", "group", "provider"]
-    ordering = ["id"]
+    ordering = [*ORDER_OF_JUDGING]
     fieldsets = [
-        (None, {"fields": ["name", "description", "effect", "enabled"]}),
+        (None, {"fields": ["name", "description", "effect", "enabled", "position"]}),
         ("Who", {"fields": ["audience", "user", "group"]}),
         ("What", {"fields": ["regex", "provider"]}),
     ]
@@ -120,13 +155,32 @@ class RuleAdmin(ServiceAdmin):
     def get_changelist(self, request: HttpRequest, **options: object) -> type[ChangeList]:
         return RuleList
 
+    def get_form(
+        self, request: HttpRequest, obj: Rule | None = None, change: bool = False, **options: Any
+    ) -> type[ServiceForm]:
+        form = super().get_form(request, obj, change=change, **options)
+        form.is_trial = PREVIEW in request.POST
+        return form
+
+    def render_change_form(self, request: HttpRequest, context: JsonObject, *args: Any, **options: Any) -> HttpResponse:
+        """The page, with the preview of what was sent, or else of the stored rule; scripts then keep it current."""
+        form: RuleForm = context["adminform"].form
+        number = form.instance.pk
+        rule = drafted_rule(form.cleaned_data, number) if form.is_bound else form.instance if number else None
+        context["preview"] = preview(rule) if rule is not None else None
+        return super().render_change_form(request, context, *args, **options)
+
+    @display(description="Order", ordering="position")
+    def order(self, row: Rule) -> str:
+        return render_to_string("console/rule_order.html", {"rule": row})
+
     @display(description="Enabled", boolean=True, ordering="enabled")
     def is_enabled(self, row: Rule) -> bool:
         return row.enabled
 
     @display(description="For")
     def audience(self, row: Rule) -> str:
-        return "everyone" if row.everyone else str(row.user or row.group or "nobody")
+        return "everyone" if row.everyone else link_to(row.user or row.group) or "nobody"
 
     @display(description="Models")
     def models(self, row: Rule) -> str:
@@ -134,7 +188,7 @@ class RuleAdmin(ServiceAdmin):
 
     @display(description="Warning")
     def hint(self, row: Rule) -> str:
-        return " ".join(row.warnings)
+        return format_html_join(" ", "{}", ((_warning(problem),) for problem in row.warnings))
 
     # -- Changes ----------------------------------------------------------------------------------------
 
@@ -207,17 +261,30 @@ def show_preview(request: HttpRequest) -> HttpResponse:
     """What the rule in a form would allow, as a part of its page."""
     form = PreviewForm(request.GET)
     form.full_clean()
-    values = form.cleaned_data
+    number = request.GET.get("rule", "")
+    rule = drafted_rule(form.cleaned_data, int(number) if number.isdecimal() else None)
+    return TemplateResponse(request, "console/rule_preview_result.html", {"preview": preview(rule)})
+
+
+def drafted_rule(values: JsonObject, number: int | None) -> Rule:
+    """The rule that valid fields of its form describe, not stored; with the id of the one that is edited."""
     kind = values.get("audience")
-    rule = Rule(
-        pk=int(request.GET["rule"]) if request.GET.get("rule", "").isdecimal() else None,
+    return Rule(
+        pk=number,
         name=values.get("name", ""),
         enabled=values.get("enabled", False),
         effect=values.get("effect", Effect.ALLOW),
+        position=values.get("position", DEFAULT_POSITION),
         regex=values.get("regex", ""),
         provider=values.get("provider"),
         everyone=Everyone.USER if kind == "everyone" else "",
         user=values.get("user") if kind == "user" else None,
         group=values.get("group") if kind == "group" else None,
     )
-    return TemplateResponse(request, "console/rule_preview_result.html", {"preview": preview(rule)})
+
+
+def _warning(problem: RuleProblem) -> SafeString:
+    """The sentence, with links to the rules that it names."""
+    link = ' <a class="text-primary-700 underline dark:text-primary-400" href="{}">Open {}</a>'
+    links = ((reverse("admin:rules_rule_change", args=[rule.id]), rule.name) for rule in problem.rules)
+    return format_html("{}{}", problem.message, format_html_join("", link, links))

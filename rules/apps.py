@@ -19,6 +19,7 @@ class RulesConfig(AppConfig):
         from rules.guardrails import admin as guardrails  # noqa: F401
         from rules.guardrails.models import Guardrail
         from rules.lint import console as lint  # noqa: F401
+        from rules.order import console as order  # noqa: F401
         from rules.versions import console as versions  # noqa: F401
         from rules.versions.recording import record_loss_of_audience
 

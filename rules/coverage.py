@@ -5,7 +5,7 @@ A set of targets is an integer with one bit for each of them, in the order in wh
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from gateway_project.name_patterns import Pattern
 from providers.catalogue import Target
@@ -35,6 +35,10 @@ class TargetSets:
             self._of_providers[target.provider.id] = self._of_providers.get(target.provider.id, 0) | 1 << number
         self._of_patterns: dict[str, int] = {}
 
+    def of(self, target: Target) -> int:
+        """The set of this target; empty if it is not among them."""
+        return self._named(target.model) & self._of_providers.get(target.provider.id, 0)
+
     def covered_by(self, rule: RuleSnapshot) -> int:
         """What the rule covers of these, whomever it is for."""
         covered = self.all if rule.pattern is None else self.matching(rule.pattern)
@@ -63,14 +67,17 @@ class TargetSets:
         return self._tried(pattern, "" if "|" in text else beginning(text))
 
     def _alternative(self, pattern: Pattern, text: str) -> int:
-        literal = beginning(text)
-        rest = text[BEGINNING.match(text).end() :]  # type: ignore[union-attr]  # it matches the empty text
+        literal, rest = beginning(text), rest_of(text)
         if rest == ".*":
             return self._between(*self._range(literal))
         if rest:
             return self._tried(pattern, literal)
-        place = bisect_left(self._names, literal)
-        return self._between(place, place + 1) if self._names[place : place + 1] == [literal] else 0
+        return self._named(literal)
+
+    def _named(self, name: str) -> int:
+        """The targets with this name."""
+        place = bisect_left(self._names, name)
+        return self._between(place, place + 1) if self._names[place : place + 1] == [name] else 0
 
     def _tried(self, pattern: Pattern, literal: str) -> int:
         """The targets that the pattern matches, among those whose names begin with the literal."""
@@ -104,6 +111,25 @@ def beginning(pattern: str) -> str:
     if pattern[match.end() :].startswith(QUANTIFIERS):
         literal = literal[:-2] if literal[-2:-1] == "\\" else literal[:-1]
     return literal.replace("\\", "")
+
+
+def rest_of(pattern: str) -> str:
+    """What stands behind the characters with which a pattern begins; '' if they are all of it."""
+    return pattern[BEGINNING.match(pattern).end() :]  # type: ignore[union-attr]  # it matches the empty text
+
+
+def may_match_like(pattern: str, prefix: str, fits: Callable[[str], bool]) -> bool:
+    """Whether a pattern may match a text that fits; all that do begin with the prefix. True where nobody knows."""
+    if SIMPLE.fullmatch(pattern):
+        return any(_may_match_like(one, prefix, fits) for one in pattern.split("|"))
+    return "|" in pattern or _may_match_like(pattern, prefix, fits)
+
+
+def _may_match_like(alternative: str, prefix: str, fits: Callable[[str], bool]) -> bool:
+    literal = beginning(alternative)
+    if not rest_of(alternative):
+        return fits(literal)
+    return literal.startswith(prefix) or prefix.startswith(literal)
 
 
 def _union(sets: Iterable[int]) -> int:

@@ -1,4 +1,4 @@
-"""Finds the rule that allows a request: the first that matches, in order of id. Pure, and linear in time.
+"""Finds the rule that allows a request: the first that matches, by order_of(). Pure, and linear in time.
 
 Rules that deny are judged before those that allow. The rules are indexed by audience, so that a request is matched
 against its own only; the matches of an audience for a model are cached.
@@ -15,6 +15,7 @@ from providers.catalogue import Target
 
 # How many models an audience caches; bounded, as callers can send any model name.
 REMEMBERED_MODELS = 2048
+DEFAULT_POSITION = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,12 @@ class RuleSnapshot:
     provider_id: int | None
     denies: bool = False
     enabled: bool = True  # a disabled one is never judged, only explained
+    position: int = DEFAULT_POSITION
+
+
+def order_of(rule: RuleSnapshot) -> tuple[int, int]:
+    """What the rules of one effect are sorted by: the first are judged first."""
+    return rule.position, rule.id
 
 
 class Mismatch(Enum):
@@ -78,7 +85,7 @@ class AudienceRules:
         self.rules.append(rule)
 
     def for_model(self, model: str) -> list[RuleSnapshot]:
-        """The rules whose pattern matches the whole model name, in order of id."""
+        """The rules whose pattern matches the whole model name, in order."""
         rules = self._by_model.get(model)
         if rules is None:
             expected = self._expected
@@ -115,11 +122,11 @@ class ExpectedNames:
                 self._by_name.setdefault(name, []).append(rule)
 
     def rules_for(self, name: str) -> list[RuleSnapshot]:
-        """The rules that match the name, in order of id."""
+        """The rules that match the name, in order."""
         rules = self._by_name.get(name, [])
         if not rules or not self._for_every_model:
             return rules or self._for_every_model
-        return sorted([*self._for_every_model, *rules], key=lambda rule: rule.id)
+        return sorted([*self._for_every_model, *rules], key=order_of)
 
 
 class RuleIndex:
@@ -148,9 +155,9 @@ class RuleIndex:
             audience.expect(names, matches)
 
     def matching(self, user_id: int, group_ids: Collection[int], model: str) -> Iterator[RuleSnapshot]:
-        """The rules for this caller and model, in order of id."""
+        """The rules for this caller and model, in order."""
         matches = [audience.for_model(model) for audience in self.audiences(user_id, group_ids)]
-        return iter(matches[0]) if len(matches) == 1 else merge(*matches, key=lambda rule: rule.id)
+        return iter(matches[0]) if len(matches) == 1 else merge(*matches, key=order_of)
 
     def _audience_of(self, rule: RuleSnapshot) -> AudienceRules:
         if rule.everyone:
@@ -167,7 +174,7 @@ class RuleBook:
 
     def __init__(self, rules: Iterable[RuleSnapshot] = ()) -> None:
         # In the order of judging: those that deny first.
-        self.rules = sorted(rules, key=lambda rule: (not rule.denies, rule.id))
+        self.rules = sorted(rules, key=lambda rule: (not rule.denies, *order_of(rule)))
         denies = [rule for rule in self.rules if rule.denies and rule.enabled]
         self._denies = RuleIndex(denies) if denies else None
         self._allows = RuleIndex(rule for rule in self.rules if not rule.denies and rule.enabled)
@@ -195,8 +202,14 @@ class RuleBook:
 
     def allows(self, target: Target, *, user_id: int, group_ids: Collection[int]) -> bool:
         """Whether this caller may ask this provider for this model."""
-        rule, allowed = self._judge_name(target.model, (target,), user_id=user_id, group_ids=group_ids)
-        return rule is not None and bool(allowed)
+        return self._rule_for(target, user_id=user_id, group_ids=group_ids) is not None
+
+    def rules_for(
+        self, targets: Iterable[Target], *, user_id: int, group_ids: Collection[int]
+    ) -> Iterator[RuleSnapshot]:
+        """For each target that rules allow this caller by itself, the first rule that does."""
+        rules = (self._rule_for(target, user_id=user_id, group_ids=group_ids) for target in targets)
+        return (rule for rule in rules if rule is not None)
 
     def considered(
         self, name: str, offers: tuple[Target, ...], *, user_id: int, group_ids: Collection[int]
@@ -213,6 +226,10 @@ class RuleBook:
         own = {rule.id for audience in audiences for rule in audience.rules}
         matching = {rule.id for audience in audiences for rule in audience.for_model(name)}
         return [ConsideredRule(rule, _mismatch(rule, trace, own, matching)) for rule in self.rules]
+
+    def _rule_for(self, target: Target, *, user_id: int, group_ids: Collection[int]) -> RuleSnapshot | None:
+        rule, allowed = self._judge_name(target.model, (target,), user_id=user_id, group_ids=group_ids)
+        return rule if allowed else None
 
     def _judge_name(
         self,

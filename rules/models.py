@@ -1,6 +1,6 @@
 """Access rules: each allows some work, or denies it. Work that no rule allows is denied."""
 
-from django.core.validators import MaxLengthValidator
+from django.core.validators import MaxLengthValidator, MaxValueValidator
 from django.db import models
 from django.db.models import Q
 from django.utils import timezone
@@ -10,7 +10,9 @@ from gateway_project.database.names import NameField
 from providers.models import Provider
 from rules.access_tests.models import AccessTest
 from rules.aliases.models import Alias, AliasTarget
-from rules.guardrails.models import Guardrail
+from rules.guardrails.models import MAX_POSITION, Guardrail
+from rules.linter import RuleProblem
+from rules.matching import DEFAULT_POSITION
 from rules.querysets import RuleQuerySet
 from rules.versions.models import RuleVersion
 from rules.what_if.models import WhatIf
@@ -37,7 +39,8 @@ class Effect(models.TextChoices):
 class Rule(models.Model):
     """Allows its user, group or everyone the models that match the pattern, of one provider or of any; or denies them.
 
-    Rules that deny are judged first: one with a provider leaves that provider out, one without refuses the request.
+    Rules are judged in order of position and id. Those that deny come first: one with a provider leaves that provider
+    out, one without refuses the request.
     """
 
     name = NameField(max_length=100, validators=[check_name])
@@ -46,6 +49,9 @@ class Rule(models.Model):
     )
     enabled = models.BooleanField(default=True)
     effect = models.CharField(max_length=5, choices=Effect, default=Effect.ALLOW, db_default=Effect.ALLOW)
+    position = models.PositiveIntegerField(
+        default=DEFAULT_POSITION, db_default=DEFAULT_POSITION, validators=[MaxValueValidator(MAX_POSITION)]
+    )
     regex = models.TextField(
         blank=True,
         default="",
@@ -62,12 +68,15 @@ class Rule(models.Model):
     is_delegated = models.BooleanField(default=False, db_default=False, editable=False)
     created_at = models.DateTimeField(default=timezone.now, editable=False)
     updated_at = models.DateTimeField(auto_now=True)
-    warnings: list[str]  # in rows of the console's list
+    warnings: list[RuleProblem]  # in rows of the console's list
+    move_address: str  # there, too: where a form moves it; "" while it cannot be moved
+    moves: tuple[str, str]  # the values of its buttons up and down in a list of the console
 
     objects = RuleQuerySet.as_manager()
 
     class Meta:
         ordering = ["id"]
+        indexes = [models.Index(fields=["-effect", "position", "id"], name="rules_in_order_of_judging")]
         constraints = [
             models.UniqueConstraint(fields=["name"], name="one_rule_of_a_name"),
             models.CheckConstraint(condition=~Q(name=""), name="rule_has_a_name"),

@@ -13,20 +13,23 @@ from keys.models import ApiKey
 from providers.catalogue import Target
 from providers.formats import FORMATS
 from providers.models import Provider
+from rules.aliases.routing import resolve_aliases
 from rules.linter import (
     EVERYONE,
     Audience,
-    OfferedProvider,
-    Offers,
+    Problem,
     RuleDraft,
+    RuleProblem,
     Survey,
+    covered_aliases,
     covered_links,
     covered_models,
     problems_of,
-    warnings,
+    survey_one,
 )
 from rules.matching import RuleSnapshot
 from rules.models import Rule
+from rules.offers import OfferedProvider, Offers
 from rules.snapshots import judged_snapshot_of, snapshot_of
 
 MAX_SHOWN = 50
@@ -38,14 +41,16 @@ Links = Mapping[Audience | None, Collection[int]]
 class Preview:
     """The audience in words, what the rule allows or denies, and its warnings.
 
-    `linked_providers` are the names of those that keys of the audience are linked to.
+    `aliases` are names; of one with stars the rule matches some names, perhaps. `linked_providers` are the names of
+    those that keys of the audience are linked to.
     """
 
     audience: str
     models: list[Target] = field(default_factory=list)
     linked_providers: list[str] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
+    warnings: list[RuleProblem] = field(default_factory=list)
     denies: bool = False
+    aliases: list[str] = field(default_factory=list)
 
     @property
     def more(self) -> int:
@@ -56,6 +61,15 @@ class Preview:
     def shown(self) -> list[Target]:
         return self.models[:MAX_SHOWN]
 
+    @property
+    def more_aliases(self) -> int:
+        """How many aliases are not shown."""
+        return max(0, len(self.aliases) - MAX_SHOWN)
+
+    @property
+    def shown_aliases(self) -> list[str]:
+        return self.aliases[:MAX_SHOWN]
+
 
 def preview(rule: Rule) -> Preview:
     """The effect of a rule, stored or not, on the present users, keys and models."""
@@ -63,29 +77,36 @@ def preview(rule: Rule) -> Preview:
     try:
         draft = draft_of(rule, linked_providers([rule], parents))
     except ValidationError as error:
-        return Preview(_audience(rule), warnings=[error.message])
+        return Preview(_audience(rule), warnings=[_unreadable(error)])
     others = [other for other in others if other.id != draft.rule.id]
-    links = [target.provider.name for target in covered_links(draft, others, offers)]
-    problems = warnings(draft, others, offers, nobody=why_nobody(rule, load_empty_groups([rule], parents)))
-    return Preview(_audience(rule), covered_models(draft, others, offers), links, problems, rule.denies)
+    links = [target.provider.name for target in covered_links(draft, others, offers, parents)]
+    nobody = why_nobody(rule, load_empty_groups([rule], parents))
+    problems = problems_of(draft, survey_one(draft, others, offers, parents), nobody=nobody)
+    models = covered_models(draft, others, offers, parents)
+    aliases = covered_aliases(draft, others, offers, parents)
+    return Preview(_audience(rule), models, links, problems, rule.denies, aliases)
 
 
-def warnings_of(rules: Sequence[Rule]) -> list[list[str]]:
-    """The warnings of each rule, in sentences (linter.warnings())."""
+def warnings_of(rules: Sequence[Rule]) -> list[list[RuleProblem]]:
+    """The problems of each rule."""
     parents = Group.objects.parents()
     empty_groups, links = load_empty_groups(rules, parents), linked_providers(rules, parents)
     drafts: dict[int, RuleDraft] = {}
-    warnings: list[list[str]] = [[] for _ in rules]
+    warnings: list[list[RuleProblem]] = [[] for _ in rules]
     for number, rule in enumerate(rules):
         try:
             drafts[number] = draft_of(rule, links)
         except ValidationError as error:
-            warnings[number] = [error.message]
-    verdicts = Survey(_enabled_rules(), load_offers()).verdicts(drafts.values())
+            warnings[number] = [_unreadable(error)]
+    verdicts = Survey(_enabled_rules(), load_offers(), parents).verdicts(drafts.values())
     for (number, draft), verdict in zip(drafts.items(), verdicts, strict=True):
-        problems = problems_of(draft, verdict, nobody=why_nobody(rules[number], empty_groups))
-        warnings[number] = [problem.message for problem in problems]
+        warnings[number] = problems_of(draft, verdict, nobody=why_nobody(rules[number], empty_groups))
     return warnings
+
+
+def _unreadable(error: ValidationError) -> RuleProblem:
+    """Of a pattern that is none."""
+    return RuleProblem(Problem.UNREACHABLE, error.message)
 
 
 def _enabled_rules() -> list[RuleSnapshot]:
@@ -116,15 +137,17 @@ def why_nobody(rule: Rule, empty_groups: Mapping[int, str]) -> str:
 
 
 def load_offers() -> Offers:
-    return Offers(
-        OfferedProvider(
+    """The enabled providers with their models, and the enabled aliases with their targets."""
+    providers = {
+        row.pk: OfferedProvider(
             id=row.pk,
             name=row.name,
             models=frozenset(model.name for model in row.models.all()),
             format=FORMATS.get(row.format.name),
         )
         for row in Provider.objects.enabled().shown()
-    )
+    }
+    return Offers(providers.values(), resolve_aliases(providers))
 
 
 def linked_providers(rules: Iterable[Rule], parents: Mapping[int, int]) -> Links:

@@ -6,6 +6,7 @@ from django.db import models
 
 # The model that a queryset belongs to: models.py imports this module, so it cannot be named here.
 Row = TypeVar("Row", bound=models.Model)
+ORDER_OF_JUDGING = ("-effect", "position", "id")  # deny is behind allow in the alphabet
 
 
 class RuleQuerySet(models.QuerySet[Row]):
@@ -13,9 +14,13 @@ class RuleQuerySet(models.QuerySet[Row]):
         """Rules that are evaluated."""
         return self.filter(enabled=True)
 
+    def delegated_to(self, group_id: int | None) -> Self:
+        """Rules that admins of a group wrote last, for it."""
+        return self.filter(is_delegated=True, group=group_id)
+
     def in_order_of_judging(self) -> Self:
-        """Rules that deny before those that allow, each kind by id."""
-        return self.order_by(models.Case(models.When(effect="deny", then=0), default=1), "id")
+        """Rules that deny before those that allow, each kind by position and id."""
+        return self.order_by(*ORDER_OF_JUDGING)
 
     def shown(self) -> Self:
         """Rules with the user, the group and the provider that lists show, in one query."""

@@ -2,7 +2,8 @@
 
 from rest_framework import serializers
 
-from gateway_project.api.fields import Attributes, Boolean, Choice, Id, Text
+from gateway_project.api.fields import Attributes, Boolean, Choice, Id, Integer, Text
+from rules.guardrails.models import MAX_POSITION
 from rules.models import MAX_DESCRIPTION_LENGTH, MAX_PATTERN_LENGTH, Effect, Everyone, Rule
 
 MAX_NAME_LENGTH = Rule._meta.get_field("name").max_length
@@ -22,7 +23,7 @@ class RuleSerializer(serializers.ModelSerializer):
     class Meta:
         model = Rule
         fields = (
-            *("id", "name", "description", "enabled", "effect", "regex", "user_id", "user_name"),
+            *("id", "name", "description", "enabled", "effect", "position", "regex", "user_id", "user_name"),
             *("group_id", "group_name", "provider_id", "provider_name"),
         )
 
@@ -57,6 +58,12 @@ class RuleAttributes(Attributes):
         Effect.values,
         required=False,
         help_text="deny is judged before allow: it leaves its provider out, or without one refuses the request.",
+    )
+    position = Integer(
+        required=False,
+        min_value=0,
+        max_value=MAX_POSITION,
+        help_text="Lower first, then by id: the order in which rules of the same effect are judged; 100 by default.",
     )
     regex = Pattern(required=False, help_text="An RE2 pattern for the whole model name; empty or null: every model.")
     user_id = Id(

@@ -3,13 +3,15 @@
 from collections.abc import Callable
 from typing import TypedDict, TypeVar, Unpack
 
+from django.conf import settings
 from django.db.models import Model, Q, QuerySet
 
 from accounts.models import Group, User
 from gateway_project.database.guarding import Access, guarded_change
 from gateway_project.database.saving import lock_row, rows_by_id, save_or_refuse
-from gateway_project.errors import NotFound, ValidationError
+from gateway_project.errors import Conflict, NotFound, ValidationError
 from providers.models import Provider
+from rules.matching import DEFAULT_POSITION
 from rules.models import Effect, Everyone, Rule, RuleVersion
 from rules.patterns import compile_pattern
 from rules.versions.models import RuleChange
@@ -25,6 +27,7 @@ class RuleChanges(TypedDict, total=False):
     description: str
     enabled: bool
     effect: str
+    position: int
     regex: str | None
     user_id: int | None
     group_id: int | None
@@ -39,6 +42,7 @@ def create_rule(
     description: str = "",
     enabled: bool = True,
     effect: str = Effect.ALLOW,
+    position: int = DEFAULT_POSITION,
     regex: str | None = "",
     user_id: int | None = None,
     group_id: int | None = None,
@@ -55,6 +59,7 @@ def create_rule(
         rule,
         {
             "is_delegated": is_delegated,
+            "position": position,
             "regex": regex,
             "user_id": user_id,
             "group_id": group_id,
@@ -117,6 +122,7 @@ def _write(rule: Rule, changes: RuleChanges) -> None:
     rule.description = changes.get("description", rule.description)
     rule.enabled = changes.get("enabled", rule.enabled)
     rule.effect = changes.get("effect", rule.effect)
+    rule.position = changes.get("position", rule.position)
     rule.is_delegated = changes.get("is_delegated", False)
     if "regex" in changes:
         rule.regex = changes["regex"] or ""
@@ -124,7 +130,18 @@ def _write(rule: Rule, changes: RuleChanges) -> None:
         rule.provider = _row_or_none(Provider.objects.all(), changes["provider_id"] or None, "providerId")
     _set_audience(rule, changes)
     compile_pattern(rule.regex)
+    _refuse_excess(rule)
     save_or_refuse(rule, conflict=f"A rule named {rule.name!r} exists already.")
+
+
+def _refuse_excess(rule: Rule) -> None:
+    """Raise Conflict if admins of the rule's group would have more rules than they may."""
+    most = settings.GATEWAY_MAX_GROUP_RULES
+    if not rule.is_delegated or rule.group_id is None or not most:
+        return
+    list(Group.objects.select_for_update().filter(pk=rule.group_id).values_list("pk"))  # two at once: one waits
+    if Rule.objects.delegated_to(rule.group_id).exclude(pk=rule.pk).count() >= most:
+        raise Conflict(f"Admins of a group may write at most {most:,} rules for it. Delete some first.")
 
 
 def _set_audience(rule: Rule, changes: RuleChanges) -> None:

@@ -1,5 +1,7 @@
 """Stored rules as the judgement takes them."""
 
+from django.db.models import QuerySet
+
 from gateway_project.errors import ValidationError
 from gateway_project.name_patterns import Pattern
 from rules.matching import RuleSnapshot
@@ -22,6 +24,12 @@ def judged_snapshot_of(rule: Rule) -> RuleSnapshot | None:
         return _snapshot(rule, None) if rule.denies else None
 
 
+def rules_matching(rules: QuerySet[Rule], name: str) -> list[int]:
+    """The ids of the rules that judge a model of this name, whoever asks."""
+    snapshots = map(judged_snapshot_of, rules.order_by())
+    return [one.id for one in snapshots if one and (one.pattern is None or one.pattern.fullmatch(name))]
+
+
 def _snapshot(rule: Rule, pattern: Pattern | None) -> RuleSnapshot:
     return RuleSnapshot(
         id=LAST if rule.pk is None else rule.pk,
@@ -33,4 +41,5 @@ def _snapshot(rule: Rule, pattern: Pattern | None) -> RuleSnapshot:
         provider_id=rule.provider_id,
         denies=rule.denies,
         enabled=rule.enabled,
+        position=rule.position,
     )

@@ -48,7 +48,7 @@ TABLE: dict[str, dict[str, str]] = {
         "destroy": ACCOUNT_MANAGER,
     },
     "second-factor": {"destroy": ADMIN},
-    "identity-providers": dict.fromkeys(("list", "retrieve", "create", "update", "destroy"), ADMIN),
+    "identity-providers": dict.fromkeys(("list", "retrieve", "create", "update", "destroy", "fetch"), ADMIN),
     "identities": dict.fromkeys(("list", "retrieve", "create", "destroy"), ADMIN),
     "roles": {"list": USER, "retrieve": USER, "create": ADMIN, "update": ADMIN},
     "features": {"list": USER, "retrieve": USER, "create": ADMIN},
@@ -119,7 +119,7 @@ TABLE: dict[str, dict[str, str]] = {
         "destroy": "guardrails.modify",
     },
     "samples": {"list": f"logs.view_all{AND}guardrails.modify"},
-    "trusted-issuers": dict.fromkeys(("list", "retrieve", "create", "update", "destroy"), ADMIN),
+    "trusted-issuers": dict.fromkeys(("list", "retrieve", "create", "update", "destroy", "fetch"), ADMIN),
     "what-if": dict.fromkeys(("list", "retrieve", "create", "destroy"), f"rules.modify{AND}logs.view_all"),
     "limits": {
         "list": USER,

@@ -1,12 +1,14 @@
-"""Writes each change made by the API, the console or a command to the log."""
+"""Writes each change and export, made by the API, the console or a command, to the log."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from getpass import getuser
 from typing import TypedDict, Unpack
+
+from django.http import QueryDict
 
 from gateway_project.api.access import Caller
 from gateway_project.hooks import Hook
@@ -107,6 +109,22 @@ def record(
 def record_command(operation: str, resource: str, row_id: int | None = None, **details: Unpack[ChangeDetails]) -> None:
     """Write a change made by a command to the log, with the user of this machine in the place of a caller."""
     record(Actor(operator=operator()), operation, resource, row_id, **details)
+
+
+def record_export(resource: str, filters: Mapping[str, object]) -> None:
+    """Write to the log who takes rows of a resource as a file, and which: `filters` are without secrets."""
+    record(current_actor(), "export", resource, after=dict(filters))
+
+
+def start_export(resource: str, filters: Mapping[str, object], *, file_name: str) -> dict[str, str]:
+    """Record an export, and return the headers of its file. Nothing else makes files: so none goes unrecorded."""
+    record_export(resource, filters)
+    return {"Content-Disposition": f'attachment; filename="{file_name}"'}
+
+
+def filters_of(query: QueryDict) -> dict[str, object]:
+    """The parameters of a query; one that is there several times has a list of values."""
+    return {name: values if len(values) > 1 else values[0] for name, values in query.lists()}
 
 
 def operator() -> str:

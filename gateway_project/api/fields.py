@@ -108,6 +108,12 @@ class Id(serializers.Field):
         return value
 
 
+class CountOrMoney(serializers.Field):
+    """Only read: a count as a number, or money as text."""
+
+    schema: ClassVar[JsonObject] = {"type": ["integer", "string"]}
+
+
 class References(serializers.Field):
     """[{"id": 5}, …] as a list of ids without duplicates; other members, which lists show, are ignored."""
 
@@ -156,6 +162,10 @@ class Attributes(serializers.Serializer):
         if unknown := set(data) - writable:
             raise serializers.ValidationError(dict.fromkeys(sorted(unknown), "Unknown attribute."))
         return super().to_internal_value(data)
+
+
+class NoAttributes(Attributes):
+    """The operation takes no attributes."""
 
 
 class Named(serializers.Serializer):

@@ -33,6 +33,7 @@ from gateway_project.api.write_limit import count_write, take_back
 from gateway_project.database.guarding import HEADER, override_reason, overriding
 from gateway_project.errors import Conflict, MethodNotAllowed, NotFound, Place, ValidationError
 from gateway_project.json_types import JsonObject
+from gateway_project.server.bodies import MAX_MANAGEMENT_BYTES
 
 PAGING = ("page[size]", "page[number]")
 Row = TypeVar("Row", bound=models.Model)
@@ -65,6 +66,8 @@ class ApiViewSet(GenericViewSet[Row], Generic[Row]):
     # Operations whose body may hold an id without attributes.
     attributes_optional: ClassVar[tuple[str, ...]] = ("destroy",)
     id_header: ClassVar[str] = ""
+    # A body is read once its sender is authenticated and may do this.
+    max_body_bytes: ClassVar[int] = MAX_MANAGEMENT_BYTES
     _write: str = ""  # under which name this write is counted
 
     @property
@@ -101,13 +104,15 @@ class ApiViewSet(GenericViewSet[Row], Generic[Row]):
 
     def initialize_request(self, request: HttpRequest, *args: object, **kwargs: object) -> ApiRequest:
         plain = super().initialize_request(request, *args, **kwargs)
-        return ApiRequest(
+        result = ApiRequest(
             request,
             parsers=plain.parsers,
             authenticators=self.get_authenticators(),
             negotiator=plain.negotiator,
             parser_context=plain.parser_context,
         )
+        result.max_body_bytes = self.max_body_bytes
+        return result
 
     def initial(self, request: Request, *args: object, **kwargs: object) -> None:
         if str(request.method).lower() not in self.action_map:

@@ -25,7 +25,10 @@ _revocations: WeakKeyDictionary[HttpRequest, Revocation] = WeakKeyDictionary()
 
 
 class RevocableAdmin(ServiceAdmin[Row]):
-    """Whoever deletes or locks a row learns which workers have the change; a box on the page ends what runs."""
+    """Whoever deletes or locks a row learns which workers have the change; a box on the page ends what runs.
+
+    The form of a row has no box: its change() calls order() if it revokes something.
+    """
 
     def credentials_of(self, row: Row) -> Collection[Credential]:
         """Whose requests end with the row."""
@@ -67,6 +70,12 @@ class RevocableAdmin(ServiceAdmin[Row]):
             credentials = list(self.credentials_of(obj))  # as it is before the deletion
             super().delete_model(request, obj)
             self.order(request, row_id, credentials)
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Context = None
+    ) -> HttpResponse:
+        with self.proven(request):
+            return super().change_view(request, object_id, form_url, extra_context)
 
     def delete_view(self, request: HttpRequest, object_id: str, extra_context: Context = None) -> HttpResponse:
         with self.proven(request):

@@ -10,6 +10,7 @@ from gateway_project.errors import GatewayError, PayloadTooLarge, ServiceUnavail
 from gateway_project.server import overload
 
 MAX_MANAGEMENT_BYTES = 1024 * 1024  # of a body that is not a work request
+MAX_LIST_BYTES = 4 * 1024 * 1024  # of one that may have a list of 100,000 words in it
 # Added to the time-out of the whole body: a client that sends nothing more reaches the time-out of a read first.
 GRACE_SECONDS = 2
 # Below this size no memory is reserved: few bodies are longer, and a reservation takes a lock.

@@ -11,6 +11,7 @@ from typing import Any
 
 from gateway_project.errors import ServiceUnavailable
 from gateway_project.server.bodies import (
+    MAX_LIST_BYTES,
     MAX_MANAGEMENT_BYTES,
     UNRESERVED_BYTES,
     MemoryBudget,
@@ -23,6 +24,8 @@ from providers.transport.calls import Call
 
 MAX_TOTAL_BYTES = 64 * MAX_MANAGEMENT_BYTES  # of all bodies that are being read at the same time
 PAGES = ("/admin", "/me/")
+# Pages whose form may be longer. It comes before its sender is known, but takes its room of the same memory.
+LONG_FORMS = "/admin/rules/guardrail/"
 SLOW_SHARE = 16  # of an eighth of the threads for slow bodies (worker.py), half waits for bodies that may be anybody's
 MAX_OWNER_BYTES = MAX_TOTAL_BYTES // 4  # of one address
 
@@ -47,7 +50,9 @@ class ManagementBodies:
         body = environ["wsgi.input"] = _Body(self, environ)
         try:
             if at_once or environ["PATH_INFO"].startswith(PAGES):
-                environ["wsgi.input"] = BytesIO(read_body(environ, MAX_MANAGEMENT_BYTES))
+                is_long = environ["PATH_INFO"].startswith(LONG_FORMS)
+                max_bytes = MAX_LIST_BYTES if is_long else MAX_MANAGEMENT_BYTES
+                environ["wsgi.input"] = BytesIO(read_body(environ, max_bytes))
             yield
         finally:
             self.memory.release(body.reserved_bytes, environ.get("REMOTE_ADDR", ""))

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from django.http import HttpRequest, HttpResponseBase
+from django.middleware.gzip import GZipMiddleware
 
 from gateway_project.server.request_ids import request_id
 
@@ -43,3 +44,15 @@ def set_content_security_policy(get_response: View) -> View:
         return response
 
     return middleware
+
+
+class PageCompression(GZipMiddleware):
+    """Compresses pages: a full list of the theme has 400 kB of class names. Data and streams stay as they are.
+
+    What a page shows cannot be guessed by its length: Django masks the token of its forms anew each time, and makes
+    the length random.
+    """
+
+    def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+        is_page = not response.streaming and response.headers.get("Content-Type", "").startswith("text/html")
+        return super().process_response(request, response) if is_page else response

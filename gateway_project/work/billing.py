@@ -4,14 +4,14 @@ from math import ceil
 from time import time
 
 from gateway_project.errors import UpstreamError
-from gateway_project.work.bill import COST_UNKNOWN, NOTHING_BOUGHT, Bill
+from gateway_project.work.bill import COST_UNKNOWN, NOTHING_BOUGHT, Bill, total_cost
 from gateway_project.work.exchange import Exchange
 from gateway_project.work.limits.demand import estimate_demand
 from gateway_project.work.snapshot.records import Snapshot
 from gateway_project.work.token_estimates import input_tokens, tokens_in
 from providers.formats import ClientResponse, Usage, WorkRequest
 from providers.formats.dialect import COUNT_TOKENS
-from providers.pricing.prices import ESTIMATED, KNOWN, NOT_KNOWN, NOTHING, Cost, cost
+from providers.pricing.prices import KNOWN, NOT_KNOWN, NOTHING, Cost, cost
 from providers.transport.calls import End
 
 # The ends of a call after which its provider has read the request and may have worked on it.
@@ -27,12 +27,14 @@ def bill_of(exchange: Exchange, snapshot: Snapshot) -> Bill:
 
 
 def _with_hedge(bill: Bill, exchange: Exchange) -> Bill:
-    """The bill with what a second target has cost that worked in vain, as far as that is known."""
+    """The bill with what a second target has cost that worked in vain.
+
+    If that is not known, or in another currency, the bill says that it is estimated.
+    """
     lost, own = exchange.attempts.hedge_cost, bill.cost
-    if lost is None or lost.amount is None or own is None or own.amount is None or own.currency != lost.currency:
+    if lost is None or (own is not None and own.amount is None):
         return bill
-    total = Cost(own.amount + lost.amount, own.currency, ESTIMATED)
-    return bill._replace(cost=total, cost_of_server=own)
+    return bill._replace(cost=total_cost(own, lost), cost_of_server=own or Cost(NOTHING, lost.currency, KNOWN))
 
 
 def _bill(exchange: Exchange, snapshot: Snapshot) -> Bill:

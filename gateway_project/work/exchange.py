@@ -5,7 +5,7 @@ Each part is written by a module or package of `work/`, or by two, as the commen
 
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from gateway_project.errors import GatewayError, UpstreamError
 from gateway_project.work.doors import WORK
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from providers.pricing.prices import Cost
     from providers.transport.provider_response import ProviderResponse
     from rules.matching import RuleSnapshot
+    from telemetry.journal.decisions import LimitValues
 
 Targets = tuple["Target", ...]
 TargetKey = tuple[tuple[int, int], str]  # snapshot.records.target_key()
@@ -87,6 +88,16 @@ class Guarding:
     logged: bytes | None = None  # the answer as the log keeps it; None: as it is
 
     @property
+    def searches(self) -> "list[Search]":
+        """What has begun."""
+        return [search for search in (self.request_search, self.answer_search) if search is not None]
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the entry has to wait for what services say."""
+        return any(not late.are_there for search in self.searches for late in search.late)
+
+    @property
     def changes_answers(self) -> bool:
         """Whether the client may get something else than what the provider has answered."""
         answers = self.applicable.answers
@@ -118,6 +129,7 @@ class RequestLimits:
     refusal: GatewayError | None = None  # of the last of them that has no price
     admitted_target: "Target | None" = None  # the candidate whose limits were taken from
     duration_ms: float | None = None  # until the settlement: the log entry has the same end
+    records: "dict[str, LimitValues] | None" = None  # each limit without the request, by name; None: none was asked
 
     @property
     def reserved_output(self) -> int:
@@ -154,6 +166,14 @@ class Attempt:
     times: AttemptTimes = field(default_factory=AttemptTimes)
 
 
+class OpenRace(Protocol):
+    """Two calls of one request, of which the first that begins to answer serves it (failover.hedging)."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether neither has begun."""
+
+
 @dataclass(slots=True)
 class Attempts:
     """The candidates that were tried, and the answer of the one that served."""
@@ -165,13 +185,19 @@ class Attempts:
     failure: GatewayError | None = None  # the error to raise if no other candidate serves
     outcomes: dict[TargetKey, Outcome] = field(default_factory=dict)
     sending: "Sending | None" = None  # of the target, where it is measured
-    hedge_cost: "Cost | None" = None  # of a second target that worked on it in vain
+    race: OpenRace | None = None  # with a second target that works on it
+    hedge_cost: "Cost | None" = None  # of second targets that worked on it in vain
     has_retried: bool = False  # whether a candidate was asked a second time
     dropped: str = ""  # names of parameters that the provider, and of parts that the client did not get
     added: str = ""  # the parameter that the provider got although the client did not send it
     response: "ProviderResponse | None" = None  # accepted with status 200, not read yet
     answer: ClientResponse | None = None
     stream: Stream | None = None
+
+    def end_sending(self) -> None:
+        """The measurement of the present target, if there is one, has ended."""
+        if self.sending is not None:
+            self.sending.end()
 
     @property
     def count(self) -> int:
@@ -226,10 +252,10 @@ class Exchange:
     selection: Selection = field(default_factory=Selection)  # written by stages.candidates
     limits: RequestLimits = field(default_factory=RequestLimits)  # written by limits
     cache: CacheLookup = field(default_factory=CacheLookup)  # written by cache
-    attempts: Attempts = field(default_factory=Attempts)  # written by failover
+    attempts: Attempts = field(default_factory=Attempts)  # written by failover, guardrails.repair
     ownership: Ownership = field(default_factory=Ownership)  # written by ownership
     delivery: StreamDelivery = field(default_factory=StreamDelivery)  # written by streaming
-    bill: "Bill | None" = None  # written by billing, once it has ended
+    bill: "Bill | None" = None  # written by billing, guardrails.repair
     journal_number: int | None = None  # written by log: of the start record
     is_start_counted: bool = False  # written by log: whether that record says that limits have counted the request
 

@@ -10,6 +10,7 @@ from gateway_project.errors import ValidationError
 from gateway_project.server.bodies import MemoryBudget, Read, too_slow
 from gateway_project.work.cache.flights import Flights
 from gateway_project.work.guardrails.remote.asking import RemoteGuardrails
+from gateway_project.work.log.pending import PendingEntries
 from gateway_project.work.log.refusals import Refusals
 from gateway_project.work.ownership.owners import Owners
 from gateway_project.work.revocation.acknowledging import Acknowledger
@@ -74,6 +75,7 @@ class Gateway:
         init=False, default_factory=lambda: ThreadPoolExecutor(HEDGE_THREADS, "hedge")
     )
     remote_guardrails: RemoteGuardrails = field(init=False, default_factory=RemoteGuardrails)
+    pending_entries: PendingEntries = field(init=False, default_factory=PendingEntries)
     signals: Signals = field(init=False, default_factory=Signals)
     housekeeper: PeriodicTasks = field(init=False)  # set by the factory: its tasks need the gateway
     health_checker: BackgroundThread = field(init=False)  # likewise
@@ -125,6 +127,7 @@ class Gateway:
     def stop(self) -> None:
         """Stop the threads and ship what is left in the journal, as far as the database answers."""
         self.mirrors.stop()
+        self.pending_entries.stop()
         self.hedge_pool.shutdown(wait=False, cancel_futures=True)
         self.remote_guardrails.stop()
         self.watcher.stop()

@@ -3,15 +3,15 @@
 The pipeline is imported by the first call and not when Django starts: most commands do not need it.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from gateway_project.revocation.receipts import await_in_force
 from licensing.statistics import count_active_uses
-from licensing.status import count_unpriced, read_limit_statuses
+from licensing.status import read_limit_statuses, read_unpriced
 from providers.health.status import read_provider_health
 from rules.access_tests.judging import judge_of
-from rules.aliases.routing import find_idle_aliases, read_alias_routing
+from rules.aliases.routing import read_alias_routing, resolve_aliases
 from rules.guardrails.detection import check_parameters
 from telemetry.services import forget_cached_answers, ship_everything
 
@@ -19,24 +19,24 @@ if TYPE_CHECKING:
     from gateway_project.change_feed.cuts import Credential
     from gateway_project.json_types import JsonObject
     from gateway_project.revocation.receipts import InForce
-    from licensing.models import Limit
+    from licensing.models import Limit, LimitStatus, UnpricedWork
     from licensing.statistics import Uses
-    from licensing.status import LimitStatus
     from providers.health.status import Health
     from providers.models import Provider
     from rules.access_tests.judging import Judge
     from rules.access_tests.models import AccessTest
     from rules.aliases.routing import RoutedTarget
+    from rules.offers import OfferedAlias, OfferedProvider
 
 
 def provide_hooks() -> None:
     """Provide all of them."""
     count_active_uses.provide(_active_uses)
     read_limit_statuses.provide(_limit_statuses)
-    count_unpriced.provide(_count_unpriced)
+    read_unpriced.provide(_unpriced_work)
     read_provider_health.provide(_provider_health)
     read_alias_routing.provide(_alias_routing)
-    find_idle_aliases.provide(_idle_aliases)
+    resolve_aliases.provide(_resolve_aliases)
     judge_of.provide(_judge_of)
     check_parameters.provide(_check_parameters)
     forget_cached_answers.provide(_forget_answers)
@@ -56,10 +56,10 @@ def _limit_statuses(limits: "Sequence[Limit]") -> "list[LimitStatus]":
     return runtime.limit_statuses(limits)
 
 
-def _count_unpriced(limit: "Limit") -> int:
-    from gateway_project.work.limits.unpriced import unpriced_requests
+def _unpriced_work(limits: "Sequence[Limit]") -> "list[UnpricedWork]":
+    from gateway_project.work.limits.unpriced import unpriced_work
 
-    return unpriced_requests(limit)
+    return unpriced_work(limits)
 
 
 def _provider_health(providers: "Sequence[Provider]", with_usage: bool) -> "list[Health]":
@@ -74,10 +74,10 @@ def _alias_routing(alias_id: int) -> "list[RoutedTarget] | None":
     return runtime.alias_routing(alias_id)
 
 
-def _idle_aliases() -> list[int]:
-    from gateway_project.work.snapshot.loading import idle_aliases
+def _resolve_aliases(providers: "Mapping[int, OfferedProvider]") -> "list[OfferedAlias]":
+    from gateway_project.work.snapshot.loading import resolve_stored_aliases
 
-    return idle_aliases()
+    return resolve_stored_aliases(providers)
 
 
 def _judge_of(tests: "Sequence[AccessTest]") -> "Judge":

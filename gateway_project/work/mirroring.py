@@ -10,10 +10,12 @@ from gateway_project.work.limits.admission import admit_to_provider
 from gateway_project.work.pipeline import finish, run
 from gateway_project.work.routing.credentials import with_credentials
 from gateway_project.work.routing.mirrors import MirroredRequest
+from gateway_project.work.routing.readiness import account_state
 from gateway_project.work.snapshot.records import Target
 from gateway_project.work.streaming.stream import ClientConnection
 from providers.catalogue import servable
 from providers.transport.calls import Call
+from rules.aliases.models import FallbackCause
 
 
 def serve_mirrored(mirrored: MirroredRequest, gateway: Gateway) -> None:
@@ -58,8 +60,7 @@ def _ask_mirror(exchange: Exchange, gateway: Gateway) -> None:
 
 
 def _may_serve(target: Target, gateway: Gateway) -> bool:
-    resting = gateway.rests.current(target.provider) is not None or gateway.breakers.is_resting(target.provider)
-    return bool(servable((target,))) and not resting
+    return bool(servable((target,))) and account_state(target, gateway) in (None, FallbackCause.BUDGET)
 
 
 def _is_allowed(mirrored: MirroredRequest, gateway: Gateway) -> bool:

@@ -5,6 +5,7 @@ from gateway_project.api import access
 from gateway_project.api.openapi.endpoints import KEY, TOKEN, Answer, Operation
 from gateway_project.api.openapi.responses import header
 from gateway_project.work.doors.base import ClientDoor, Endpoint
+from gateway_project.work.explain.api.serializers import ExplanationAnswer
 from gateway_project.work.stages.reading import CACHE_CONTROLS, FORWARDED_HEADERS, MODEL_LENGTH, OPERATIONS, STRATEGIES
 
 # The errors of work requests.
@@ -115,7 +116,10 @@ EXPLAIN_PARAMETERS = (
         pattern="^[0-9]{1,18}$",
     ),
     _query_parameter(
-        "asKey", "The name of the key with which that user, or the caller, would send the request.", type="string"
+        "asKey",
+        "The name of the key with which that user, or the caller, would send the request. A key or a trusted issuer's "
+        "token names others than itself with logs.view_all and rules.view only.",
+        type="string",
     ),
     _query_parameter(
         "fromAddress",
@@ -123,6 +127,14 @@ EXPLAIN_PARAMETERS = (
         type="string",
     ),
 )
+EXPLANATION = {"$ref": f"#/components/schemas/{ExplanationAnswer.__name__}"}
+
+
+def _or_explanation(body: str, **schema: object) -> dict[str, object]:
+    """An answer that is an explanation with `explain=true`."""
+    return {"anyOf": [EXPLANATION, {"description": body, **schema}]}
+
+
 BODY = {
     "type": "object",
     "description": "Whatever the provider accepts. The gateway itself evaluates `model` and `stream`.",
@@ -156,7 +168,7 @@ WORK = Operation(
         "200": Answer(
             "The provider's answer, or a cached one.",
             {
-                "application/json": {"description": "The provider's own body, or an explanation."},
+                "application/json": _or_explanation("Without `explain=true`: the provider's own body."),
                 "text/event-stream": {"type": "string", "description": "A stream, as the provider sends it."},
                 "application/x-ndjson": {
                     "type": "string",
@@ -168,6 +180,7 @@ WORK = Operation(
     },
     errors=ERRORS,
     credentials=(KEY, TOKEN),
+    components=(ExplanationAnswer,),
 )
 
 
@@ -191,12 +204,16 @@ def endpoint_operation(endpoint: Endpoint, *, model_in_path: bool = False) -> Op
         answers={
             "200": Answer(
                 f"{shape}.",
-                {"application/json": {"type": "object"}, "text/event-stream": {"type": "string"}},
+                {
+                    "application/json": _or_explanation(f"Without `explain=true`: {shape.lower()}.", type="object"),
+                    "text/event-stream": {"type": "string"},
+                },
                 HEADERS,
             )
         },
         failures=_failures(door),
         credentials=(KEY, TOKEN),
+        components=(ExplanationAnswer,),
     )
 
 

@@ -17,12 +17,14 @@ from gateway_project.work.exchange import Exchange
 from gateway_project.work.failover.candidates import call_candidates
 from gateway_project.work.failover.provider_call import interruption_error
 from gateway_project.work.gateway import Gateway
+from gateway_project.work.guardrails.repair import repair_answer
 from gateway_project.work.guardrails.stage import guard_answer, guard_request
 from gateway_project.work.limits.admission import count_request
 from gateway_project.work.limits.settlement import uncount
 from gateway_project.work.log.entry import CANNOT_BE_LOGGED, write_log
 from gateway_project.work.ownership.recording import record_kept
 from gateway_project.work.ownership.references import check_references
+from gateway_project.work.routing.mirrors import MirroredBody
 from gateway_project.work.stages.authentication import authenticate
 from gateway_project.work.stages.cache import look_up_cache, store_answer
 from gateway_project.work.stages.candidates import choose_candidates
@@ -47,6 +49,7 @@ STAGES: tuple[Stage, ...] = (
     reserve_limits,  # is there room in the limits? Take from them
     look_up_cache,  # 5. with a cached answer no provider is called
     call_candidates,  # 6. and 7. one after the other is called, until one has begun to answer
+    repair_answer,  # is the answer to be asked for once more?
     record_kept,  # what the provider keeps of the answer is this user's
     guard_answer,  # what of the answer does this client get?
     store_answer,  # 8. cache a new answer
@@ -67,9 +70,12 @@ def serve(exchange: Exchange, gateway: Gateway) -> Delivery:
     """Run the stages, write the log entry, and return what the client gets."""
     gateway.metrics.request_started()
     run(exchange, gateway, STAGES)
-    if exchange.cache.wait:
-        return deliver_later(exchange, partial(_resume, exchange, gateway))
-    return finish(exchange, gateway)
+    waits = exchange.cache.wait is not None
+    delivery = deliver_later(exchange, partial(_resume, exchange, gateway)) if waits else finish(exchange, gateway)
+    alias = exchange.decision.alias
+    if alias is not None and alias.mirror is not None:
+        delivery.body = MirroredBody(delivery.body, partial(gateway.mirrors.offer, exchange, alias, alias.mirror))
+    return delivery
 
 
 def _resume(exchange: Exchange, gateway: Gateway) -> Delivery | None:

@@ -13,7 +13,7 @@ from gateway_project.server.threads import take_wait
 from gateway_project.work.doors import MODELS, door_of, endpoint_at, model_list
 from gateway_project.work.doors.base import Door, Endpoint
 from gateway_project.work.exchange import Exchange
-from gateway_project.work.explain.view import ASKING, deliver_explanation
+from gateway_project.work.explain.api.view import ASKING, deliver_explanation
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.log.secret_masking import mask_secrets_in_message
 from gateway_project.work.openapi import WORK

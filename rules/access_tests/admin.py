@@ -3,10 +3,12 @@
 from django.contrib import admin
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.utils.html import format_html
 from unfold.decorators import display
 from unfold.views import ChangeList
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
+from gateway_project.console.links import link_to
 from gateway_project.console.tables import ServiceAdmin, ServiceForm
 from gateway_project.json_types import JsonObject
 from rules.access_tests import services
@@ -94,9 +96,9 @@ class AccessTestAdmin(ServiceAdmin):
     @display(description="For")
     def subject(self, row: AccessTest) -> str:
         if row.group_id is not None:
-            return f"group {_name(row.group, row.group_id)}"
+            return format_html("group {}", _name(row.group, row.group_id))
         key = f", key {row.key_name}" if row.key_name else ""
-        return f"user {_name(row.user, row.user_id)}{key}"
+        return format_html("user {}{}", _name(row.user, row.user_id), key)
 
     @display(description="Provider")
     def provider_name(self, row: AccessTest) -> str:
@@ -116,8 +118,8 @@ class AccessTestAdmin(ServiceAdmin):
 
 
 def _name(row: Model | None, row_id: int | None) -> str:
-    """The name of what a test refers to."""
-    return str(row) if row is not None else "any" if row_id is None else f"{row_id} (deleted)"
+    """The name of what a test refers to, as a link."""
+    return link_to(row) if row is not None else "any" if row_id is None else f"{row_id} (deleted)"
 
 
 def _attributes(values: JsonObject) -> JsonObject:

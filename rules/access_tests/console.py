@@ -9,9 +9,9 @@ from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.text import capfirst
 from django.views.decorators.http import require_POST
-from unfold.widgets import UnfoldAdminTextareaWidget
+from unfold.widgets import UnfoldAdminFileFieldWidget, UnfoldAdminTextareaWidget
 
-from gateway_project.console.audit import record
+from gateway_project.api.audit import start_export
 from gateway_project.console.site import console_site
 from gateway_project.database.saving import races_as_conflicts
 from gateway_project.errors import GatewayError
@@ -24,7 +24,10 @@ from rules.access_tests.models import AccessTest
 class ImportForm(forms.Form):
     """A file, or its text."""
 
-    file = forms.FileField(required=False, label="File", help_text="YAML, as the export writes it.")
+    # Unfold's script writes the name of the chosen file into this widget, and fails without it.
+    file = forms.FileField(
+        required=False, label="File", help_text="YAML, as the export writes it.", widget=UnfoldAdminFileFieldWidget
+    )
     text = forms.CharField(
         required=False,
         strip=False,
@@ -72,7 +75,6 @@ def import_tests(request: HttpRequest) -> HttpResponse:
 @require_POST
 def export_tests(request: HttpRequest) -> HttpResponse:
     """All tests as a file; the audit says who took it."""
-    record(request, "export", "access-tests", None)
-    response = HttpResponse(write_document(AccessTest.objects.shown()), content_type="application/yaml")
-    response.headers["Content-Disposition"] = 'attachment; filename="access-tests.yaml"'
-    return response
+    text = write_document(AccessTest.objects.shown())
+    headers = start_export("access-tests", {}, file_name="access-tests.yaml")
+    return HttpResponse(text, content_type="application/yaml", headers=headers)

@@ -4,6 +4,7 @@ from django.http import HttpResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from gateway_project.api.audit import filters_of, start_export
 from gateway_project.api.documents import Plain, prefers
 from gateway_project.api.filters import ChoiceFilter, IntegerFilter, TextFilter
 from gateway_project.api.response_specs import ResponseSpec
@@ -59,7 +60,8 @@ class AccessTestViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
         if parameters := [name for name in PAGING if name in self.request.query_params]:
             raise ValidationError("a file has no pages; omit it.", parameter=parameters[0])
         text = write_document(self.filter_queryset(self.get_queryset()))
-        headers = {"Content-Disposition": 'attachment; filename="access-tests.yaml"'}
+        filters = filters_of(self.request.query_params)
+        headers = start_export(self.resource_name, filters, file_name="access-tests.yaml")
         return HttpResponse(text, content_type=f"{YAML}; charset=utf-8", headers=headers)
 
     def import_file(self, request: Request, **kwargs: str) -> Response:

@@ -6,6 +6,7 @@ from django import forms
 from django.contrib import admin
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.utils.html import format_html_join
 from unfold.decorators import display
 from unfold.widgets import (
     UnfoldAdminCheckboxSelectMultipleWidget,
@@ -13,6 +14,7 @@ from unfold.widgets import (
     UnfoldAdminTextInputWidget,
 )
 
+from gateway_project.console.links import link_to
 from gateway_project.console.tables import ServiceAdmin, ServiceForm
 from gateway_project.console.tabs import Tab, log_tab, usage_tab
 from gateway_project.errors import ValidationError
@@ -109,7 +111,8 @@ class AliasAdmin(ServiceAdmin):
 
     @display(description="Targets")
     def target_names(self, row: Alias) -> str:
-        return ", ".join(map(str, row.targets.all())) or "none: it serves nothing"
+        targets = ((link_to(target.model or target.nested, str(target)),) for target in row.targets.all())
+        return format_html_join(", ", "{}", targets) or "none: it serves nothing"
 
     def create(self, request: HttpRequest, values: JsonObject) -> Alias:
         return services.create_alias(**_attributes(values))

@@ -1,8 +1,10 @@
 """Which target of an alias would serve a request now, and why."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from gateway_project.hooks import Hook
+from rules.offers import OfferedAlias, OfferedProvider
 
 
 class RoutedTarget(NamedTuple):
@@ -22,7 +24,7 @@ class RoutedTarget(NamedTuple):
     in_flight: int
 
 
-# The ids of the enabled aliases of which no target can serve, as the pipeline resolves the stored ones.
-find_idle_aliases: Hook[[], list[int]] = Hook("find_idle_aliases")
+# The enabled aliases by id, with those of their targets that these providers have, as the pipeline resolves them.
+resolve_aliases: Hook[[Mapping[int, OfferedProvider]], list[OfferedAlias]] = Hook("resolve_aliases")
 # The targets of the alias with this id in the order of trying; None while this process does not know it.
 read_alias_routing: Hook[[int], list[RoutedTarget] | None] = Hook("read_alias_routing")

@@ -25,6 +25,7 @@ LABELS = {
     "name": "Name",
     "description": "Description",
     "effect": "Effect",
+    "position": "Position",
     "enabled": "Enabled",
     "user_id": "For the user",
     "group_id": "For the group",

@@ -28,6 +28,8 @@ class RuleVersion(models.Model):
     change = models.CharField(max_length=10, choices=RuleChange)
     attributes = models.JSONField()
     changes = models.JSONField(default=dict)
+    # Whether the rule was then one that an admin of its group wrote last.
+    is_delegated = models.BooleanField(default=False, db_default=False)
     created_at = models.DateTimeField(default=timezone.now)
     # A plain number and a name: the version outlives the user. The name alone is that of a user of the machine.
     author_id = models.BigIntegerField(null=True)

@@ -25,6 +25,10 @@ class RuleVersionQuerySet(models.QuerySet[Row]):
             pk__in=self.filter(created_at__lte=moment).newest().values("pk")
         )
 
+    def of_group_admins(self, group_id: object) -> Self:
+        """Versions of rules that admins of this group wrote for it."""
+        return self.filter(is_delegated=True, attributes__group_id=group_id)
+
     def of_deleted_rules(self) -> Self:
         """The last version of each rule that is deleted now, the last deleted first."""
         return self.newest().filter(change="delete").order_by("-pk")

@@ -14,6 +14,7 @@ from rules.versions.models import RuleChange
 Value: TypeAlias = str | int | bool | None
 Attributes: TypeAlias = Mapping[str, Value]
 MAX_DELETED = 1000  # rules whose versions are kept after they were deleted
+MAX_DELETED_OF_GROUP = 100  # of those that admins of one group wrote
 
 
 def attributes_of(rule: Rule) -> dict[str, Value]:
@@ -23,6 +24,7 @@ def attributes_of(rule: Rule) -> dict[str, Value]:
         "description": rule.description,
         "enabled": rule.enabled,
         "effect": str(rule.effect),
+        "position": rule.position,
         "regex": rule.regex,
         "user_id": 0 if rule.everyone == Everyone.USER else rule.user_id,
         "group_id": 0 if rule.everyone == Everyone.GROUP else rule.group_id,
@@ -38,18 +40,18 @@ def record_first_version(rule: Rule) -> None:
 
 def record_version(rule: Rule, change: RuleChange) -> None:
     """Write the rule as it is now as its newest version; an update that changes nothing writes none."""
-    record_attributes(rule.pk, change, attributes_of(rule))
+    record_attributes(rule.pk, change, attributes_of(rule), is_delegated=rule.is_delegated)
 
 
-def record_attributes(rule_id: int, change: RuleChange, attributes: Attributes) -> None:
+def record_attributes(rule_id: int, change: RuleChange, attributes: Attributes, *, is_delegated: bool = False) -> None:
     """The same for a rule with these attributes."""
     former = RuleVersion.objects.of(rule_id).first()
     if change == RuleChange.UPDATE and former is not None and former.attributes == attributes:
         return
-    _append(rule_id, change, attributes, former)
+    _append(rule_id, change, attributes, former, is_delegated=is_delegated)
     _remove_oldest(rule_id)
     if change == RuleChange.DELETE:
-        _forget_deleted_rules()
+        _forget_deleted_rules(attributes["group_id"] if is_delegated else None)
 
 
 def record_loss_of_audience(sender: type[User] | type[Group], instance: User | Group, **signal: object) -> None:
@@ -66,6 +68,7 @@ def _append(
     attributes: Attributes,
     former: RuleVersion | None,
     moment: datetime | None = None,
+    is_delegated: bool = False,
 ) -> None:
     actor = None if change == RuleChange.INITIAL else current_actor()
     RuleVersion.objects.create(
@@ -76,6 +79,7 @@ def _append(
         changes={} if former is None else differences(former.attributes, attributes),
         author_id=actor.user_id if actor else None,
         author_name=actor.name if actor else "",
+        is_delegated=is_delegated,
         **({"created_at": moment} if moment else {}),
     )
 
@@ -92,6 +96,12 @@ def _remove_oldest(rule_id: int) -> None:
     RuleVersion.objects.filter(pk__in=list(surplus)).delete()
 
 
-def _forget_deleted_rules() -> None:
-    surplus = RuleVersion.objects.of_deleted_rules().values_list("rule_id", flat=True)[MAX_DELETED:]
+def _forget_deleted_rules(group_id: Value) -> None:
+    """Keep those that were deleted last: of the admins of a group their own number, so that they displace no others."""
+    deleted, most = RuleVersion.objects.of_deleted_rules(), MAX_DELETED
+    if group_id is None:
+        deleted = deleted.filter(is_delegated=False)
+    else:
+        deleted, most = deleted.of_group_admins(group_id), MAX_DELETED_OF_GROUP
+    surplus = deleted.values_list("rule_id", flat=True)[most:]
     RuleVersion.objects.filter(rule_id__in=list(surplus)).delete()

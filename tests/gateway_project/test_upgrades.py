@@ -1,5 +1,6 @@
 """What migrations make of rows that were written before them."""
 
+import json
 from datetime import timedelta
 from uuid import uuid4
 
@@ -9,9 +10,13 @@ from django.db import connection
 from django.utils import timezone
 
 from accounts.authentication import caller_of
-from accounts.models import Group, Role, User
+from accounts.models import Feature, Group, Role, User
 from accounts.sessions import log_in
 from accounts.tokens import issue_access
+from gateway_project.work.snapshot.loading import load_all
+from gateway_project.work.snapshot.records import Snapshot
+from keys import secrets
+from keys.models import ApiKey
 from tests.support.management import PASSWORD
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -52,6 +57,53 @@ def test_who_was_logged_in_stays_so_and_passwords_alone_log_in_as_before(before_
     owner.roles.set([Role.objects.get(name="older")])
     assert not owner.must_have_second_factor
     assert log_in(username="ann", password=PASSWORD)[0] == owner
+
+
+@pytest.fixture
+def before_restrictions():
+    """The database before keys could be narrowed and groups had admins; afterwards it is as it was again."""
+    for app in ("keys", "accounts"):
+        migrate(app, "0004")
+    yield
+    migrate()
+
+
+PERMISSIONS = ["work", "logs.view_all"]
+EXPIRY = timezone.now().replace(microsecond=0) + timedelta(days=30)
+
+
+def insert_key(current: secrets.NewKey, former: secrets.NewKey) -> tuple[int, int]:
+    """A rotated key of a member of a group, with permissions that a role grants; the ids of key and group."""
+    owner = user("ann", name_key="ann")
+    role, group = insert("accounts_role", name="older"), insert("accounts_group", name="search")
+    for feature in Feature.objects.filter(name__in=PERMISSIONS).values_list("pk", flat=True):
+        insert("accounts_role_features", role_id=role, feature_id=feature)
+    insert("accounts_user_roles", user_id=owner, role_id=role)
+    insert("accounts_group_members", user_id=owner, group_id=group)
+    values = {"name": "nightly", "owner_id": owner, "public_id": current.public_id, "digest": current.digest}
+    values |= {"former_public_id": former.public_id, "former_digest": former.digest, "former_until": EXPIRY}
+    values |= {"expiry": EXPIRY, "permissions": json.dumps(PERMISSIONS), "is_deleted": False}
+    return insert("keys_apikey", created_at="2026-01-01 00:00:00+00", **values), group
+
+
+def test_keys_go_on_as_they_were_and_nobody_administers_a_group(before_restrictions, client):
+    texts = secrets.generate(), secrets.generate()
+    key_id, group_id = insert_key(*texts)
+    migrate()
+    key, group = ApiKey.objects.get(pk=key_id), Group.objects.get(pk=group_id)
+    assert (key.expiry, key.permissions, key.created_by, key.locked_time) == (EXPIRY, PERMISSIONS, None, None)
+    assert (key.owner.kind, key.owner.owning_group, key.owner.is_active) == ("person", None, True)
+    assert (group.members.get(), group.parent, group.has_admin(key.owner)) == (key.owner, None, False)
+    snapshot = Snapshot()
+    load_all(snapshot)
+    for text in texts:
+        loaded = snapshot.keys[text.public_id]
+        assert (loaded.digest, loaded.expires, loaded.restrictions) == (text.digest, EXPIRY.timestamp(), None)
+        assert loaded.permissions == frozenset(PERMISSIONS)
+        for path, status in (("/logs/", 200), ("/users/", 403)):
+            assert client.get(path, HTTP_AUTHORIZATION=f"Bearer {text.text}").status_code == status
+    ApiKey.objects.filter(pk=key_id).update(former_until=timezone.now())
+    assert [client.get("/logs/", HTTP_AUTHORIZATION=f"Bearer {text.text}").status_code for text in texts] == [200, 401]
 
 
 def insert(table, **values):

@@ -7,6 +7,8 @@ import pytest
 from accounts.services import create_group, delete_group, delete_user, update_group, update_user
 from keys.services import issue_key, update_key
 from providers.services import create_provider, update_provider
+from rules.aliases.drafts import TargetDraft
+from rules.aliases.services import create_alias
 from rules.models import MAX_DESCRIPTION_LENGTH, MAX_PATTERN_LENGTH, Rule
 from rules.preview import warnings_of
 from rules.services import create_rule
@@ -42,12 +44,14 @@ def test_the_list_says_which_rules_let_nobody_through(console):
         create_rule(name=name, **fields)
     Rule.objects.create(name="broken", everyone="user", regex="(")
     page = console.get("/admin/rules/rule/")
-    values = {rule.name: " ".join(rule.warnings) for rule in page.context["cl"].result_list}
+    values = {
+        rule.name: " ".join(problem.message for problem in rule.warnings) for rule in page.context["cl"].result_list
+    }
     assert all(sentences in unescape(page.text) for sentences in values.values())
     assert values["all"] == ""
     assert values["hidden"] == "The rule has no effect: 'all' allows the same requests before it."
     assert values["off"].startswith("The rule is not enabled.")
-    assert values["idle"] == "No model of an enabled provider matches: the rule currently allows nothing."
+    assert values["idle"] == "No model or alias of an enabled provider matches: the rule currently allows nothing."
     assert values["empty"].startswith("The group has no members.")
     assert values["nobody"] == "The rule applies to nobody: choose a user, a group or everyone."
     assert values["broken"].startswith("this is not a valid RE2 pattern")
@@ -68,7 +72,8 @@ def test_a_linked_key_may_use_any_model_that_the_rule_matches(console):
         """Of each rule, whether it is said to allow nothing."""
         problems = warnings_of(list(rules.values()))
         return {
-            name: any("allows nothing" in one for one in result) for name, result in zip(rules, problems, strict=True)
+            name: any("allows nothing" in one.message for one in result)
+            for name, result in zip(rules, problems, strict=True)
         }
 
     assert shown_warnings() == dict.fromkeys(rules, True)
@@ -109,8 +114,8 @@ def test_the_list_asks_once_about_the_members_of_all_groups(console, django_asse
     groups = [create_group(name=name, member_ids=ids) for name, ids in (("a", [ben.pk]), ("b", []), ("c", [ben.pk]))]
     rules = [create_rule(name=group.name, group_id=group.pk) for group in groups]
     update_user(ben, is_active=False)
-    with django_assert_num_queries(5):  # and once about groups below, the models, the linked keys, the other rules
-        results = [" ".join(warnings) for warnings in warnings_of(rules)]
+    with django_assert_num_queries(6):  # and about groups below, the models, aliases, linked keys, the other rules
+        results = [" ".join(problem.message for problem in problems) for problems in warnings_of(rules)]
     assert [sentence.partition(".")[0] for sentence in results] == [
         "The group has no usable members", "The group has no members", "The group has no usable members",
     ]  # fmt: skip
@@ -120,11 +125,11 @@ def test_members_of_groups_below_are_members(db):
     above, ann = create_group(name="above"), new_user(username="ann")
     team = create_group(name="team", member_ids=[ann.pk], parent_id=above.pk)
     rule = create_rule(name="r", group_id=above.pk)
-    assert not any("no members" in sentence for sentence in warnings_of([rule])[0])
+    assert not any("no members" in problem.message for problem in warnings_of([rule])[0])
     update_user(ann, is_active=False)
-    assert any("members" in sentence for sentence in warnings_of([rule])[0])
+    assert any("members" in problem.message for problem in warnings_of([rule])[0])
     update_group(team, parent_id=None)
-    assert any("no members" in sentence for sentence in warnings_of([rule])[0])
+    assert any("no members" in problem.message for problem in warnings_of([rule])[0])
 
 
 def test_a_rule_whose_group_is_gone_can_be_changed_and_given_to_another(console):
@@ -162,6 +167,20 @@ def test_a_rule_that_denies_says_what_it_denies_and_what_is_left_to_others(conso
     assert "Rules that deny refuse all that matches: the rule currently allows nothing." in denied
 
 
+def test_the_preview_names_the_aliases_that_a_rule_covers(console):
+    provider = create_provider(name="p", format_name="openai", url="http://127.0.0.1:9/v1", models=["gpt-5"])
+    for name in ("fast", "my-*"):
+        create_alias(name=name, targets=[TargetDraft(provider.pk, "gpt-5")])
+    query = "/admin/rules/rule/preview/?name=new&enabled=on&audience=everyone"
+    allows = console.get(f"{query}&regex=fast|my-own&effect=allow").text
+    assert "It allows the names of 2 aliases, for those targets that rules allow by their own names:" in allows
+    assert '<li class="console-breaks">fast</li>' in allows
+    assert "my-*" in allows
+    assert "nothing" not in allows
+    assert "It denies the name of 1 alias:" in console.get(f"{query}&regex=fast&effect=deny").text
+    assert "alias" not in console.get(f"{query}&regex=gpt-5&effect=allow").text
+
+
 def test_no_rule_is_made_for_nobody(console):
     assert "nobody" not in fields_of(console.get("/admin/rules/rule/add/").text)["audience"]
     assert list(added(console, audience="nobody").context["adminform"].form.errors) == ["audience"]
@@ -176,3 +195,13 @@ def test_a_button_says_whether_it_enables_or_disables(console, enabled, button, 
     console.post(f"/admin/rules/rule/{rule.pk}/{button}/")
     rule.refresh_from_db()
     assert rule.enabled is not enabled
+
+
+def test_a_rule_that_hides_another_is_opened_from_the_warning(console, ann):
+    first = create_rule(name="first", user_id=ann.pk)
+    create_rule(name="second", user_id=ann.pk, regex="gpt.*")
+    create_provider(name="p", url="https://a.example", format_name="openai", models=["gpt-1"])
+    link = f'href="/admin/rules/rule/{first.pk}/change/">Open first</a>'
+    assert link in console.get("/admin/rules/rule/").text
+    path = f"/admin/rules/rule/preview/?name=third&regex=gpt.*&audience=user&user={ann.pk}&enabled=on"
+    assert link in console.get(path).text

@@ -8,11 +8,13 @@ from hypothesis import strategies as st
 
 from gateway_project.errors import RuleDenied
 from gateway_project.work.exchange import Decision, Identity, RequestOptions
+from gateway_project.work.routing.aliases import AliasBook, AliasRow, Condition, TargetRow
 from gateway_project.work.snapshot.records import Caller, Snapshot
 from gateway_project.work.stages.rules import apply_rules
 from providers.catalogue import servable
-from rules.linter import OfferedProvider, Offers, RuleDraft, covered_links, covered_models, warnings
+from rules.linter import NO_PARENTS, RuleDraft, covered_aliases, covered_links, covered_models, warnings
 from rules.matching import RuleSnapshot
+from rules.offers import OfferedProvider, Offers
 from rules.patterns import compile_pattern
 from rules.snapshots import LAST
 from tests.gateway_project.work.snapshot.test_records import provider as provider_snapshot
@@ -23,14 +25,15 @@ OFFERS = Offers([EAST, WEST])
 EVERYONE, ANN, STAFF, NOBODY = {"everyone": True}, {"user_id": 1}, {"group_id": 1}, {}
 
 
-def rule(number=9, regex="", audience=EVERYONE, provider=None, denies=False) -> RuleSnapshot:
+def rule(number=9, regex="", audience=EVERYONE, provider=None, denies=False, position=100) -> RuleSnapshot:
     whose = {"user_id": None, "group_id": None, "everyone": False} | audience
     pattern = compile_pattern(regex) if regex else None
-    return RuleSnapshot(id=number, name=f"r{number}", pattern=pattern, provider_id=provider, denies=denies, **whose)
+    whose |= {"provider_id": provider, "denies": denies, "position": position}
+    return RuleSnapshot(id=number, name=f"r{number}", pattern=pattern, **whose)
 
 
-def warnings_about(drawn, *others, offers=OFFERS, nobody="", links=(), enabled=True) -> str:
-    return " ".join(warnings(RuleDraft(drawn, enabled, links), others, offers, nobody=nobody))
+def warnings_about(drawn, *others, offers=OFFERS, parents=NO_PARENTS, nobody="", links=(), enabled=True) -> str:
+    return " ".join(warnings(RuleDraft(drawn, enabled, links), others, offers, parents, nobody=nobody))
 
 
 @pytest.mark.parametrize(
@@ -88,7 +91,27 @@ def test_a_link_that_leads_nowhere_allows_nothing():
 @pytest.mark.parametrize("earlier", [rule(1), rule(1, "gpt.*", ANN), rule(1, "gpt-5|gpt-5-mini")])
 def test_one_that_an_earlier_one_makes_needless_never_matters(earlier):
     assert "has no effect: 'r1' allows" in warnings_about(rule(audience=ANN), earlier)
+    assert "has no effect: 'r10' allows" in warnings_about(rule(audience=ANN), rule(10, position=99))
     assert "has no effect" in warnings_about(rule(LAST, audience=ANN), earlier)  # one that is not stored yet comes last
+
+
+def test_the_rules_of_a_group_are_for_the_groups_below_it():
+    org, team = {"group_id": 1}, {"group_id": 3}
+    parents = {3: 2, 2: 1}  # org is above a department, which is above team
+    assert "has no effect: 'r1' allows" in warnings_about(rule(audience=team), rule(1, audience=org), parents=parents)
+    denial = rule(1, audience=org, denies=True)
+    assert "Rules that deny refuse all" in warnings_about(rule(audience=team), denial, parents=parents)
+    assert covered_models(RuleDraft(rule(audience=team)), [denial], OFFERS, parents) == []
+    linked = warnings_about(rule(audience=team), denial, parents=parents, links={1})
+    assert "Rules that deny refuse all" in linked
+
+
+def test_the_rules_of_a_group_are_not_for_those_above_or_beside_it():
+    parents = {3: 1, 4: 1}
+    for group in (1, 4):
+        one = rule(audience={"group_id": group})
+        assert warnings_about(one, rule(1, audience={"group_id": 3}), parents=parents) == ""
+        assert warnings_about(one, rule(1, audience={"group_id": 3}, denies=True), parents=parents) == ""
 
 
 def test_several_can_make_one_needless_together():
@@ -112,6 +135,7 @@ def test_what_linked_keys_may_ask_is_made_needless_by_the_same_pattern_or_none_o
     "other",
     [
         rule(10),  # it comes later
+        rule(1, position=101),  # so does this
         rule(1, audience=STAFF),
         rule(1, audience=NOBODY),
         rule(1, provider=1),
@@ -149,11 +173,88 @@ def test_one_that_denies_is_compared_with_those_that_deny():
     assert "has no effect: 'r1' and 'r2' deny the same requests" in warnings_about(rule(denies=True), *parts)
 
 
+# -- Aliases ---------------------------------------------------------------------------------------------
+
+
+def alias_row(name, *targets, number=1, nested=()) -> AliasRow:
+    """An alias with these targets: pairs of a provider and a model, perhaps with a condition."""
+    rows = [TargetRow(provider, model, None, 1, 0, *condition) for provider, model, *condition in targets]
+    rows += [TargetRow(None, "", one, 1, 0) for one in nested]
+    return AliasRow(number, name, "weighted", frozenset(), tuple(rows))
+
+
+def offers_with(*aliases: AliasRow, providers=(EAST, WEST)) -> Offers:
+    return Offers(providers, AliasBook(aliases, {one.id: one for one in providers}).offered())
+
+
+FAST = offers_with(alias_row("fast", (1, "gpt-5-mini")))
+
+
+def test_a_rule_for_the_name_of_an_alias_matters():
+    assert warnings_about(rule(regex="fast"), offers=FAST) == ""
+    assert warnings_about(rule(regex="fast", denies=True), offers=FAST) == ""
+    for denies in (False, True):
+        models = rule(1, "gpt.*", denies=denies)
+        assert warnings_about(rule(regex="fast|gpt-5", denies=denies), models, offers=FAST) == ""
+        earlier = rule(1, "fast|x", denies=denies)
+        assert "has no effect: 'r1'" in warnings_about(rule(regex="fast", denies=denies), earlier, offers=FAST)
+    assert "refuse all that matches" in warnings_about(rule(regex="fast"), rule(1, "fast", denies=True), offers=FAST)
+    assert covered_models(RuleDraft(rule(regex="fast")), (), FAST) == []
+    assert covered_aliases(RuleDraft(rule(regex="fast")), (), FAST) == ["fast"]
+    assert covered_aliases(RuleDraft(rule(regex="fast")), [rule(1, "fast", denies=True)], FAST) == []
+
+
+def test_a_rule_for_a_provider_matters_where_an_alias_has_a_target_there():
+    assert warnings_about(rule(regex="fast", provider=1), offers=FAST) == ""
+    for denies, verb in ((False, "allows"), (True, "denies")):
+        assert f"{verb} nothing" in warnings_about(rule(regex="fast", provider=2, denies=denies), offers=FAST)
+    both = offers_with(alias_row("fast", (1, "gpt-5"), (2, "gpt-5")))
+    assert warnings_about(rule(regex="fast"), rule(1, "fast", provider=1), offers=both) == ""
+    parts = [rule(1, "fast", provider=1), rule(2, "fast", provider=2)]
+    assert "has no effect" in warnings_about(rule(regex="fast"), *parts, offers=both)
+    nested = offers_with(alias_row("fast", (1, "gpt-5")), alias_row("outer", number=2, nested=[1]))
+    assert warnings_about(rule(regex="outer", provider=1), offers=nested) == ""
+    nowhere = offers_with(alias_row("fast", (1, "gone")))
+    assert "allows nothing" in warnings_about(rule(regex="fast"), offers=nowhere)
+
+
+PATTERNS_OF_ALIAS = ["gpt-6", "gpt-.*", "g.*", "x|gpt-6", ".*-6", "(gpt|x)-6", "(?i)GPT-6", ""]
+
+
+@pytest.mark.parametrize("regex", PATTERNS_OF_ALIAS)
+@pytest.mark.parametrize("denies", [False, True])
+def test_a_rule_that_may_match_a_name_of_an_alias_with_stars_matters(regex, denies):
+    offers = offers_with(alias_row("gpt-*", (2, "gpt-5")))
+    earlier = rule(1, "gpt-5|gpt-5-mini|gpt-[56].*|.*", denies=denies)
+    drawn, at_west = rule(regex=regex, denies=denies), rule(regex=regex, provider=2, denies=denies)
+    assert warnings_about(drawn, offers=offers) == warnings_about(drawn, earlier, offers=offers) == ""
+    assert warnings_about(at_west, earlier, offers=offers) == ""
+    assert covered_aliases(RuleDraft(drawn), (), offers) == ["gpt-*"]
+    for same in (rule(1, denies=denies), rule(1, regex, denies=denies)):
+        assert "has no effect" in warnings_about(drawn, same, offers=offers)
+
+
+@pytest.mark.parametrize("regex", ["claude.*", "claude-3", "gpt6", "gpt", "llama|claude.*"])
+def test_a_rule_that_matches_no_name_of_an_alias_with_stars_is_said_to_do_nothing(regex):
+    offers = offers_with(alias_row("gpt-*", (2, "gpt-5")))
+    assert "No model or alias of an enabled provider matches" in warnings_about(rule(regex=regex), offers=offers)
+    assert "denies nothing" in warnings_about(rule(regex="gpt-7", provider=1, denies=True), offers=offers)
+
+
+def test_a_rule_that_denies_matters_at_a_provider_that_cannot_serve():
+    odd = OfferedProvider(3, "odd", frozenset({"gpt-5"}), None)
+    offers = offers_with(alias_row("fast", (1, "gpt-5"), (3, "gpt-5")), providers=(EAST, WEST, odd))
+    for regex in ("fast", "gpt-5"):
+        assert warnings_about(rule(regex=regex, provider=3, denies=True), offers=offers) == ""
+        assert "allows nothing" in warnings_about(rule(regex=regex, provider=3), offers=offers)
+
+
 # -- The pipeline's own judgement of whatever may be asked ----------------------------------------------
 
 MODELS = ["gpt-5", "gpt-5-mini", "claude", "east/gpt-5", "org/large"]
-NAMES = [*MODELS, "east/claude", "west/gpt-5", "west/west/gpt-5", "nosuch", "gpt-6", "east/", "/", ""]
-PATTERNS = ["", ".*", "gpt-5", "gpt.*", "gpt-5|gpt-5-mini", "claude", "east/.*", "nosuch", "west/.*", "zzz"]
+NAMES = [*MODELS, "east/claude", "west/gpt-5", "west/west/gpt-5", "nosuch", "gpt-6", "fast", "east/", "/", ""]
+PATTERNS = ["", ".*", "gpt-5", "gpt.*", "gpt-5|gpt-5-mini", "claude", "east/.*", "nosuch", "west/.*", "zzz",
+            "fast", "fast|claude", "gpt-6"]  # fmt: skip
 AUDIENCES = [EVERYONE, NOBODY, *({"user_id": n} for n in (1, 2)), *({"group_id": n} for n in (1, 2))]
 CALLERS = [Caller(1, "ann", True, frozenset(), (1, 2)), Caller(2, "ben", True, frozenset(), (2,)),
            Caller(3, "cyd", True, frozenset(), ())]  # fmt: skip
@@ -162,13 +263,24 @@ PROVIDERS = {1: "east", 2: "west", 3: "north"}
 rows = st.lists(
     st.tuples(
         st.sampled_from(PATTERNS), st.sampled_from(AUDIENCES), st.none() | st.sampled_from([1, 2, 3]),
-        st.sampled_from([False, False, True]),
+        st.sampled_from([False, False, True]), st.sampled_from([99, 100, 101]),
     ),
     min_size=1, max_size=5,
 )  # fmt: skip
 catalogues = st.dictionaries(
     st.sampled_from(list(PROVIDERS)),
     st.tuples(st.frozensets(st.sampled_from(MODELS), max_size=3), st.sampled_from(["openai", "openai", None])),
+)
+conditions = st.sampled_from(
+    [Condition()] * 3 + [Condition(group_id=1), Condition(user_id=2), Condition((("a", "b"),))]
+)
+alias_names = st.sampled_from(["fast", "fast", "gpt-5", "gpt-*", "*", "east/gpt-5", "outer"])
+alias_targets = st.lists(st.tuples(st.sampled_from(list(PROVIDERS)), st.sampled_from(MODELS), conditions), max_size=3)
+aliases = st.dictionaries(alias_names, alias_targets, max_size=3).map(
+    lambda drawn: [
+        alias_row(name, *targets, number=number, nested=[1] if name == "outer" and number > 1 else [])
+        for number, (name, targets) in enumerate(drawn.items(), 1)
+    ]
 )
 linked_keys = st.frozensets(st.tuples(st.sampled_from([1, 2, 3]), st.sampled_from(list(PROVIDERS))), max_size=3)
 
@@ -212,7 +324,7 @@ def rule_that_lets_in(snapshot: Snapshot, model: str, expected: str, caller: Cal
     return exchange.decision.rule.id if servable(exchange.decision.allowed) else None
 
 
-def results_of_all_requests(rules, providers, keys) -> list[int | None]:
+def results_of_all_requests(rules, providers, keys, aliases=()) -> list[int | None]:
     """By which rule each request goes to a provider, as the pipeline judges."""
     snapshot = Snapshot()
     snapshot.put_rules(rules)
@@ -220,21 +332,57 @@ def results_of_all_requests(rules, providers, keys) -> list[int | None]:
         provider_snapshot(one.id, *one.models, name=one.name, header_name=one.name, format=one.format)
         for one in providers
     )
+    snapshot.put_aliases(aliases)
     return rules_that_let_something_in(snapshot, keys)
 
 
-@given(rows, catalogues, linked_keys)
+# Rules and requests that are all about the same few aliases.
+ALIASES = {
+    "fast": [alias_row("fast", (1, "gpt-5"))],
+    "of both": [alias_row("fast", (1, "gpt-5"), (2, "gpt-5"))],
+    "stars": [alias_row("gpt-*", (2, "gpt-5"))],
+    "nested": [alias_row("gpt-*", (1, "gpt-5")), alias_row("fast", (2, "gpt-5"), number=2, nested=[1])],
+    "for some": [alias_row("fast", (1, "gpt-5", Condition(user_id=1)), (2, "gpt-5", Condition(group_id=1)))],
+}
+rows_about_aliases = st.lists(
+    st.tuples(
+        st.sampled_from(["", "fast", "fast", "fast|gpt-5", "gpt-5", "gpt-6", "gpt-.*"]),
+        st.sampled_from([EVERYONE, EVERYONE, ANN, STAFF]), st.sampled_from([None, None, 1, 2]), st.booleans(),
+        st.sampled_from([99, 100, 101]),
+    ),
+    min_size=1, max_size=4,
+)  # fmt: skip
+
+
+def assert_nothing_is_changed_by(rules, providers, keys, aliases) -> None:
+    """Each rule that is said to do nothing can be taken away."""
+    offers = offers_with(*aliases, providers=providers)
+    results = results_of_all_requests(rules, providers, keys, aliases)
+    for one in rules:
+        sentences = warnings_about(one, *rules, offers=offers, links=linked_providers(one, keys))
+        if not any(verdict in sentences for verdict in ("s nothing", "no effect", "to nobody")):
+            continue
+        others = results_of_all_requests([other for other in rules if other is not one], providers, keys, aliases)
+        if one.denies:
+            assert others == results, (one, sentences)
+        else:
+            assert one.id not in results, (one, sentences)
+            lost = [number for number, other in zip(results, others, strict=True) if number not in (None, other)]
+            assert not lost, (one, sentences)
+
+
+@given(rows, catalogues, linked_keys, aliases)
 @settings(max_examples=250, deadline=None)
-def test_what_is_said_to_allow_nothing_lets_no_request_in(rows, catalogue, keys):
+def test_what_is_said_to_do_nothing_changes_no_request(rows, catalogue, keys, aliases):
     rules = [rule(number, *row) for number, row in enumerate(rows, 1)]
     providers = [
         OfferedProvider(number, PROVIDERS[number], models, format) for number, (models, format) in catalogue.items()
     ]
-    results = results_of_all_requests(rules, providers, keys)
-    for one in rules:
-        sentences = warnings_about(one, *rules, offers=Offers(providers), links=linked_providers(one, keys))
-        for verdict in ("allows nothing", "no effect", "to nobody"):
-            assert not (verdict in sentences and one.id in results), (one, sentences)
-        if one.denies and any(verdict in sentences for verdict in ("denies nothing", "no effect", "to nobody")):
-            others = [other for other in rules if other is not one]
-            assert results_of_all_requests(others, providers, keys) == results, (one, sentences)
+    assert_nothing_is_changed_by(rules, providers, keys, aliases)
+
+
+@given(rows_about_aliases, linked_keys, st.sampled_from(list(ALIASES)))
+@settings(max_examples=250, deadline=None)
+def test_what_is_said_to_do_nothing_changes_no_request_for_an_alias(rows, keys, aliases):
+    rules = [rule(number, *row) for number, row in enumerate(rows, 1)]
+    assert_nothing_is_changed_by(rules, [EAST, WEST], keys, ALIASES[aliases])

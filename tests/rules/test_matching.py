@@ -30,9 +30,11 @@ MODELS = ["gpt-5", "gpt-5-mini", "claude-4", "claude", "GPT-5", "g", "modèle-1"
 USERS, GROUPS, PROVIDERS = range(1, 4), range(1, 4), range(1, 4)
 
 
-def rule(number, pattern="", user=None, group=None, everyone=False, provider=None, denies=False, enabled=True):
+def rule(
+    number, pattern="", user=None, group=None, everyone=False, provider=None, denies=False, enabled=True, position=100
+):
     compiled = compile_pattern(pattern) if pattern else None
-    return RuleSnapshot(number, f"rule {number}", compiled, user, group, everyone, provider, denies, enabled)
+    return RuleSnapshot(number, f"rule {number}", compiled, user, group, everyone, provider, denies, enabled, position)
 
 
 def offers_of(model, providers):
@@ -52,7 +54,11 @@ def first(rules, *request, **options):
 def naive(rules, model, user, groups, providers):
     """The specification, word by word."""
     remaining = list(providers)
-    matches = [one for one in sorted(rules, key=lambda row: row.id) if one.enabled and fits(one, model, user, groups)]
+    matches = [
+        one
+        for one in sorted(rules, key=lambda row: (row.position, row.id))
+        if one.enabled and fits(one, model, user, groups)
+    ]
     for one in matches:
         if one.denies and (one.provider_id is None or one.provider_id in remaining):
             remaining = [number for number in remaining if one.provider_id not in (None, number)]
@@ -76,11 +82,12 @@ def some(values):
 AUDIENCES = [{}, {"everyone": True}, *({"user": n} for n in USERS), *({"group": n} for n in GROUPS)]
 BOOKS = st.lists(
     st.builds(
-        lambda pattern, whose, provider, denies, enabled: {
-            "pattern": pattern, "provider": provider, "denies": denies, "enabled": enabled, **whose
+        lambda pattern, whose, provider, denies, enabled, position: {
+            "pattern": pattern, "provider": provider, "denies": denies, "enabled": enabled, "position": position,
+            **whose,
         },
         st.sampled_from(PATTERNS), st.sampled_from(AUDIENCES), some(PROVIDERS), st.booleans(),
-        st.sampled_from([True, True, False]),
+        st.sampled_from([True, True, False]), st.sampled_from([99, 100, 101]),
     ),
     max_size=8,
 )  # fmt: skip
@@ -110,7 +117,7 @@ class TestConsideredRules:
         model, user, groups, providers = (request[name] for name in ("model", "user", "groups", "providers"))
         book, offers = RuleBook(rules), offers_of(model, providers)
         results = book.considered(model, offers, user_id=user, group_ids=groups)
-        assert [one.rule for one in results] == sorted(rules, key=lambda one: (not one.denies, one.id))
+        assert [one.rule for one in results] == sorted(rules, key=lambda one: (not one.denies, one.position, one.id))
         matches = [one.rule for one in results if one.has_matched]
         allowing = [one for one in matches if not one.denies]
         assert len(allowing) <= 1

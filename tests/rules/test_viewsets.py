@@ -40,6 +40,7 @@ def test_a_rule_is_listed_with_whom_it_is_for(admin, ann, first_provider):
         "groupId": None,
         "groupName": None,
         "effect": "allow",
+        "position": 100,
         "providerId": first_provider.pk,
         "providerName": "first",
     }
@@ -140,6 +141,9 @@ def test_a_deleted_user_gets_no_rule_and_one_that_is_there_can_be_changed(admin,
         ({"enabled": "true"}, "enabled"),
         ({"effect": "refuse"}, "effect"),
         ({"effect": None}, "effect"),
+        ({"position": -1}, "position"),
+        ({"position": 1_000_001}, "position"),
+        ({"position": "1"}, "position"),
         ({"everyone": "user"}, "everyone"),
         ({"userName": "ann"}, "userName"),
         ({"regex": "x" * 1001}, "regex"),
@@ -152,7 +156,18 @@ def test_what_is_wrong_is_named_and_nothing_is_written(admin, payload, named):
 
 @pytest.mark.exhaustive
 def test_wrong_values_are_never_a_fault_of_ours(admin):
-    attributes = ["name", "description", "enabled", "effect", "regex", "userId", "groupId", "providerId", "id"]
+    attributes = [
+        "name",
+        "description",
+        "enabled",
+        "effect",
+        "position",
+        "regex",
+        "userId",
+        "groupId",
+        "providerId",
+        "id",
+    ]
     try_wrong(lambda **sent: admin.post("/rules/", **sent), attributes, lambda: {"name": f"r{next(_numbers)}"})
     rule = make(admin)
     try_wrong(lambda **sent: admin.patch(f"/rules/{rule.pk}/", **sent), attributes, dict)

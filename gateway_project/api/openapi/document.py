@@ -62,7 +62,8 @@ def document() -> JsonObject:
     paths: dict[str, JsonObject] = {}
     tags: dict[str, str] = {}
     for route in described():
-        operation = resources.describe(route, schemas, failures) if route.resource else describe(route, failures)
+        describe = resources.describe if route.resource else describe_view
+        operation = describe(route, schemas, failures)
         paths.setdefault(wire_path(route), {})[route.method] = operation
         tags.setdefault(operation["tags"][0], (getdoc(route.view) or "") if route.resource else "")
     return {
@@ -96,9 +97,11 @@ def wire_path(route: Route) -> str:
     return re.sub(r"{(\w+)}", lambda match: "{" + camel(match[1]) + "}", route.path)
 
 
-def describe(route: Route, failures: Errors) -> JsonObject:
+def describe_view(route: Route, schemas: Schemas, failures: Errors) -> JsonObject:
     """OpenAPI's operation object of a view outside the management API."""
     operation: Operation = route.view.operations[route.method]
+    for kind in operation.components:
+        schemas.row(kind)
     description: JsonObject = {
         "operationId": camel(re.sub("[-/]", "_", f"{route.name}_{route.method}")),
         "tags": [operation.tag],

@@ -6,6 +6,7 @@ from functools import wraps
 
 from django.http import HttpRequest, HttpResponseBase
 from django.views.decorators.csrf import csrf_exempt
+from rest_framework.serializers import Serializer
 
 from gateway_project.api.problems import document
 from gateway_project.errors import GatewayError, MethodNotAllowed
@@ -45,6 +46,7 @@ class Operation:
     errors: tuple[type[GatewayError], ...] = ()
     credentials: tuple[str, ...] = ()
     failures: Mapping[str, Answer] = field(default_factory=dict)
+    components: tuple[type[Serializer], ...] = ()  # that its schemas refer to, by the names of their classes
 
 
 def endpoint(**operations: Operation) -> Callable[[View], View]:

@@ -72,7 +72,7 @@ class Schemas(AutoSchema):
 
     def _map_basic_serializer(self, serializer: Serializer, direction: str) -> JsonObject:
         schema = super()._map_basic_serializer(serializer, direction)
-        properties = {camel(name): _cleaned(value) for name, value in schema["properties"].items()}
+        properties = {camel(name): _cleaned(value) for name, value in schema.get("properties", {}).items()}
         if direction == "response":
             absent = set(map(camel, getattr(serializer, "may_be_absent", ())))
             required = [name for name, value in properties.items() if not value.get("writeOnly") and name not in absent]

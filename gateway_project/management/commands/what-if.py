@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,17 @@ WORDS = {
     "rerouted": "served by another provider",
     "repriced": "at another cost",
 }
+CAUSES = {
+    "refusedByLimits": "refused by limits",
+    "blockedByGuardrails": "blocked by guardrails",
+}
+GAPS = {
+    "skipped": "Not judged",
+    "unknownCosts": "Of unknown cost",
+    "unknownTexts": "Of unknown text",
+    "refusedOtherwise": "Refused for other reasons",
+}
+MAX_SHOWN = 5  # entries behind a number
 RESULTS = {
     "blockedBefore": "blocked now",
     "redactedBefore": "redacted now",
@@ -81,17 +93,8 @@ class Command(BaseCommand):
         self.stdout.write(f"Of {document['requests']:,} requests of the last {days} days:")
         for change in COUNTED:
             self.stdout.write(f"  {document[change.value]:,} {WORDS[change.value]}{_examples(document, change.value)}")
-        self.stdout.write(f"Cost: {_money(document['costBefore'])} before, {_money(document['costAfter'])} after.")
-        for row in document["byUser"]:
-            self.stdout.write(f"User {row['userName']}: {_counts(row)}")
-        for row in document["byGroup"]:
-            self.stdout.write(f"Group {row['groupName']}: {_counts(row)}")
-        for row in document["byModel"]:
-            self.stdout.write(f"Model {row['model']}: {_counts(row)}")
-        for row in document["byGuardrail"]:
-            self.stdout.write(f"Guardrail {row['guardrail']}: {_guarded(row)}")
-        for sentence in document["unknown"]:
-            self.stdout.write(sentence)
+        for line in (*_causes(document), *_shares(document), *_rows(document), *_gaps(document)):
+            self.stdout.write(line)
 
 
 def run_stored(number: int, claim: str) -> None:
@@ -116,13 +119,56 @@ def _document(file: str) -> object:
         raise CommandError(f"The draft cannot be read: {error}") from error
 
 
-def _examples(document: JsonObject, change: str) -> str:
-    ids = document["examples"][change]
-    return f" (entries {', '.join(map(str, ids[:5]))})" if ids else ""
+def _causes(document: JsonObject) -> Iterator[str]:
+    """Of those newly denied: what refuses them, other than rules."""
+    for name, words in CAUSES.items():
+        if number := document[name]:
+            yield f"    of those denied {number:,} {words}{_examples(document, name)}"
+
+
+def _shares(document: JsonObject) -> Iterator[str]:
+    yield f"Cost: {_money(document['costBefore'])} before, {_money(document['costAfter'])} after."
+    if document["cacheShareBefore"] is not None:
+        yield f"From the cache: {_cache(document)}."
+
+
+def _rows(document: JsonObject) -> Iterator[str]:
+    for kind, member, name in (("User", "byUser", "userName"), ("Group", "byGroup", "groupName")):
+        for row in document[member]:
+            yield f"{kind} {row[name]}: {_counts(row)}"
+    for row in document["byModel"]:
+        yield f"Model {row['model']}: {_counts(row)}"
+    for row in document["byGuardrail"]:
+        yield f"Guardrail {row['guardrail']}: {_guarded(row)}"
+
+
+def _gaps(document: JsonObject) -> Iterator[str]:
+    """What cannot be known: the entries first, then in sentences."""
+    for name, words in GAPS.items():
+        if number := document[name]:
+            yield f"{words}: {number:,}{_examples(document, name)}"
+    yield from document["unknown"]
+
+
+def _examples(document: JsonObject, name: str) -> str:
+    ids = document["examples"][name]
+    return f" (entries {', '.join(map(str, ids[:MAX_SHOWN]))})" if ids else ""
 
 
 def _counts(row: JsonObject) -> str:
-    return ", ".join(f"{row[name]:,} {words}" for name, words in WORDS.items() if row[name])
+    """The numbers of a user, group or model, with entries behind each; the cache if it has a part in it."""
+    words = (WORDS | CAUSES).items()
+    numbers = [f"{row[name]:,} {text}{_examples(row, name)}" for name, text in words if row[name]]
+    if row["cacheShareBefore"]:
+        numbers.append(f"from the cache {_cache(row)}")
+    return ", ".join(numbers)
+
+
+def _cache(counts: JsonObject) -> str:
+    before, after = "cacheShareBefore", "cacheShareAfter"
+    return (
+        f"{counts[before]:.1%} before{_examples(counts, before)}, {counts[after]:.1%} after{_examples(counts, after)}"
+    )
 
 
 def _guarded(row: JsonObject) -> str:

@@ -8,15 +8,17 @@ from gateway_project.errors import CacheMiss, UpstreamError
 from gateway_project.work.cache.flights import FlightPending, FlightWait
 from gateway_project.work.cache.key import cache_key
 from gateway_project.work.cache.packing import CachedAnswer, unpack
+from gateway_project.work.cache.scopes import cache_scope_of, scope_at
 from gateway_project.work.exchange import Exchange
 from gateway_project.work.gateway import Gateway
+from gateway_project.work.guardrails.refusals import needs_new_answer
 from gateway_project.work.limits.admission import admit
 from gateway_project.work.limits.checks import Admission
 from gateway_project.work.limits.settlement import release_reservations
 from gateway_project.work.log.entry import write_start
-from gateway_project.work.snapshot.records import ProviderSnapshot, Target
+from gateway_project.work.snapshot.records import Target
 from gateway_project.work.streaming.broadcast import Subscription
-from providers.formats import ClientResponse, Usage, WorkRequest
+from providers.formats import ClientResponse, Usage
 from providers.formats.dialect import COUNT_TOKENS
 
 
@@ -74,25 +76,6 @@ def key_of(exchange: Exchange, target: Target) -> str:
     )
 
 
-def scope_at(request: WorkRequest, provider: ProviderSnapshot) -> str:
-    """The provider's scope, but at most the user where the answer names what is kept for its user alone."""
-    is_kept = provider.format is not None and provider.format.is_kept(request)
-    return "user" if is_kept and provider.cache_scope != "key" else provider.cache_scope
-
-
-def cache_scope_of(exchange: Exchange, scope: str) -> str:
-    """Whom a cached answer is shared with; empty for everybody."""
-    caller = exchange.identity.caller
-    if scope == "key" and exchange.identity.key is not None:
-        return f"key {exchange.identity.key.id}"
-    assert caller is not None
-    if scope in ("user", "key"):
-        return f"user {caller.id}"
-    if scope == "group":
-        return f"groups {sorted(caller.group_ids)}" if caller.group_ids else f"user {caller.id}"
-    return ""
-
-
 def cache_seconds(exchange: Exchange, target: Target) -> int:
     """For how long an answer of this candidate may be cached; 0 if not at all."""
     request = exchange.request
@@ -107,8 +90,11 @@ def cache_seconds(exchange: Exchange, target: Target) -> int:
 
 def use_answer(exchange: Exchange, stored: CachedAnswer) -> None:
     """Make an answer that another request got the answer of this one."""
-    exchange.cache.stored = stored
-    exchange.cache.answer = ClientResponse(
+    exchange.cache.stored, exchange.cache.answer = stored, _answer_in(stored)
+
+
+def _answer_in(stored: CachedAnswer) -> ClientResponse:
+    return ClientResponse(
         stored.body,
         stored.content_type,
         usage=_usage_from(stored.usage),
@@ -133,9 +119,9 @@ def _use_or_follow(exchange: Exchange, gateway: Gateway, admission: Admission | 
         if admission is None and (admission := _follow(exchange, gateway, flight_wait)) is None:
             return
         if admission.value is not None:
-            if _use_cached(exchange, admission.value):
+            if _use_cached(exchange, admission.value, may_ask=token != ""):
                 return
-            break  # not written by pack(): no flight is led, and the next good answer replaces it
+            break  # not written by pack(), or refused: no flight is led, and the next good answer replaces it
         if admission.leads:
             exchange.cache.flight = gateway.flights.lead(exchange.cache.key, token)
             return
@@ -175,9 +161,9 @@ def _accepts_heartbeats(exchange: Exchange) -> bool:
     return request.stream and (exchange.endpoint.door.in_shape or target_format.is_stream("text/event-stream"))
 
 
-def _use_cached(exchange: Exchange, value: bytes) -> bool:
+def _use_cached(exchange: Exchange, value: bytes, *, may_ask: bool) -> bool:
     stored = unpack(value)
-    if stored is None:
+    if stored is None or (may_ask and needs_new_answer(exchange, _answer_in(stored))):
         return False
     use_answer(exchange, stored)
     exchange.cache.target = exchange.remaining[0]

@@ -96,8 +96,12 @@ def release_followers(exchange: Exchange, gateway: Gateway) -> None:
 
 
 def leave_flight(exchange: Exchange, gateway: Gateway) -> None:
-    """As release_followers(), and cache nothing: the answer is not that of the candidate whose key this is."""
-    release_followers(exchange, gateway)
+    """Cache nothing, and let one of the followers ask: the answer is not that of the candidate whose key this is.
+
+    They wait no longer than a whole answer needs to be delivered; then the flight ends in the round trip of the limits.
+    """
+    if exchange.attempts.stream is not None:
+        release_followers(exchange, gateway)
     exchange.cache.key = ""
 
 

@@ -10,6 +10,7 @@ from gateway_project.work.gateway import Gateway
 from gateway_project.work.limits.checks import COUNT, Admission, CheckStatus, LimitCheck
 from gateway_project.work.limits.demand import Demand, estimate_demand, with_reservations
 from gateway_project.work.limits.messages import limit_error, unpriced_error
+from gateway_project.work.limits.records import record_readings
 from gateway_project.work.limits.settlement import settle_provider
 from gateway_project.work.log.entry import write_start
 from gateway_project.work.snapshot.records import Target
@@ -57,7 +58,7 @@ def admit(
     limits_providers = gateway.snapshot.limits.has_provider_limits and limits.admitted_target is None
     candidate_checks = _candidate_checks(exchange, gateway) if calls_provider and limits_providers else ()
     if not checks and not candidate_checks and not key:
-        limits.statuses = limits.statuses or []
+        limits.statuses, limits.records = limits.statuses or [], limits.records or {}
         limits.admission = Admission([])
         return limits.admission
     if calls_provider and not token:
@@ -189,6 +190,7 @@ def _admit_or_wait(
     limits = exchange.limits
     limits.token = token
     limits.holds += admission.holds
+    record_readings(limits, admission.readings, admission.at)
     for full in admission.full:
         gateway.full_providers.note(full)
     if admission.refused is not None:

@@ -148,7 +148,7 @@ class LimitBook:
         if row.is_guard or subject.kind == CREDENTIAL:
             description = description._replace(policy="", header="")
         return LimitCheck(
-            f"{measure}:{subject.kind}:{subject.id}:{window}",
+            description.check_name,
             units,
             seconds,
             KINDS[measure],

@@ -83,6 +83,16 @@ class CheckStatus(NamedTuple):
         return self.check.amount - self.remaining
 
 
+class Reading(NamedTuple):
+    """A limit at one moment, without the request that looks; the seconds are until its window ends, if it has one."""
+
+    check: LimitCheck
+    used: int
+    reserved: int
+    remaining: int
+    reset_seconds: int
+
+
 class Hold(NamedTuple):
     """The amount that a request has taken of a limit; it is given back or settled when the request ends.
 
@@ -146,6 +156,7 @@ class Admission:
     and `statuses` has the caller's own limits only. `value` is a cached answer. `leads`: this request is the one to
     call the provider. `choice` is the index of the candidate whose limits have room; `full` are the limits because of
     which those before it were passed over. `at` is when it was admitted, by the clock of the shared state.
+    `readings` are the limits without this request: those of `statuses`, the one that refused, and the full ones.
     """
 
     statuses: list[CheckStatus]
@@ -157,6 +168,7 @@ class Admission:
     full: Sequence[CheckStatus] = ()
     lost: Sequence[LostCount] = ()
     at: float = 0.0
+    readings: Sequence[Reading] = ()
 
     @property
     def is_rejected(self) -> bool:

@@ -49,6 +49,11 @@ class LimitDescription(NamedTuple):
     unpriced: str = REFUSE  # what a cost limit does with work that has no price
     unpriced_price: Decimal = Decimal(0)  # what a million tokens of it count
 
+    @property
+    def check_name(self) -> str:
+        """The name under which it is counted."""
+        return f"{self.measure}:{self.subject.kind}:{self.subject.id}:{self.window}"
+
     def header_amount(self, amount: int) -> int:
         """An amount in the unit of headers: money in millionths; at most MAX_HEADER_INTEGER."""
         return min(amount // 1000 if self.measure == COST else amount, MAX_HEADER_INTEGER)

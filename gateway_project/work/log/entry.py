@@ -24,7 +24,8 @@ from gateway_project.work.exchange import Exchange
 from gateway_project.work.failover.attempts import failure_count, logged_attempts
 from gateway_project.work.failover.outcomes import candidate_outcomes
 from gateway_project.work.gateway import Gateway
-from gateway_project.work.guardrails.reports import logged_guardrails
+from gateway_project.work.guardrails.reports import conclude_guarding, logged_guardrails
+from gateway_project.work.log.decision import logged_decision
 from gateway_project.work.log.payload import listed_answer, logged_payload
 from gateway_project.work.log.refusals import summary_entry
 from gateway_project.work.log.samples import write_samples
@@ -46,7 +47,7 @@ COUNTED = {
 }
 
 # Of the short form of an entry, written when the disk has no room for all of it.
-SHORT_TEXT_BYTES, SHORT_MAX_GROUPS = 64, 31
+SHORT_TEXT_BYTES, SHORT_MAX_GROUPS = 52, 30
 MAX_ASKED_BEFORE = 20
 
 CANNOT_BE_LOGGED = "The request cannot be logged: the journal's disk is full or cannot be written."
@@ -57,8 +58,9 @@ NOT_LOGGED = {"status": 503, "outcome": "failed"}  # how the metrics count a req
 def write_log(exchange: Exchange, gateway: Gateway) -> None:
     """Write the entry. Raises JournalFull only for a request that was never sent to a provider."""
     begun = time.perf_counter()
-    if exchange.attempts.sending is not None:
-        exchange.attempts.sending.end()
+    exchange.attempts.end_sending()
+    if exchange.guarding is not None:
+        conclude_guarding(exchange.guarding)
     if exchange.options.body_bytes:
         assert exchange.identity.caller is not None
         gateway.body_memory.release(exchange.options.body_bytes, exchange.identity.caller.id)
@@ -87,8 +89,6 @@ def write_log(exchange: Exchange, gateway: Gateway) -> None:
         write_samples(exchange, exchange.guarding, gateway)
     if exchange.identity.key is not None:
         gateway.shipper.record_key_use(exchange.identity.key.id, exchange.started_at)
-    if (alias := exchange.decision.alias) is not None and alias.mirror is not None:
-        gateway.mirrors.offer(exchange, alias, alias.mirror)
 
 
 def _write_mirrored(entry: JsonObject, exchange: Exchange, gateway: Gateway, begun: float) -> None:
@@ -203,6 +203,8 @@ def _identity(exchange: Exchange) -> JsonObject:
         entry["user_id"], entry["username"], entry["group_ids"] = caller.id, caller.name, caller.group_ids
     if (key := exchange.identity.key) is not None:
         entry["key_id"], entry["key_name"] = key.id, key.name
+    elif issuer := exchange.identity.trusted_issuer:
+        entry["trusted_issuer"] = issuer
     if (alias := exchange.decision.alias) is not None:
         entry["alias"] = alias.name
     if (rule := exchange.decision.rule) is not None:
@@ -212,9 +214,16 @@ def _identity(exchange: Exchange) -> JsonObject:
         entry["served_model"] = target.model
     if (request := exchange.request) is not None:
         entry["operation"], entry["stream"], entry["model"] = request.operation, request.stream, request.model
-        entry["cache_status"], entry["cache_hash"] = exchange.cache.status, exchange.cache.key
+        entry["cache_status"], entry["cache_hash"] = _cache_status(exchange), exchange.cache.key
         entry["tags"] = exchange.options.tags
     return entry
+
+
+def _cache_status(exchange: Exchange) -> str:
+    """What the cache said; empty if the request was refused before it was asked, and does not bypass it anyway."""
+    is_looked_up = exchange.cache.key and not isinstance(exchange.error, LimitError)
+    is_asked = exchange.target is not None or is_looked_up or exchange.options.cache_control == "bypass"
+    return exchange.cache.status if is_asked else ""
 
 
 def _describe_result(entry: JsonObject, exchange: Exchange) -> None:
@@ -235,7 +244,7 @@ def _describe_result(entry: JsonObject, exchange: Exchange) -> None:
     entry["duration_ms"] = round(exchange.elapsed_ms() if duration_ms is None else duration_ms, 3)
     entry["first_byte_ms"] = exchange.delivery.first_byte_ms
     entry["stages"] = [_timing(*timing, exchange.started) for timing in exchange.timings]
-    entry["candidates"] = candidate_outcomes(exchange)
+    entry["candidates"], entry["decision"] = candidate_outcomes(exchange), logged_decision(exchange)
     if exchange.guarding is not None:
         entry["guardrails"] = logged_guardrails(exchange.guarding)
 
@@ -326,6 +335,7 @@ def _error_entry(entry: JsonObject, exchange: Exchange, error: GatewayError) -> 
         "candidates": None,
         "provider_calls": None,
         "guardrails": None,
+        "decision": None,
         **({"user_id": None} if cause is not None else {}),
     }
 
@@ -334,8 +344,8 @@ def _short(entry: JsonObject) -> JsonObject:
     """The entry without what can be long: the journal always has room for it (RESERVE_BYTES)."""
     cut = {name: _cut(value) for name, value in entry.items() if isinstance(value, str) and name != "correlation_id"}
     groups = entry["group_ids"][:SHORT_MAX_GROUPS]
-    unlisted = {"candidates": None, "asked_before": None, "provider_calls": None, "guardrails": None}
-    return entry | cut | unlisted | {"group_ids": groups, "stages": [], "tags": {}}
+    unlisted = dict.fromkeys(("candidates", "asked_before", "provider_calls", "guardrails", "decision"))
+    return entry | cut | unlisted | {"group_ids": groups, "stages": [], "tags": {}, "cache_hash": ""}
 
 
 def _cut(text: str) -> str:

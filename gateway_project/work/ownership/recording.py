@@ -17,10 +17,10 @@ def record_kept(exchange: Exchange, gateway: Gateway) -> None:
     if ownership.claims:
         claims, ownership.claims = ownership.claims, ()
         _note(exchange, gateway, claims, is_lasting=True)
-    kept_ids = stream.reader.kept_ids if stream is not None else answer.kept_ids if answer is not None else ()
-    if len(kept_ids) > ownership.recorded:
-        new_ids = list(kept_ids)[ownership.recorded :]
-        ownership.recorded = len(kept_ids)
+    state_ids = stream.reader.state_ids if stream is not None else answer.state_ids if answer is not None else ()
+    if len(state_ids) > ownership.recorded:
+        new_ids = list(state_ids)[ownership.recorded :]
+        ownership.recorded = len(state_ids)
         _note(exchange, gateway, tuple(map(digest_of, new_ids)), is_lasting=False)
 
 

@@ -32,12 +32,11 @@ from keys.models import ApiKey
 from keys.restrictions import KeyRestrictions, restrictions_of
 from licensing import services as licence
 from licensing.models import Limit
-from providers.formats import FORMATS
 from providers.models import CREDENTIAL_LIMITS, ModelPrice, Provider, ProviderCredential
 from rules.aliases.models import Alias, AliasTarget
-from rules.linter import OfferedProvider
-from rules.matching import RuleSnapshot
+from rules.matching import DEFAULT_POSITION, RuleSnapshot
 from rules.models import Effect, Rule
+from rules.offers import OfferedAlias, OfferedProvider
 from rules.patterns import compile_pattern
 from telemetry.models import KeptState, LogEntry
 
@@ -50,7 +49,7 @@ MAX_OWNERS = 1000  # in one query
 NEW_FOR = timedelta(minutes=1)
 CREDENTIAL_MEASURES = ((REQUESTS, "minute"), (TOKENS, "minute"), (CONCURRENT, "none"))  # of CREDENTIAL_LIMITS
 # Of a rule: in the order of rule_record().
-RULE_COLUMNS = ("id", "name", "regex", "user_id", "group_id", "everyone", "provider_id", "effect")
+RULE_COLUMNS = ("id", "name", "regex", "user_id", "group_id", "everyone", "provider_id", "effect", "position")
 # Of a key: in the order of restrictions_of().
 RESTRICTIONS = ("model_patterns", "networks", "not_before", "tags", "max_tokens_per_request", "content_logging")
 
@@ -163,16 +162,9 @@ def load_aliases(snapshot: Snapshot) -> None:
     snapshot.put_aliases([_alias(row) for row in Alias.objects.shown()])
 
 
-def idle_aliases() -> list[int]:
-    """The ids of the stored aliases that are enabled and of which no target can serve."""
-    offered = (
-        OfferedProvider(
-            row.pk, row.name, frozenset(model.name for model in row.models.all()), FORMATS.get(row.format.name)
-        )
-        for row in Provider.objects.enabled().shown()
-    )
-    aliases = [_alias(row) for row in Alias.objects.shown()]
-    return AliasBook(aliases, {provider.id: provider for provider in offered}).idle()
+def resolve_stored_aliases(providers: Mapping[int, OfferedProvider]) -> list[OfferedAlias]:
+    """The stored aliases that are enabled, by id, with those of their targets that these providers have."""
+    return AliasBook([_alias(row) for row in Alias.objects.shown()], providers).offered()
 
 
 def load_limits(snapshot: Snapshot) -> None:
@@ -236,9 +228,9 @@ def live_sessions(session_ids: Collection[str]) -> dict[str, int]:
 
 def kept_state_owners(digests: Collection[str]) -> dict[str, int]:
     """Those of these things that somebody is known to own, each with the id of its user."""
-    wanted, owners = sorted(digests), dict[str, int]()
-    for begin in range(0, len(wanted), MAX_OWNERS):
-        rows = KeptState.objects.filter(digest__in=wanted[begin : begin + MAX_OWNERS])
+    ordered_digests, owners = sorted(digests), dict[str, int]()
+    for begin in range(0, len(ordered_digests), MAX_OWNERS):
+        rows = KeptState.objects.filter(digest__in=ordered_digests[begin : begin + MAX_OWNERS])
         owners.update(rows.values_list("digest", "user_id"))
     return owners
 
@@ -322,6 +314,7 @@ def rule_record(
     everyone: bool | None,
     provider_id: int | None,
     effect: str,
+    position: int = DEFAULT_POSITION,
     *,
     compiled: Callable[[str], Pattern] = compile_pattern,
 ) -> RuleSnapshot | None:
@@ -334,7 +327,9 @@ def rule_record(
         if not denies:
             return None
         pattern = None
-    return RuleSnapshot(rule_id, name, pattern, user_id, group_id, bool(everyone), provider_id, denies)
+    return RuleSnapshot(
+        rule_id, name, pattern, user_id, group_id, bool(everyone), provider_id, denies, position=position
+    )
 
 
 def _alias(row: Alias) -> AliasRow:

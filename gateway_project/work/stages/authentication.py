@@ -23,12 +23,21 @@ def authenticate(exchange: Exchange, gateway: Gateway) -> None:
     if not credential:
         raise AuthenticationFailed(AuthenticationFailed.NO_CREDENTIAL)
     if credential.startswith(secrets.PREFIX):
-        exchange.identity.key = key = _key(credential, gateway)
-        exchange.identity.caller = usable_caller(key.owner_id, gateway)
-        require_network(key, exchange.connection.address)
+        use_key(_key(credential, gateway), exchange.connection.address, exchange, gateway)
     else:
         exchange.identity.caller = _token_user(credential, exchange, gateway)
     authorize(exchange, gateway)
+
+
+def use_key(key: KeySnapshot | None, address: str | None, exchange: Exchange, gateway: Gateway) -> None:
+    """Set the key and its owner as caller; an address of None is unknown, and is not judged.
+
+    Raises AuthenticationFailed and PermissionDenied.
+    """
+    exchange.identity.key = key = require_usable(key)
+    exchange.identity.caller = usable_caller(key.owner_id, gateway)
+    if key.restrictions is not None and address is not None and not key.restrictions.allow_address(address):
+        raise PermissionDenied(WRONG_NETWORK.format(address=address))
 
 
 def authorize(exchange: Exchange, gateway: Gateway) -> None:
@@ -56,12 +65,6 @@ def _is_in_force(key: KeySnapshot, now: float) -> bool:
     return now < key.expires and (key.restrictions is None or key.restrictions.not_before <= now)
 
 
-def require_network(key: KeySnapshot, address: str) -> None:
-    """Raise PermissionDenied unless the key may be used from this address."""
-    if key.restrictions is not None and not key.restrictions.allow_address(address):
-        raise PermissionDenied(WRONG_NETWORK.format(address=address))
-
-
 def usable_caller(user_id: int, gateway: Gateway) -> Caller:
     """The user. Raises AuthenticationFailed for one who is unknown, inactive or deleted."""
     caller = gateway.snapshot.callers.get(user_id)
@@ -76,7 +79,8 @@ def require_licence(gateway: Gateway) -> None:
         raise LicenceInvalid(problem)
 
 
-def _key(text: str, gateway: Gateway) -> KeySnapshot:
+def _key(text: str, gateway: Gateway) -> KeySnapshot | None:
+    """The key of this text, which may be locked or expired. Raises AuthenticationFailed for one that is unknown."""
     parsed = secrets.parse(text)
     if parsed is None:
         raise AuthenticationFailed
@@ -84,7 +88,7 @@ def _key(text: str, gateway: Gateway) -> KeySnapshot:
     key = gateway.follower.find_key(public_id)
     if not secrets.matches(key.digest if key else None, digest):
         raise AuthenticationFailed
-    return require_usable(key)
+    return key
 
 
 def _token_user(text: str, exchange: Exchange, gateway: Gateway) -> Caller:

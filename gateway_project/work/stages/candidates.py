@@ -3,17 +3,14 @@
 from gateway_project.errors import ProviderNotSelected, ValidationError
 from gateway_project.work.cache.key import digest
 from gateway_project.work.exchange import Exchange
-from gateway_project.work.failover.causes import cause_of_status
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.routing.credentials import account_seed, with_credentials
 from gateway_project.work.routing.ordering import in_order, seed_of, tiers_of
-from gateway_project.work.snapshot.records import ProviderSnapshot, Target, target_key
+from gateway_project.work.routing.readiness import account_state, awake, free, reachable
+from gateway_project.work.snapshot.records import Target, target_key
 from providers.catalogue import servable
 from rules.aliases.models import FallbackCause
 from telemetry.models import Candidate
-
-# The causes for which a target may not be able to serve even before it is asked.
-STATE_CAUSES = frozenset((FallbackCause.ERROR, FallbackCause.RATE_LIMITED, FallbackCause.BUDGET))
 
 
 def choose_candidates(exchange: Exchange, gateway: Gateway) -> None:
@@ -42,48 +39,20 @@ def _in_order(targets: list[Target], exchange: Exchange, gateway: Gateway) -> li
     tiers = [in_order(tier, exchange, gateway, seed) for tier in tiers_of(exchange, targets)]
     if not exchange.options.may_fall_back:
         tiers = tiers[:1]
-    reachable = [target for tier in _reachable(tiers, exchange, gateway) for target in tier]
-    ready = _ready(with_credentials(reachable, account_seed(exchange, reachable, seed)), exchange, gateway)
+    ordered = [target for tier in reachable(tiers, exchange.fallback_on, gateway) for target in tier]
+    ready = _ready(with_credentials(ordered, account_seed(exchange, ordered, seed)), exchange, gateway)
     return ready if exchange.options.may_fall_back else [one for one in ready if one.key == ready[0].key]
-
-
-def _reachable(tiers: list[list[Target]], exchange: Exchange, gateway: Gateway) -> list[list[Target]]:
-    """The tiers up to the first that cannot serve now for a reason that is no cause to leave it."""
-    causes = exchange.fallback_on
-    if causes >= STATE_CAUSES:
-        return tiers
-    for number, tier in enumerate(tiers):
-        states = [_state(target, gateway) for target in tier]
-        if None not in states and not causes.issuperset(filter(None, states)):
-            return tiers[: number + 1]
-    return tiers
-
-
-def _state(target: Target, gateway: Gateway) -> FallbackCause | None:
-    """Why a target would not be asked now; None if it would, with any of its credentials."""
-    states = [_account_state(account, gateway) for account in target.provider.accounts]
-    return None if None in states else states[0]
-
-
-def _account_state(account: ProviderSnapshot, gateway: Gateway) -> FallbackCause | None:
-    rest = gateway.rests.current(account)
-    if rest is not None:
-        return cause_of_status(rest.code)
-    if gateway.breakers.is_resting(account):
-        return FallbackCause.ERROR
-    return FallbackCause.BUDGET if gateway.full_providers.is_full(account) else None
 
 
 def _ready(ordered: list[Target], exchange: Exchange, gateway: Gateway) -> list[Target]:
     """Those that do not rest and whose limits are not known to be full; all of them if each is."""
-    awake = gateway.breakers.with_closed_breakers(gateway.rests.without_resting(ordered))
-    free = gateway.full_providers.without_full(awake)
-    if len(free) < len(ordered):
+    ready = free(awake(ordered, gateway), gateway)
+    if len(ready) < len(ordered):
         for target in ordered:
-            if target not in free:
-                reason = Candidate.FULL if target in awake else Candidate.RESTING
-                exchange.selection.passed_over[target_key(target)] = reason
-    return free
+            if target not in ready:
+                is_full = account_state(target, gateway) is FallbackCause.BUDGET
+                exchange.selection.passed_over[target_key(target)] = Candidate.FULL if is_full else Candidate.RESTING
+    return ready
 
 
 def _why_none(exchange: Exchange) -> str:

@@ -69,19 +69,23 @@ class QuestionAnswer(NamedTuple):
     """The rule that allows it and the targets that may and can serve it.
 
     `name` is what the rules judge, `permitted` are the offers that the key's own list names, None if it names none.
+    `alias` is what the model names, with `tiers` as they are for this caller.
     """
 
     name: str
     permitted: tuple[Target, ...] | None
     rule: RuleSnapshot | None = None
     targets: tuple[Target, ...] = ()
+    alias: AliasSnapshot | None = None
+    tiers: Tiers = ()
 
 
 def judge_question(question: Question, snapshot: Snapshot) -> QuestionAnswer:
     """What apply_rules() decides, without a request."""
     model, caller, key, tags, provider_id = question
     alias = snapshot.aliases.resolve(model)
-    offers = _offers(model, key, snapshot) if alias is None else _targets(alias.tiers_for(caller, key, tags), key)
+    tiers = () if alias is None else alias.tiers_for(caller, key, tags)
+    offers = _offers(model, key, snapshot) if alias is None else _targets(tiers, key)
     if provider_id is not None:
         offers = tuple(target for target in offers if target.provider.id == provider_id)
     name = model if alias is not None else name_of(model, offers)
@@ -89,7 +93,7 @@ def judge_question(question: Question, snapshot: Snapshot) -> QuestionAnswer:
     if permitted is None:
         return QuestionAnswer(name, None)
     rule, allowed = _judge(model, alias, permitted, caller, snapshot)
-    return QuestionAnswer(name, permitted, rule, servable(allowed) if rule is not None else ())
+    return QuestionAnswer(name, permitted, rule, servable(allowed) if rule is not None else (), alias, tiers)
 
 
 def permitted_targets(name: str, targets: tuple[Target, ...], key: KeySnapshot | None) -> tuple[Target, ...] | None:

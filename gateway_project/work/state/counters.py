@@ -19,13 +19,14 @@ from gateway_project.work.limits.checks import (
     Hold,
     LimitCheck,
     LostCount,
+    Reading,
     Settlement,
     window_begin,
     window_end,
 )
 from gateway_project.work.state.active_uses import ActiveUses
 from gateway_project.work.state.clock import Clock
-from gateway_project.work.state.figures import Figures, Reading
+from gateway_project.work.state.figures import Figures
 
 # A request ends at once, waits for the answer of an identical one, or calls a provider.
 ENDS_AT_ONCE, WAITS, CALLS_PROVIDER = 0, 1, 2
@@ -49,6 +50,9 @@ class Count:
     reservations: dict[str, int] = field(default_factory=dict)
 
 
+NO_WINDOW = (0, 0, None)
+
+
 class Counters:
     """Not thread-safe: the caller holds the lock of the state that owns them.
 
@@ -62,6 +66,7 @@ class Counters:
         self.started_at = self.clock.now()
         self._removed_before = 0.0  # counts of windows that ended earlier; they may come back if the clock is set back
         self._counts: dict[tuple[str, int], Count] = {}  # by name and begin of the window
+        self._latest: dict[str, tuple[int, int, Count]] = {}  # begin and end of the window that was asked for last
         self._redis_counts: dict[str, tuple[float, int, int]] = {}
         self._leases: defaultdict[str, set[str]] = defaultdict(set)
         self.uses = ActiveUses()
@@ -72,8 +77,7 @@ class Counters:
         """Check the limits that apply even to a cached answer; with `ignore_lost` lost counts are taken as they are."""
         if not ignore_lost and (lost := self.lost_counts(checks, now)):
             return Admission([], lost=lost)
-        refused = self._exhausted(checks, token, now)
-        return Admission(self.statuses(checks, now) if refused else [], refused)
+        return Admission([], self._exhausted(checks, token, now), at=now)
 
     def check_candidates(
         self,
@@ -89,8 +93,6 @@ class Counters:
         if not ignore_lost:
             admission.lost = self.lost_counts([check for choice in candidate_checks for check in choice], now)
         admission.refused = self._without_room(checks, now)
-        if admission.refused:
-            admission.statuses = self.statuses(checks, now)
         if admission.is_rejected or not candidate_checks:
             return
         full: list[CheckStatus] = []
@@ -101,7 +103,6 @@ class Counters:
                 return
             full.append(statuses)
         admission.refused = min(full, key=lambda statuses: statuses.reset_seconds)
-        admission.statuses = self.statuses(checks, now)
 
     def take(self, admission: Admission, checks: Iterable[LimitCheck], token: str, mode: int, now: float) -> None:
         """Count an admitted request."""
@@ -110,6 +111,15 @@ class Counters:
             hold = self._take(check, token, mode, now)
             if hold is not None:
                 admission.holds.append(hold)
+
+    def readings(self, admission: Admission, checks: Sequence[LimitCheck], now: float) -> list[Reading]:
+        """These limits as they are, and those without room; nothing may have been taken yet."""
+        readings = [self.reading(check, now) for check in checks]
+        if admission.refused is None and not admission.full:
+            return readings
+        refused = () if admission.refused is None else (admission.refused,)
+        short = [status.check for status in (*admission.full, *refused) if status.check not in checks]
+        return [*readings, *(self.reading(check, now) for check in short)]
 
     def statuses(self, checks: Iterable[LimitCheck], now: float) -> list[CheckStatus]:
         """The current status of each."""
@@ -168,6 +178,7 @@ class Counters:
             used, reserved, _, is_lost, set_at, early, *_ = figures
             count = Count(check._replace(set_at=set_at), begin, figures.since, is_lost, used, early, reserved)
             self._counts[check.name, begin] = count
+            self._latest.pop(check.name, None)
 
     def lost_counts(self, checks: Iterable[LimitCheck], now: float) -> list[LostCount]:
         """Those of these counts that have to be rebuilt first."""
@@ -177,9 +188,14 @@ class Counters:
         ]
 
     def reading(self, check: LimitCheck, now: float) -> Reading:
-        """The check as it is now."""
-        total, used = self._total(check, now), self._used(check, now)
-        return Reading(check, used, total - used, self._room(check, now), self._reset(check, now))
+        """The check as it is now; without a reset of what is given back, which takes long to find."""
+        amount = check.amount if self.share_of is None else self._amount(check, now)
+        if check.kind in (LEASE, USE):
+            used = self._used(check, now)
+            return Reading(check, used, 0, amount - used, 1)
+        count = self._count(check, now)
+        used, reserved, end = count.used, count.reserved, self._latest[check.name][1]
+        return Reading(check, used, reserved, amount - used - reserved, end - int(now))
 
     def _figures(self, check: LimitCheck, now: float) -> Figures:
         if check.kind == LEASE:
@@ -227,6 +243,7 @@ class Counters:
         """Remove counts of windows that are over, empty sets of leases, and expired uses."""
         over = now - GRACE_SECONDS  # until then they may still be handed over to Redis
         self._removed_before = max(self._removed_before, over)
+        self._latest.clear()
         begins = {seconds: window_begin(seconds, over) for seconds in (MINUTE, DAY, MONTH)}
         for key, count in list(self._counts.items()):
             if window_end(count.check.window_seconds, count.begin) < over:
@@ -254,12 +271,13 @@ class Counters:
     def _exhausted(self, checks: Iterable[LimitCheck], token: str, now: float) -> CheckStatus | None:
         """The first limit that is used up."""
         for check in checks:
-            used, amount = self._used(check, now), self._amount(check, now)
-            if check.kind == COUNT:
-                full = used + check.take > amount
-            elif check.kind == RESERVE:
-                full = used >= amount
+            kind, amount = check.kind, check.amount if self.share_of is None else self._amount(check, now)
+            if kind == COUNT:
+                full = self._count(check, now).used + check.take > amount
+            elif kind == RESERVE:
+                full = self._count(check, now).used >= amount
             else:
+                used = self._used(check, now)
                 full = 0 < amount <= used and not self._already_holds(check, token, now)
             if full:
                 return self._status(check, now)
@@ -273,6 +291,9 @@ class Counters:
         return None
 
     def _count(self, check: LimitCheck, now: float) -> Count:
+        begin, end, count = self._latest.get(check.name) or NO_WINDOW
+        if count is not None and begin <= now < end and count.check.set_at >= check.set_at:
+            return count
         begin = window_begin(check.window_seconds, now)
         count = self._counts.get((check.name, begin))
         if count is None:
@@ -280,6 +301,7 @@ class Counters:
         elif count.check.set_at < check.set_at:
             new = replace(self._begin(check, begin, now), reserved=count.reserved, reservations=count.reservations)
             count = self._counts[check.name, begin] = new
+        self._latest[check.name] = begin, window_end(check.window_seconds, begin), count
         return count
 
     def _begin(self, check: LimitCheck, begin: int, now: float) -> Count:

@@ -2,8 +2,6 @@
 
 from typing import NamedTuple
 
-from gateway_project.work.limits.checks import LimitCheck
-
 
 class Figures(NamedTuple):
     """What has been counted of one check.
@@ -21,13 +19,3 @@ class Figures(NamedTuple):
     early: int = 0
     is_member: bool = False
     ends_at: float = 0.0
-
-
-class Reading(NamedTuple):
-    """A limit at one moment, without the request that looks."""
-
-    check: LimitCheck
-    used: int
-    reserved: int
-    remaining: int
-    reset_seconds: int

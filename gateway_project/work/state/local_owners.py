@@ -18,8 +18,8 @@ class LocalOwners:
         """The user ids of those that are known."""
         now = time.monotonic()
         with self._lock:
-            known = {digest: self._owners[digest] for digest in digests if digest in self._owners}
-        return {digest: user_id for digest, (user_id, until) in known.items() if until > now}
+            entries = {digest: self._owners[digest] for digest in digests if digest in self._owners}
+        return {digest: user_id for digest, (user_id, until) in entries.items() if until > now}
 
     def claim(self, claims: Mapping[str, int]) -> dict[str, int]:
         """Note whose each is unless it is somebody's; returns whose they are."""

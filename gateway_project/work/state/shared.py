@@ -11,11 +11,17 @@ from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol, Self
 
-from gateway_project.work.limits.checks import NOTHING_HELD, Admission, LimitCheck, LostCount, Settlement
+from gateway_project.work.limits.checks import (
+    NOTHING_HELD,
+    Admission,
+    LimitCheck,
+    LostCount,
+    Reading,
+    Settlement,
+)
 from gateway_project.work.state.acknowledgements import AcknowledgementBoard, NoOthers
 from gateway_project.work.state.clock import Clock
 from gateway_project.work.state.counters import CALLS_PROVIDER, ENDS_AT_ONCE, WAITS, Counters
-from gateway_project.work.state.figures import Reading
 from gateway_project.work.state.local_owners import LocalOwners
 from gateway_project.work.state.prompt_shipping import OneProcess, ShippingRequests
 from gateway_project.work.state.signal_board import NoBoard, SignalBoard
@@ -43,6 +49,10 @@ class SharedState(Protocol):
     @property
     def degraded(self) -> bool:
         """Whether the store does not answer, or refuses commands."""
+
+    @property
+    def clock_offset(self) -> float:
+        """How many seconds its clock is ahead of this process's."""
 
     @property
     def warning(self) -> str:
@@ -138,6 +148,7 @@ class LocalState:
 
     degraded = False
     warning = ""
+    clock_offset = 0.0
     processes = 1
     shipping_requests = OneProcess()
     signal_board = NoBoard()
@@ -175,21 +186,22 @@ class LocalState:
         with self._lock:
             counters, now = self._counters, self.clock.now()
             ignore_lost = ignore_lost or accept_lost
-            admission = counters.check(checks, token, now, ignore_lost=ignore_lost)
-            if admission.is_rejected:
-                return admission
-            admission.value = value = self._read(key) if read else None
-            mode = self._mode(key, token, value)
+            admission, mode = counters.check(checks, token, now, ignore_lost=ignore_lost), ENDS_AT_ONCE
+            if not admission.is_rejected:
+                admission.value = value = self._read(key) if read else None
+                mode = self._mode(key, token, value)
             if mode == CALLS_PROVIDER:
                 counters.check_candidates(admission, checks, candidate_checks, token, now, ignore_lost=ignore_lost)
-                if admission.is_rejected:
-                    return admission
-                if candidate_checks:
+                if candidate_checks and not admission.is_rejected:
                     checks = [*checks, *candidate_checks[admission.choice]]
-                if key:
+            with_statuses = with_statuses and not admission.lost
+            if with_statuses:
+                admission.readings = counters.readings(admission, checks, now)
+            if not admission.is_rejected:
+                if key and mode == CALLS_PROVIDER:
                     self._flights[key] = token
                     admission.leads = True
-            counters.take(admission, checks, token, mode, now)
+                counters.take(admission, checks, token, mode, now)
             if with_statuses:
                 admission.statuses = counters.statuses(checks, now)
             return admission

@@ -8,11 +8,12 @@ from time import monotonic, perf_counter
 
 from django.conf import settings
 
-from gateway_project.errors import GatewayError, GuardrailBlocked, InternalError, ProviderError
+from gateway_project.errors import GatewayError, GuardrailBlocked, InternalError, ProviderError, UpstreamError
 from gateway_project.work.billing import bill_of
 from gateway_project.work.cache.storing import cached_answer, end_flight, release_followers, share_and_cache
 from gateway_project.work.exchange import Exchange
 from gateway_project.work.failover.attempts import note_failure
+from gateway_project.work.failover.measuring import measure_failure
 from gateway_project.work.failover.provider_call import hide_credential
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.guardrails.answers import begin_guarding
@@ -111,9 +112,9 @@ def _forward(
 
 
 def _asks_services(exchange: Exchange) -> bool:
-    """Whether guardrails ask services at the end: the relay's thread waits for nobody."""
-    guard = guard_of(exchange)
-    return guard is not None and guard.asks_services
+    """Whether guardrails ask services at the end, or wait for them: the relay's thread waits for nobody."""
+    guard, guarding = guard_of(exchange), exchange.guarding
+    return (guard is not None and guard.asks_services) or (guarding is not None and guarding.is_waiting)
 
 
 def _release_followers(exchange: Exchange, gateway: Gateway, live: LiveStream) -> None:
@@ -141,12 +142,28 @@ def _carry(
         _close(exchange, gateway, begun, problem)
         result = _result(exchange, gateway)
         problem = None  # its traceback refers to this frame
-    finally:  # entries are written before the last client is released: until then the server does not stop
+    finally:
+        _end_broadcast(exchange, gateway, own, result)
+
+
+def _end_broadcast(exchange: Exchange, gateway: Gateway, own: Subscription, result: Result) -> None:
+    """End the stream for its subscribers, and write the entry if its own client has left.
+
+    The entry is written before the last client is released: until then the server does not stop. Only services that
+    record may take long: clients do not wait for them, and the stop of the process does.
+    """
+    broadcast = own.broadcast
+    with gateway.pending_entries.one():
+        has_left = broadcast.end_half()
+        is_awaited = has_left and _asks_services(exchange)
         try:
-            if broadcast.end_half():
+            if is_awaited:
+                broadcast.end(result)
+            if has_left:
                 _write_shared_log(exchange, gateway, own)
         finally:
-            broadcast.end(result)
+            if not is_awaited:
+                broadcast.end(result)
 
 
 def _result(exchange: Exchange, gateway: Gateway) -> Result:
@@ -205,6 +222,8 @@ def _record_chunk(exchange: Exchange, max_kept: int, chunk: bytes) -> None:
     times = exchange.call.times
     if times is not None and not times.first_token and _has_text(exchange, chunk):
         times.first_token = perf_counter()
+        if exchange.attempts.sending is not None:
+            exchange.attempts.sending.answered()
     room = max_kept - exchange.delivery.size
     exchange.delivery.last_chunk = chunk
     exchange.delivery.size += len(chunk)
@@ -265,6 +284,8 @@ def _close(exchange: Exchange, gateway: Gateway, begun: float, problem: BaseExce
             _read_usage(exchange.call, stream)
     gateway.watcher.remove(exchange.call)
     exchange.call.note_last_token()
+    if problem is None and exchange.attempts.sending is not None:
+        exchange.attempts.sending.answered()  # at the latest: an answer may have no text
     stream.provider_response.close()
     if exchange.answer is None:
         exchange.delivery.answer = _read(exchange, stream)
@@ -303,6 +324,8 @@ def _fail(exchange: Exchange, gateway: Gateway, stream: Stream, problem: BaseExc
         assert target is not None
         hide_credential(problem, target)
         note_failure(exchange, gateway, target, problem)
+        if isinstance(problem, UpstreamError):
+            measure_failure(exchange, problem)
         if exchange.call.end is not End.TOTAL:
             gateway.breakers.failed(target.provider)
     error, outcome = end_of(problem)

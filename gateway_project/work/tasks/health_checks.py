@@ -51,9 +51,9 @@ class HealthChecker(BackgroundThread):
         return True
 
     def _check(self, provider: ProviderSnapshot, records: Mapping[str, Record]) -> None:
-        account = _account(provider, self._gateway)
         seconds = provider.health_check_seconds
         model = model_to_check(provider.models, records, seconds, always=provider.health_check_always)
+        account = None if model is None else _account(provider, model, self._gateway)
         if account is None or model is None or not claim_check(provider.id, every=seconds, now=timezone.now()):
             return
         target = Target(account, model)
@@ -65,6 +65,7 @@ class HealthChecker(BackgroundThread):
         gateway, (target, error, duration_ms) = self._gateway, result
         if error is None:
             gateway.breakers.succeeded(target.provider)
+            gateway.rests.succeeded(target)
             gateway.metrics.note_attempt(Succeeded(subject_of(target), time.time(), is_check=True))
         else:
             gateway.metrics.note_attempt(failed(target, error, is_broken=True, is_check=True))
@@ -96,9 +97,9 @@ def _last_asked(record: Record | None) -> float:
     return record.latest[-1][0] if record is not None and record.latest else 0.0
 
 
-def _account(provider: ProviderSnapshot, gateway: Gateway) -> ProviderSnapshot | None:
+def _account(provider: ProviderSnapshot, model: str, gateway: Gateway) -> ProviderSnapshot | None:
     """The account to ask with: one whose circuit is open first, and none that asked for a pause."""
-    accounts = [account for account in provider.accounts if gateway.rests.current(account) is None]
+    accounts = [account for account in provider.accounts if gateway.rests.current(Target(account, model)) is None]
     return next(filter(gateway.breakers.is_resting, accounts), accounts[0] if accounts else None)
 
 

@@ -3,10 +3,14 @@
 import os
 import threading
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
 from gateway_project.work.gateway import Gateway
+from gateway_project.work.snapshot.records import ProviderSnapshot
+from providers.health.breakers import Breakers
+from providers.health.rests import Rests
 from telemetry.audit.head import known_head
 from telemetry.metrics.counters import Gauges
 
@@ -21,14 +25,7 @@ def process_gauges(gateway: Gateway) -> Gauges:
     return {
         "requests_in_flight": [((), gateway.metrics.in_flight)],
         "processes": [((), gateway.state.processes)],
-        # A provider rests while each of its accounts does.
-        "provider_resting": [
-            ((provider.name,), float(all(map(gateway.breakers.is_resting, provider.accounts))))
-            for provider in providers
-        ],
-        "provider_rest_seconds": [
-            ((provider.name,), min(map(gateway.rests.seconds_left, provider.accounts))) for provider in providers
-        ],
+        **rest_gauges(providers, gateway.breakers, gateway.rests),
         "journal_backlog_bytes": [((), backlog.bytes)],
         "journal_backlog_seconds": [((), backlog.seconds)],
         "snapshot_age_seconds": [((), time.monotonic() - gateway.follower.last_success)],
@@ -45,6 +42,19 @@ def process_gauges(gateway: Gateway) -> Gauges:
         "audit_head": [((head.hash,), head.id)] if (head := known_head()) else [],
         **_process_gauges(),
     }
+
+
+def rest_gauges(providers: Iterable[ProviderSnapshot], breakers: Breakers, rests: Rests) -> Gauges:
+    """Which providers cannot be asked: while each of a provider's accounts rests, or has an open circuit."""
+    gauges: Gauges = {"provider_resting": [], "provider_rest_seconds": []}
+    for provider in providers:
+        seconds = [rests.account_seconds_left(account) for account in provider.accounts]
+        are_open = list(map(breakers.is_resting, provider.accounts))
+        is_idle = all(map(max, seconds, are_open))
+        gauges["provider_resting"].append(((provider.name,), float(is_idle and any(are_open))))
+        shortest = min(filter(None, seconds), default=0.0) if is_idle else 0.0
+        gauges["provider_rest_seconds"].append(((provider.name,), shortest))
+    return gauges
 
 
 def _process_gauges() -> Gauges:

@@ -7,6 +7,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import transaction
 
+from gateway_project.api.audit import record_export
 from gateway_project.database.guarding import override_reason, overriding
 from gateway_project.errors import BrokenTest, GatewayError
 from rules.access_tests.documents import MAX_BYTES, read_document, write_document
@@ -55,6 +56,7 @@ class Command(BaseCommand):
     def write(self, target: str) -> None:
         """Export the tests. Raises CommandError."""
         text = write_document(AccessTest.objects.shown())
+        record_export("access-tests", {})
         if target == "-":
             self.stdout.write(text, ending="")
             return

@@ -5,8 +5,6 @@ from decimal import Decimal
 
 import pytest
 from django.utils import timezone
-from jsonapi_client import Modifier, Session
-from jsonapi_client.exceptions import DocumentError
 
 from accounts.access_requests.models import AccessRequest
 from accounts.models import Feature, Group, Role
@@ -80,6 +78,8 @@ def rows(ann, first_provider):
 
 @pytest.fixture
 def session(admin):
+    from jsonapi_client import Session  # takes seconds to import: not in each process that collects tests
+
     with Session(admin.base, request_kwargs={"headers": dict(admin.session.headers), "timeout": 30}) as session:
         yield session
 
@@ -98,10 +98,10 @@ def test_it_reads_every_list_and_every_row(session, admin, rows):
         query = QUERIES.get(resource, "")
         expected = [str(row["id"]) for row in admin.rows(f"/{path}/?{query}page[size]=100")]
         assert len(expected) >= 5, path
-        pages = list(session.iterate(path, Modifier(f"{query}page[size]=2")))
+        pages = list(session.iterate(path, modifier(f"{query}page[size]=2")))
         assert [row.id for row in pages] == expected, path
         assert {row.type for row in pages} == {resource}
-        assert session.get(path, Modifier(f"{query}page[size]=2")).meta.totalCount == len(expected)
+        assert session.get(path, modifier(f"{query}page[size]=2")).meta.totalCount == len(expected)
         if resource not in WITHOUT_ADDRESS:
             one = session.get(path, expected[-1]).resource
             assert (one.type, one.id) == (resource, expected[-1])
@@ -110,7 +110,7 @@ def test_it_reads_every_list_and_every_row(session, admin, rows):
 
 def test_it_reports_the_errors_of_every_resource(session, rows):
     for path in lists(rows).values():
-        error = refusal(session, path, Modifier("nosuch=1"))
+        error = refusal(session, path, modifier("nosuch=1"))
         assert error["source"] == {"parameter": "nosuch"}
     for resource, path in lists(rows).items():
         if resource not in (*OF_ANOTHER_SHAPE, *WITHOUT_ADDRESS):
@@ -118,8 +118,17 @@ def test_it_reports_the_errors_of_every_resource(session, rows):
     assert refusal(session, "nosuch")["status"] == "404"
 
 
+def modifier(query: str):
+    """The client's object for a query string."""
+    from jsonapi_client import Modifier
+
+    return Modifier(query)
+
+
 def refusal(session, path, which=None) -> dict:
     """The only error object of the refusal; the client names its title."""
+    from jsonapi_client.exceptions import DocumentError
+
     with pytest.raises(DocumentError) as caught:
         session.get(path, which)
     (error,) = caught.value.response.json()["errors"]

@@ -12,8 +12,6 @@ import pytest
 import yaml
 from django.test import override_settings
 from django.urls import re_path
-from drf_spectacular.validation import validate_schema
-from jsonschema import ValidationError, validate
 from rest_framework import serializers
 
 from accounts.services import create_group
@@ -42,6 +40,19 @@ def document(nobody):
 
 def operations(document):
     return [result for methods in document["paths"].values() for result in methods.values()]
+
+
+# jsonschema takes seconds to import: not in each process that collects tests.
+def validate(value: object, schema: dict) -> None:
+    import jsonschema
+
+    jsonschema.validate(value, schema)
+
+
+def validate_schema(document: dict) -> None:
+    from drf_spectacular.validation import validate_schema
+
+    validate_schema(document)
 
 
 def test_it_is_valid(document):
@@ -150,6 +161,8 @@ def test_rows_are_what_it_says_they_are(admin, document, ann, first_provider, me
 
 @pytest.mark.parametrize("amount", ["abc1", "1abc", "-1", "1.", ""])
 def test_an_amount_is_nothing_but_an_amount(document, amount):
+    from jsonschema import ValidationError
+
     schema = document["components"]["schemas"]["PriceAttributes"]["properties"]["input"]
     validate("2.50", schema)
     with pytest.raises(ValidationError):
@@ -157,6 +170,8 @@ def test_an_amount_is_nothing_but_an_amount(document, amount):
 
 
 def test_what_must_stand_in_a_body_is_told(document):
+    from jsonschema import ValidationError
+
     def accepted(path, method, data):
         content = document["paths"][path][method]["requestBody"]["content"]["application/json"]
         try:

@@ -4,14 +4,15 @@ import itertools
 import json
 import socket
 import time
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from io import BytesIO
 
 import pytest
 import requests
+from django.conf import settings
 
-from gateway_project.errors import ServiceUnavailable, ValidationError
-from gateway_project.server.bodies import MAX_MANAGEMENT_BYTES, read_body
+from gateway_project.errors import PayloadTooLarge, ServiceUnavailable, ValidationError
+from gateway_project.server.bodies import MAX_LIST_BYTES, MAX_MANAGEMENT_BYTES, read_body
 from gateway_project.server.management_bodies import MAX_TOTAL_BYTES, ManagementBodies
 from tests.support.world import response_on
 
@@ -97,6 +98,27 @@ def test_what_a_form_uploads_is_bounded(world):
     response = requests.post(f"{world.gateway.url}/admin/login/", files=files, cookies=cookies, timeout=20)
     assert (response.status_code, response.json()["exception"]) == (413, "PayloadTooLarge")
     assert response.headers["X-Svc-Request-ID"]
+
+
+def test_only_forms_of_guardrails_may_be_longer():
+    for path, size, is_accepted in (
+        ("/admin/rules/guardrail/add/", MAX_LIST_BYTES, True),
+        ("/admin/rules/guardrail/add/", MAX_LIST_BYTES + 1, False),
+        ("/admin/rules/rule/add/", MAX_LIST_BYTES, False),
+        ("/admin/login/", MAX_MANAGEMENT_BYTES + 1, False),
+    ):
+        with nullcontext() if is_accepted else pytest.raises(PayloadTooLarge), bounds(1).bounding(body_of(size, path)):
+            pass
+    assert settings.DATA_UPLOAD_MAX_MEMORY_SIZE == MAX_LIST_BYTES
+
+
+def test_a_long_list_of_a_stranger_is_not_read(world, strangers):
+    client = strangers.enter_context(socket.create_connection(("127.0.0.1", world.gateway.port), timeout=20))
+    head = f"POST /guardrails/ HTTP/1.1\r\nHost: localhost\r\n{JSON}\r\nContent-Length: {MAX_LIST_BYTES}\r\n\r\n{{"
+    client.sendall(head.encode())
+    start = time.monotonic()
+    assert response_on(client).status == 401
+    assert time.monotonic() - start < LIMIT
 
 
 def test_who_has_sent_everything_is_served_whoever_has_not(world, strangers):

@@ -214,8 +214,8 @@ class TestNesting:
             response = admin.post("/aliases/", name=f"n-{number}", targets=[{"alias": f"n-{number - 1}"}] * 64)
             assert response.status_code == (201 if number == 2 else 400)
 
-    def test_two_changes_at_once_make_no_cycle(self, admin):
-        """Each transaction holds all aliases: the second one sees what the first has written."""
+    def test_two_changes_one_after_the_other_make_no_cycle(self, admin):
+        """Those at the same moment are in test_concurrency.py."""
         one, two = make(admin, "n-1"), make(admin, "n-2")
         assert admin.patch(f"/aliases/{one.pk}/", targets=[{"alias": "n-2"}]).status_code == 200
         self.refuse_targets(admin.patch(f"/aliases/{two.pk}/", targets=[{"alias": "n-1"}]), "cycle")

@@ -1,18 +1,21 @@
 """How long it takes to look for problems in a large rule book, with all that has to be read from the database."""
 
 import time
+from pathlib import Path
 
 import pytest
 
 from providers.models import Model
 from providers.services import create_provider
 from rules.lint.findings import find_problems
+from rules.lint.fixes import Action
 from rules.linter import Problem
 from rules.models import Rule
 from tests.rules.lint.test_reach import large_book
 from tests.support.management import new_user
 
 pytestmark = pytest.mark.django_db
+ROOT = Path(__file__).parents[3]
 
 
 def test_an_unreadable_pattern_is_a_problem(db):
@@ -20,6 +23,16 @@ def test_an_unreadable_pattern_is_a_problem(db):
         Rule.objects.create(name=effect, effect=effect, regex="(", everyone="user")
     unreadable = [finding for finding in find_problems() if "not a valid RE2 pattern" in finding.message]
     assert [finding.problem for finding in unreadable] == [Problem.UNREACHABLE] * 2
+    assert [finding.fix.action for finding in unreadable] == [Action.DISABLE_RULE, Action.OPEN_RULE]
+    assert "the rule denies every model" in unreadable[1].message
+
+
+def test_the_documentation_lists_each_problem_and_each_fix():
+    rows = [line.split(" | ") for line in (ROOT / "docs/management-api.md").read_text().splitlines() if " | " in line]
+    documented = {row[0].strip("| `"): row[2] for row in rows if len(row) == 3}
+    assert set(Problem) - {Problem.DISABLED} <= documented.keys()
+    fixes = "".join(documented[problem] for problem in Problem if problem != Problem.DISABLED)
+    assert all(f"`{action}`" in fixes for action in Action)
 
 
 @pytest.mark.slow

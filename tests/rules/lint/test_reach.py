@@ -10,12 +10,14 @@ from hypothesis import strategies as st
 
 from rules.coverage import TargetSets
 from rules.lint.reach import Reach
-from rules.linter import OfferedProvider, Offers, RuleDraft, Survey, problems_of
+from rules.linter import RuleDraft, Survey, problems_of
 from rules.matching import RuleBook, RuleSnapshot
+from rules.offers import OfferedAlias, OfferedProvider, Offers
 from rules.patterns import compile_pattern
-from tests.rules.test_linter import CALLERS, PROVIDERS, catalogues, rows, rule
+from tests.rules.test_linter import CALLERS, PROVIDERS, aliases, catalogues, offers_with, rows, rule
 
 NAMES = ["", "a", "a-1", "a.1", "ab", "abc", "a\\b", "b", "gpt-4", "gpt-4o", "gpt-4.1", "gpt.4", "Ab", "é", "a|b"]
+ALIAS_NAMES = ["fast", "gpt-5", "gpt-6", "gpt-x", "outer", "east/gpt-5", "claude", "nosuch", "zzz", "other"]
 PIECES = [
     "a",
     "b",
@@ -39,13 +41,14 @@ PIECES = [
 ]
 
 
-@given(rows, catalogues)
+@given(rows, catalogues, aliases)
 @settings(max_examples=250, deadline=None)
-def test_callers_may_use_what_the_rule_book_allows(rows, catalogue):
+def test_callers_may_use_what_the_rule_book_allows(rows, catalogue, aliases):
     rules = [rule(number, *row) for number, row in enumerate(rows, 1)]
-    offers = Offers(
+    providers = [
         OfferedProvider(number, PROVIDERS[number], models, kind) for number, (models, kind) in catalogue.items()
-    )
+    ]
+    offers = offers_with(*aliases, providers=providers)
     book, reach = RuleBook(rules), Reach(rules, offers)
     for caller in CALLERS:
         allowed = [one for one in offers.models if book.allows(one, user_id=caller.id, group_ids=caller.group_ids)]
@@ -55,6 +58,22 @@ def test_callers_may_use_what_the_rule_book_allows(rows, catalogue):
             targets = [target for name in names for target in offers.linked_targets(name, number)]
             is_allowed = any(book.allows(one, user_id=caller.id, group_ids=caller.group_ids) for one in targets)
             assert reach.may_use_link(caller.id, caller.group_ids, number) or not is_allowed
+        for alias in offers.aliases:
+            usable = reach.targets_of(reach.audiences_of(caller.id, caller.group_ids), alias)
+            assert usable == usable_targets(alias, caller, book) or (alias.is_pattern and usable)
+
+
+def usable_targets(alias: OfferedAlias, caller, book: RuleBook) -> list:
+    """The targets with which the rules let the caller ask for the alias, by some name that fits it."""
+    names = [name for name in ALIAS_NAMES if alias.fits(name)]
+    return [
+        one
+        for one in alias.targets
+        if one.target.provider.format is not None
+        and any(
+            book.judge_alias(name, (one.target,), user_id=caller.id, group_ids=caller.group_ids)[1] for name in names
+        )
+    ]
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=5).map("".join), st.booleans())

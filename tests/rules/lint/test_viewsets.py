@@ -2,11 +2,11 @@
 
 import pytest
 
-from accounts.services import create_group, update_user
+from accounts.services import create_group, update_group, update_user
 from keys.services import issue_key, update_key
 from providers.services import create_provider, update_provider
 from rules.aliases.drafts import TargetDraft
-from rules.aliases.services import create_alias
+from rules.aliases.services import create_alias, update_alias
 from rules.services import create_rule, update_rule
 from tests.support.management import new_user, refused
 
@@ -65,7 +65,7 @@ def test_users_without_keys_and_groups_without_rules_are_found(admin, provider):
     create_rule(name="other", group_id=other.pk)
     assert rules_with("userWithoutKeys", admin) == [rule.pk]
     assert [row["fix"] for row in problems(admin)["groupWithoutRules"]] == [
-        {"action": "createGroupRule", "id": group.pk, "description": "Create a disabled rule for the group."}
+        {"action": "createGroupRule", "id": group.pk, "description": "Prepare a disabled rule for the group."}
     ]
     key = issue_key(owner=ann, name="k").key
     assert rules_with("userWithoutKeys", admin) == []
@@ -127,6 +127,85 @@ def test_aliases_that_lead_nowhere_are_found(admin, provider):
     assert "aliasWithoutTargets" not in problems(admin)
     update_provider(provider, enabled=False)
     assert [row["fix"]["id"] for row in problems(admin)["aliasWithoutTargets"]] == [alias.pk, outer.pk]
+
+
+def test_rules_for_the_name_of_an_alias_have_an_effect(admin, provider):
+    create_alias(name="lint-fast", targets=[TargetDraft(provider.pk, "lint-a")])
+    model = create_rule(name="model", user_id=0, regex="lint-a")
+    own = create_rule(name="alias", user_id=0, regex="lint-fast")
+    both = create_rule(name="both", user_id=0, regex="lint-a|lint-fast", position=99)
+    assert rules_with("shadowed", admin) == [model.pk, own.pk]
+    update_rule(own, regex="nosuch")
+    assert rules_with("unreachable", admin) == [own.pk]
+    update_rule(both, position=101)
+    assert both.pk not in rules_with("shadowed", admin)
+    denies = create_rule(name="no", user_id=0, regex="lint-fast", effect="deny")
+    assert rules_with("unreachable", admin) == [own.pk]
+    again = create_rule(name="no more", user_id=0, regex="lint-fast", effect="deny")
+    elsewhere = create_provider(name="west", format_name="openai", url="http://127.0.0.1:9/v1", models=["lint-z"])
+    nothing = create_rule(name="west", user_id=0, regex="lint-fast", provider_id=elsewhere.pk, effect="deny")
+    listed = problems(admin)
+    assert [row["ruleId"] for row in listed["shadowed"]] == [both.pk, again.pk]  # of the first, only lint-a is left
+    assert [row["ruleId"] for row in listed["unreachable"]] == [own.pk, nothing.pk]
+    assert denies.pk not in [row["ruleId"] for rows in listed.values() for row in rows]
+
+
+def test_rules_for_names_that_an_alias_with_stars_stands_for_have_an_effect(admin, provider):
+    create_alias(name="lint-any-*", targets=[TargetDraft(provider.pk, "lint-a")])
+    create_rule(name="models", user_id=0, regex="lint-.*")
+    allows = create_rule(name="one", user_id=0, regex="lint-any-one")
+    denies = create_rule(name="no", user_id=0, regex="lint-any-o.*", effect="deny")
+    nothing = create_rule(name="nothing", user_id=0, regex="other-.*", effect="deny")
+    listed = problems(admin)
+    assert [row["ruleId"] for row in listed["unreachable"]] == [nothing.pk]
+    about = [row["ruleId"] for rows in listed.values() for row in rows]
+    assert not {allows.pk, denies.pk} & set(about)
+
+
+def aliases_for_nobody(admin) -> dict[int, str]:
+    return {row["fix"]["id"]: row["fix"]["action"] for row in problems(admin).get("aliasForNobody", ())}
+
+
+def test_aliases_that_nobody_may_use_are_found(admin, provider):
+    ann, group = new_user(), create_group(name="staff")
+    create_rule(name="ann", user_id=ann.pk, regex="lint-[ab]")
+    targets = [TargetDraft(provider.pk, "lint-a"), TargetDraft(provider.pk, "lint-c")]
+    alias = create_alias(name="fast", targets=targets)
+    stars = create_alias(name="my-*", targets=targets)
+    assert aliases_for_nobody(admin) == dict.fromkeys([alias.pk, stars.pk], "createAliasRule")
+    name = create_rule(name="name", user_id=ann.pk, regex="fast", provider_id=provider.pk)
+    create_rule(name="one name", user_id=0, regex="my-own")
+    assert aliases_for_nobody(admin) == {}
+    update_alias(alias, targets=[TargetDraft(provider.pk, "lint-c")])
+    assert aliases_for_nobody(admin) == {alias.pk: "disableAlias"}
+    update_alias(alias, targets=[TargetDraft(provider.pk, "lint-a", match={"groupId": group.pk})])
+    assert aliases_for_nobody(admin) == {alias.pk: "disableAlias"}
+    update_group(group, member_ids=[ann.pk])
+    assert aliases_for_nobody(admin) == {}
+    match = {"userId": ann.pk, "keyName": "k"}
+    update_alias(alias, targets=[TargetDraft(provider.pk, "lint-a", match=match)])
+    assert aliases_for_nobody(admin) == {alias.pk: "disableAlias"}
+    issue_key(owner=ann, name="k")
+    assert aliases_for_nobody(admin) == {}
+    denies = create_rule(name="no", group_id=group.pk, regex="fast", effect="deny")
+    assert aliases_for_nobody(admin) == {alias.pk: "createAliasRule"}
+    update_rule(denies, enabled=False)
+    update_rule(name, enabled=False)
+    assert aliases_for_nobody(admin) == {alias.pk: "createAliasRule"}
+
+
+def test_a_rule_that_denies_is_not_disabled_because_its_user_has_no_key(admin, provider):
+    ann = new_user()
+    rule = create_rule(name="no", user_id=ann.pk, effect="deny")
+    assert rule.pk not in rules_with("userWithoutKeys", admin)
+
+
+def test_disabled_rules_are_no_rules_of_a_group(admin, provider):
+    group = create_group(name="staff")
+    rule = create_rule(name="r", group_id=group.pk, enabled=False)
+    assert [row["fix"]["id"] for row in problems(admin)["groupWithoutRules"]] == [group.pk]
+    update_rule(rule, enabled=True)
+    assert "groupWithoutRules" not in problems(admin)
 
 
 def test_who_may_see_rules_may_see_their_problems(admin, nobody):

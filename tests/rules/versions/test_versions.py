@@ -44,8 +44,8 @@ def test_each_change_makes_a_version_with_what_differs():
     newest = RuleVersion.objects.of(rule_id)[0]
     assert (newest.author_id, newest.author_name) == (None, operator())
     assert newest.attributes == {
-        "name": "two", "description": "", "enabled": True, "effect": "deny", "regex": "", "user_id": ann.pk,
-        "group_id": None, "provider_id": None,
+        "name": "two", "description": "", "enabled": True, "effect": "deny", "position": 100, "regex": "",
+        "user_id": ann.pk, "group_id": None, "provider_id": None,
     }  # fmt: skip
 
 

@@ -31,8 +31,8 @@ def test_versions_name_who_changed_what(admin, nobody):
     assert (first["version"], first["change"], first["changes"], first["rule"]["userId"]) == (1, "create", [], 0)
     assert first["timestamp"] < newest["timestamp"]
     assert newest["rule"] == {
-        "name": "r", "description": "", "enabled": True, "effect": "deny", "regex": "", "userId": None, "groupId": 0,
-        "providerId": None,
+        "name": "r", "description": "", "enabled": True, "effect": "deny", "position": 100, "regex": "",
+        "userId": None, "groupId": 0, "providerId": None,
     }  # fmt: skip
 
 

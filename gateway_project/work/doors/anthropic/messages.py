@@ -54,6 +54,7 @@ class AnthropicMessages(Dialect):
 
     name = SHAPE
     output_bounds = ("max_tokens",)
+    conversation = "messages"
     stateful_unsupported_code = "thread_unsupported_request"
 
     def read_chat(self, body: JsonObject) -> Chat:

@@ -69,6 +69,7 @@ class OpenAIChat(Dialect):
 
     name = DIALECT
     output_bounds = ("max_tokens", "max_completion_tokens")
+    conversation = "messages"
 
     def read_chat(self, body: JsonObject) -> Chat:
         chat = Chat(source=self.name)

@@ -78,6 +78,7 @@ class OpenAIResponses(Dialect):
 
     name = NAME
     output_bounds = ("max_output_tokens",)
+    conversation = "input"
 
     def read_chat(self, body: JsonObject) -> Chat:
         _refuse_stored(body)

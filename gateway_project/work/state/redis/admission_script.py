@@ -46,7 +46,7 @@ if ARGV[6] == '1' then
   end
   if refused > 0 then
     local window = tonumber(ARGV[3 * refused + 6])
-    return {refused, ms, now - now % window + window, totals[refused], totals}
+    return {refused, ms, now - now % window + window, totals[refused], totals, 0, {}}
   end
   for i = 1, again and 0 or own do
     totals[i] = redis.call('HINCRBY', names[i], 'used', takes[i])
@@ -59,7 +59,7 @@ if ARGV[6] == '1' then
     + LOOK_UP
     + CLAIM
     + """
-  return {0, ms, value, mode, 0, {}, totals, {}, {}}
+  return {0, ms, value, mode, 0, {}, totals, {}, {}, {}, {}}
 end
 """
     + FUNCTIONS
@@ -170,10 +170,10 @@ local function total(c) return c.used + (c.held or 0) end
 
 local checks = {}
 
-local function refuse(c)  -- its number, its end, its total, and the totals of the caller's own checks
-  local totals = {}
-  for n = 1, own do totals[n] = total(checks[n]) end
-  return {c.i, ms, c.ends, total(c), totals}
+local function refuse(c)  -- its number, end, total, and what of that is held; both of the caller's own checks
+  local totals, helds = {}, {}
+  for n = 1, own do totals[n], helds[n] = total(checks[n]), checks[n].held or 0 end
+  return {c.i, ms, c.ends, total(c), totals, c.held or 0, helds}
 end
 
 for i = 1, own do checks[i] = check(i) end
@@ -213,15 +213,15 @@ if mode == 2 then
   end
 end
 
-local totals, takes, froms = {}, {}, {}
+local totals, takes, froms, uses, helds = {}, {}, {}, {}, {}
 for n, c in ipairs(checks) do
   totals[n] = again and total(c) or take(c, mode)
-  takes[n], froms[n] = c.take, c.from or 0
+  takes[n], froms[n], uses[n], helds[n] = c.take, c.from or 0, c.used, c.held or 0
 end
-for n, c in ipairs(full) do full[n] = {c.i, c.ends} end
+for n, c in ipairs(full) do full[n] = {c.i, c.ends, c.used, c.held or 0} end
 """
     + CLAIM
     + """
-return {0, ms, value, mode, choice, full, totals, takes, froms}
+return {0, ms, value, mode, choice, full, totals, takes, froms, uses, helds}
 """
 )

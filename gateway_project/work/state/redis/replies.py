@@ -13,6 +13,7 @@ from gateway_project.work.limits.checks import (
     Hold,
     LimitCheck,
     LostCount,
+    Reading,
     window_begin,
     window_end,
 )
@@ -40,13 +41,17 @@ def admission_of(reply: Reply, checks: Checks, candidate_checks: Sequence[Checks
     now = reply[1] / 1000
     if reply[0]:
         return _rejection(reply, checks, candidate_checks, now)
-    _, _, value, mode, choice, full, totals, takes, froms = reply
+    _, _, value, mode, choice, full, totals, takes, froms, uses, helds = reply
     admitted = [*checks, *candidate_checks[choice - 1]] if choice else checks
+    statuses = [status_of(check, total, now) for check, total in zip(admitted, totals, strict=True)]
     admission = Admission(
-        [status_of(check, total, now) for check, total in zip(admitted, totals, strict=True)],
+        statuses,
         value=value if isinstance(value, bytes) else None,
         leads=claims_flight and mode == CALLS_PROVIDER,
         at=now,
+        readings=[_reading(*one) for one in zip(statuses, uses, helds, strict=True)]
+        if takes
+        else [_reading(one, one.used - one.check.take, 0) for one in statuses],
     )
     if takes:
         admission.holds = [
@@ -57,17 +62,24 @@ def admission_of(reply: Reply, checks: Checks, candidate_checks: Sequence[Checks
     if choice:
         admission.choice = choice - 1
         numbered = [*checks, *chain.from_iterable(candidate_checks)]
-        admission.full = [CheckStatus(numbered[number - 1], 0, _until(ends, now)) for number, ends in full]
+        admission.full = [CheckStatus(numbered[number - 1], 0, _until(ends, now)) for number, ends, _, _ in full]
+        figures = [row[2:] for row in full]
+        readings = (_reading(one, *its) for one, its in zip(admission.full, figures, strict=True))
+        admission.readings = [*admission.readings, *readings]
     return admission
 
 
 def _rejection(reply: Reply, checks: Checks, candidate_checks: Sequence[Checks], now: float) -> Admission:
     numbered = [*checks, *chain.from_iterable(candidate_checks)]
     if reply[0] > 0:
-        number, _, ends, total, totals = reply
+        number, _, ends, total, totals, reserved, helds = reply
         check = numbered[number - 1]
         statuses = [status_of(own, its, now) for own, its in zip(checks, totals, strict=True)]
-        return Admission(statuses, CheckStatus(check, check.amount - total, _until(ends, now)))
+        refused = CheckStatus(check, check.amount - total, _until(ends, now))
+        pairs = zip(statuses, helds or [0] * len(statuses), strict=True)
+        readings = [_reading(one, one.used - held, held) for one, held in pairs if one.check != check]
+        readings = [*readings, _reading(refused, total - reserved, reserved)]
+        return Admission(statuses, refused, readings=readings, at=now)
     lost = [(numbered[number - 1], since / 1000, mark == WHOLE) for number, since, mark in reply[2]]
     begins = [window_begin(check.window_seconds, now) for check, _, _ in lost]
     return Admission(
@@ -84,6 +96,11 @@ def status_of(check: LimitCheck, total: int, now: float) -> CheckStatus:
     else:
         reset = _until(window_end(seconds, window_begin(seconds, now)), now)
     return CheckStatus(check, check.amount - total, reset)
+
+
+def _reading(status: CheckStatus, used: int, reserved: int) -> Reading:
+    """A limit before this request, of which this much was used and reserved."""
+    return Reading(status.check, used, reserved, status.check.amount - used - reserved, status.reset_seconds)
 
 
 def _until(ends: int, now: float) -> int:

@@ -291,6 +291,10 @@ class RedisState:
     def claim_owners(self, claims: Mapping[str, int]) -> dict[str, int] | None:
         return self._owners.claim(claims)
 
+    @property
+    def clock_offset(self) -> float:
+        return self.clock.offset
+
     def probe(self) -> None:
         """Once a second, in the background: check that Redis accepts writes, its memory, clock and processes."""
         if time.monotonic() - self._probed < PROBE_SECONDS:

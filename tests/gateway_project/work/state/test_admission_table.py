@@ -127,13 +127,28 @@ def everything(case):
     return {check.name: check for group in groups for check in group}
 
 
+def figures_of(reading):
+    return reading.used, reading.reserved, reading.remaining
+
+
+def readings_of(state, case):
+    """Every limit of the case as it is, by name."""
+    checks = list(everything(case).values())
+    return {one.check.name: figures_of(one) for one in state.excerpt(checks).readings(checks)}
+
+
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_an_admission(state, case):
     state.store("stored", b"value", 60, "")
     for before in case.before:
         checks, options = request_of(before)
         assert ask(state, *checks, **options)[0].refused is None
+    readings = readings_of(state, case)
     admission, _ = ask(state, *case.checks, **case.options)
+    if not (case.answer or admission.refused):  # otherwise no candidate need be looked at
+        assert {one.check.name for one in admission.readings} >= {one.check.name for one in admission.statuses}
+    assert {one.check.name for one in admission.readings} >= {case.refused, *case.full} - {""}
+    assert all(figures_of(one) == readings[one.check.name] for one in admission.readings)
     assert (admission.refused.check.name if admission.refused else "") == case.refused
     assert tuple(status.remaining for status in admission.statuses) == case.remaining
     assert (admission.value, admission.leads) == (case.answer, case.leads)

@@ -8,12 +8,12 @@ from types import SimpleNamespace
 import pytest
 from django.utils import timezone
 
+from accounts.trusted_issuers import fetching
 from accounts.trusted_issuers.models import TrustedIssuer
 from accounts.trusted_issuers.services import create_trusted_issuer, update_trusted_issuer
 from gateway_project.errors import AuthenticationFailed
 from gateway_project.work.snapshot.issuers import load_issuers
 from gateway_project.work.snapshot.records import Snapshot
-from gateway_project.work.tasks import issuer_keys
 from gateway_project.work.tasks.issuer_keys import REFRESH_SECONDS, RETRY_SECONDS, IssuerKeys
 from tests.support.issuers import AUDIENCE, Issuer, IssuerServer
 
@@ -204,7 +204,7 @@ class TestProblems:
         self.expect(server, "keys" if body in (b"[]", b'{"keys": 1}') else "JSON")
 
     def test_a_slow_server(self, server, monkeypatch):
-        monkeypatch.setattr(issuer_keys, "FETCH_SECONDS", 1.0)
+        monkeypatch.setattr(fetching, "FETCH_SECONDS", 1.0)
         server.body, server.piece_bytes, server.pause_seconds = json.dumps(server.jwks).encode(), 1, 0.3
         self.expect(server, "did not complete its answer in time")
 
@@ -219,6 +219,28 @@ class TestProblems:
             schedule.due = 0.0
         self.process.tick()
         assert problem() == ""
+
+    def test_after_a_day_the_keys_count_no_more_until_they_can_be_fetched(self, server, caplog):
+        self.fail_after(server, timedelta(hours=23))
+        assert self.process.accepts(server.token())
+        self.fail_after(server, timedelta(hours=2))
+        assert not self.process.accepts(server.token())
+        assert "The keys of the trusted issuer cluster were not fetched for a day" in caplog.text
+        assert problem()
+        server.status = 200
+        pass_time(RETRY_SECONDS + 1)
+        self.process.forget_schedule()
+        self.process.tick()
+        assert self.process.accepts(server.token())
+
+    def fail_after(self, server, age: timedelta) -> None:
+        """A fetch that fails when the keys are older by this age."""
+        row = TrustedIssuer.objects.get()
+        TrustedIssuer.objects.update(fetched_at=row.fetched_at - age)
+        server.status = 500
+        pass_time(REFRESH_SECONDS + 1)
+        self.process.forget_schedule()
+        self.process.tick()
 
     def test_a_key_that_cannot_be_used_is_named(self, server):
         document = server.jwks
@@ -258,7 +280,7 @@ def test_a_remote_configuration_does_not_lead_to_this_machine(server, monkeypatc
     issuer = "https://login.example.org"
     store(server, issuer=issuer)
     document = {"issuer": issuer, "jwks_uri": server.jwks_url}
-    monkeypatch.setattr(issuer_keys, "fetch_document", lambda url, bounds: json.dumps(document).encode())
+    monkeypatch.setattr(fetching, "fetch_document", lambda url, bounds: json.dumps(document).encode())
     Process().tick()
     assert "no https address" in problem()
 

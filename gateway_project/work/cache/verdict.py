@@ -1,0 +1,20 @@
+"""What the cache said to a request, in a word."""
+
+from gateway_project.work.exchange import Exchange
+
+HIT, MISS, IN_FLIGHT, REFRESH, BYPASS, OFF = "hit", "miss", "in flight", "refresh", "bypass", "off"
+VERDICTS = (HIT, MISS, IN_FLIGHT, REFRESH, BYPASS, OFF)
+
+
+def verdict_of(exchange: Exchange) -> str:
+    """What the cache said; `off` also if the request did not come so far."""
+    control, cache = exchange.options.cache_control, exchange.cache
+    if control == BYPASS:
+        return BYPASS
+    if cache.subscription is not None:
+        return IN_FLIGHT
+    if cache.stored is not None:
+        return HIT
+    if not cache.key:
+        return OFF
+    return REFRESH if control == REFRESH else MISS
