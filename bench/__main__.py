@@ -17,13 +17,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from bench import report, servers, stores, translation
+from bench import guardrails, report, servers, stores, translation
 from bench.measure import Cores, MeasuringFailed, Run, load_run
 from bench.scenarios import CASES, FULL, GROUPS, QUICK, Case, Pace, Prepare, Provisioned, chosen
 
 # Enough for 1,000 requests in flight; unused threads are never started.
 THREADS = 1100
-TRANSLATION = "translation"  # what is measured without any server
+WITHOUT_SERVERS = {"translation": translation, "guardrails": guardrails}
 
 
 class Fleet:
@@ -86,7 +86,7 @@ class Fleet:
         if case.server not in ("standin", "baseline"):
             made = self.provision(case.server)
             model = made["models"][case.where]
-            where = {"path": made.get("path", "/work"), "key": made["key"], "model": model}
+            where = {"path": made.get("path", "/work"), "key": made["credentials"][case.caller], "model": model}
         timing = {"seconds": pace.seconds, "warmup": pace.warmup, "meters": self.meters(case)}
         return load_run(server.pid, self.cores.load, port=server.port, **where, **timing, **case.options)
 
@@ -138,7 +138,7 @@ def progress(text: str) -> None:
 def measure(options: argparse.Namespace) -> report.Rows:
     """Every chosen row; raises MeasuringFailed."""
     paces = QUICK if options.quick else FULL
-    named = [name for name in options.only or () if name != TRANSLATION]
+    named = [name for name in options.only or () if name not in WITHOUT_SERVERS]
     cases = chosen(named) if named or not options.only else []
     rows: report.Rows = {}
     with Fleet(options) as fleet:
@@ -161,7 +161,7 @@ def machine(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def parse() -> argparse.Namespace:
-    names = [TRANSLATION, *GROUPS, *(case.name for case in CASES)]
+    names = [*WITHOUT_SERVERS, *GROUPS, *(case.name for case in CASES)]
     parser = argparse.ArgumentParser(prog="bench", description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="short runs, one round: a rough picture")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results there as well")
@@ -179,7 +179,8 @@ def main() -> int:
     if setting["loadBefore"] > 1:
         progress("Something else keeps this machine busy: CPU times will come out too high.")
     started = time.monotonic()
-    costs = translation.measure() if not options.only or TRANSLATION in options.only else []
+    chosen_names = [name for name in WITHOUT_SERVERS if not options.only or name in options.only]
+    costs: dict[str, Any] = {name: WITHOUT_SERVERS[name].measure() for name in chosen_names}
     try:
         rows = measure(options)
     except MeasuringFailed as problem:
@@ -188,15 +189,12 @@ def main() -> int:
     except KeyboardInterrupt:
         return 130
     print(", ".join(f"{name} {value}" for name, value in setting.items()), end="\n\n")
-    print("\n\n".join(part for part in (translation.text(costs) if costs else "", report.text(rows)) if part))
+    tables = [WITHOUT_SERVERS[name].text(costs_of_it) for name, costs_of_it in costs.items()]
+    print("\n\n".join(part for part in (*tables, report.text(rows)) if part))
     print(f"\nIt took {time.monotonic() - started:.0f} s.")
     if options.json:
-        options.json.write_text(
-            json.dumps(
-                {"machine": setting, "translation": translation.document(costs), **report.document(rows)}, indent=2
-            )
-            + "\n"
-        )
+        documents = {name: WITHOUT_SERVERS[name].document(costs_of_it) for name, costs_of_it in costs.items()}
+        options.json.write_text(json.dumps({"machine": setting, **documents, **report.document(rows)}, indent=2) + "\n")
     return 1 if any(row.errors for row in rows.values()) else 0
 
 

@@ -1,11 +1,20 @@
-"""python -m bench.fill KEYS RULES STANDIN: migrates and fills the database, and prints the key to send."""
+"""python -m bench.fill KEYS RULES STANDIN: migrates and fills the database, and prints what callers send, as JSON."""
 
+import json
 import os
 import sys
+import time
+from typing import TYPE_CHECKING
 
 import django
 
 from bench.standin import KINDS
+
+if TYPE_CHECKING:
+    from accounts.models import User
+
+ISSUER, AUDIENCE, SUBJECT = "https://issuer.example", "bench", "system:serviceaccount:bench:load"
+GROUPS_ABOVE = 4  # of the group that the caller `group` is a member of
 
 
 def main(keys: int, rules: int, standin: str) -> None:
@@ -19,7 +28,10 @@ def main(keys: int, rules: int, standin: str) -> None:
     from keys.models import ApiKey
     from keys.secrets import generate
     from keys.services import issue_key
+    from providers.models import Provider
     from providers.services import create_provider
+    from rules.aliases.drafts import TargetDraft
+    from rules.aliases.services import create_alias
     from rules.models import Rule
     from rules.services import create_rule
 
@@ -45,8 +57,65 @@ def main(keys: int, rules: int, standin: str) -> None:
         (Rule(name=f"rule {number}", regex=f"team-{number}/.*", everyone="user") for number in range(rules - 1)),
         batch_size=5000,
     )
-    create_rule(name="last", regex="|".join(KINDS), user_id=0)
-    sys.stdout.write(issue_key(owner=owner, name="bench").text)
+    create_rule(name="last", regex="|".join([*KINDS, "alias"]), user_id=0)
+    ids = {name: Provider.objects.get(name=name).pk for name in ("fast", "slow")}
+    create_alias(name="alias", targets=[TargetDraft(ids["fast"], "fast"), TargetDraft(ids["slow"], "slow", tier=1)])
+    credentials = {
+        "plain": issue_key(owner=owner, name="bench").text,
+        "restricted": restricted_key(owner),
+        "group": key_of_member(),
+        "issuer": token_of_issuer(owner),
+    }
+    sys.stdout.write(json.dumps(credentials))
+
+
+def restricted_key(owner: "User") -> str:
+    """A key with each restriction that a request is checked against."""
+    from keys.services import issue_key
+
+    return issue_key(
+        owner=owner,
+        name="restricted",
+        models=["team-*", *KINDS],
+        networks=["10.0.0.0/8", "127.0.0.0/8"],
+        tags={"team": "search"},
+        max_tokens_per_request=4_000,
+    ).text
+
+
+def key_of_member() -> str:
+    """A key of a user whose group is the last of a tree."""
+    from accounts.services import create_group, create_user
+    from keys.services import issue_key
+
+    member = create_user(username="member", password=os.urandom(16).hex())
+    parent_id = None
+    for level in range(GROUPS_ABOVE):
+        parent_id = create_group(name=f"level {level}", parent_id=parent_id).pk
+    create_group(name="team", parent_id=parent_id, member_ids=[member.pk])
+    return issue_key(owner=member, name="member").text
+
+
+def token_of_issuer(user: "User") -> str:
+    """A token that stands for the user, of an issuer whose keys are stored."""
+    import jwt
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from jwt.algorithms import ECAlgorithm
+
+    from accounts.trusted_issuers.services import create_trusted_issuer
+
+    private_key = ec.generate_private_key(ec.SECP256R1())
+    public_key = json.loads(ECAlgorithm.to_jwk(private_key.public_key())) | {"kid": "bench", "alg": "ES256"}
+    create_trusted_issuer(
+        name="bench",
+        issuer=ISSUER,
+        audience=AUDIENCE,
+        jwks={"keys": [public_key]},
+        subjects={SUBJECT: user.username},
+    )
+    now = int(time.time())
+    claims = {"iss": ISSUER, "aud": AUDIENCE, "sub": SUBJECT, "iat": now, "exp": now + 12 * 3600}
+    return jwt.encode(claims, private_key, "ES256", headers={"kid": "bench"})
 
 
 if __name__ == "__main__":

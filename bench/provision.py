@@ -1,5 +1,6 @@
 """The gateway's side of a measurement: databases with so many keys and rules, on PostgreSQL and Redis."""
 
+import json
 import os
 import secrets
 import subprocess
@@ -35,8 +36,8 @@ def prepare(scenario: str, *, standin: str, directory: Path) -> dict[str, Any]:
         raise SystemExit(f"The bench database could not be filled:\n{done.stderr}")
     return {
         "environ": environ,
-        "key": done.stdout.split()[-1],
-        "models": {kind: kind for kind in KINDS},
+        "credentials": json.loads(done.stdout.splitlines()[-1]),
+        "models": {kind: kind for kind in KINDS} | {"alias": "alias"},
         "database": DATABASE,
         "redis": REDIS,
         "stop": lambda: _administer(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)'),

@@ -33,7 +33,7 @@ class Row:
     @property
     def rps_per_core(self) -> float:
         """What a fully used core would serve."""
-        return 1000 / self.cpu_ms
+        return 1000 / self.cpu_ms if self.cpu_ms else 0.0
 
 
 Rows = dict[str, Row]
@@ -119,6 +119,11 @@ def chunk_ratio(mine: Row, other: Row) -> float:
 TARGETS = (
     Target("a miss costs at most 0.80 x the bare pass-through", ("miss", "pass"), cost_ratio, 0.8, "x"),
     Target("a hit costs at most 1.7 x the empty view", ("hit", "hello"), cost_ratio, 1.7, "x"),
+    Target("an alias, miss: at most 1.1 x the plain model", ("alias-miss", "miss"), cost_ratio, 1.1, "x"),
+    Target("an alias, hit: at most 1.1 x the plain model", ("alias-hit", "hit"), cost_ratio, 1.1, "x"),
+    Target("a restricted key, miss: at most 1.02 x a plain key", ("restricted", "plain"), cost_ratio, 1.02, "x"),
+    Target("a tree of groups, miss: at most 1.02 x a plain key", ("group", "plain"), cost_ratio, 1.02, "x"),
+    Target("a token of an issuer, miss: at most 1.02 x a plain key", ("issuer", "plain"), cost_ratio, 1.02, "x"),
     Target("one connection, miss: CPU at most 1.0 x the bare", ("miss-1", "pass-1"), cost_ratio, 1.0, "x"),
     Target("one connection, miss: p50 at most 1.1 x the bare", ("miss-1", "pass-1"), p50_ratio, 1.1, "x"),
     Target("one connection, miss: p99 at most 2 x the bare", ("miss-1", "pass-1"), p99_ratio, 2, "x"),

@@ -7,7 +7,8 @@ from typing import Any, Literal, NotRequired, Protocol, TypedDict
 
 from bench.standin import ANSWER_BYTES, BEHAVIOURS, Stream
 
-Kind = Literal["fast", "slow", "paced", "long", "brief"]
+Kind = Literal["fast", "slow", "paced", "long", "brief", "alias"]
+Caller = Literal["plain", "restricted", "group", "issuer"]
 # `ten` and `large` are gateways started for the comparison alone: what a process served before shows in its cost.
 Where = Literal["standin", "baseline", "gateway", "ten", "large"]
 
@@ -16,8 +17,8 @@ class Provisioned(TypedDict):
     """A gateway that is ready to be started."""
 
     environ: dict[str, str]  # for `manage.py serve`: database, cache, secrets, whatever else it needs
-    key: str  # an API key without limits, for `Authorization: Bearer`
-    models: dict[Kind, str]  # the model whose provider's url is `{standin}/{kind}/v1`
+    credentials: dict[Caller, str]  # keys and a token without limits, for `Authorization: Bearer`
+    models: dict[Kind, str]  # the model whose provider's url is `{standin}/{kind}/v1`; `alias` stands for `fast`
     path: NotRequired[str]  # where requests are posted; /work unless given
     database: NotRequired[str]  # its PostgreSQL and Redis, where their CPU time is to be measured
     redis: NotRequired[str]
@@ -44,6 +45,7 @@ class Case:
     server: Where
     where: str  # the path, or for a gateway the kind of model
     options: dict[str, Any] = field(default_factory=dict)
+    caller: Caller = "plain"
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,12 @@ CASES = (
     Case("unary", "pass", "bare pass-through", "baseline", "/pass", BARE),
     Case("unary", "miss", "gateway, cache miss", "gateway", "fast", MISS),
     Case("unary", "hit", "gateway, cache hit", "gateway", "fast", HIT),
+    Case("unary", "alias-miss", "gateway, alias, cache miss", "gateway", "alias", MISS),
+    Case("unary", "alias-hit", "gateway, alias, cache hit", "gateway", "alias", HIT),
+    Case("callers", "plain", "miss, plain key", "gateway", "fast", MISS),
+    Case("callers", "restricted", "miss, restricted key", "gateway", "fast", MISS, "restricted"),
+    Case("callers", "group", "miss, member of a tree of groups", "gateway", "fast", MISS, "group"),
+    Case("callers", "issuer", "miss, token of a trusted issuer", "gateway", "fast", MISS, "issuer"),
     # What waits for nobody: threads that run beside requests show here first.
     Case("lone", "hello-1", "empty view, 1 connection", "baseline", "/hello", HELLO_VIEW | LONE),
     Case("lone", "pass-1", "bare, 1 connection", "baseline", "/pass", BARE | LONE),
@@ -104,6 +112,7 @@ GROUPS = tuple(dict.fromkeys(case.group for case in CASES))
 
 FULL = {
     "unary": Pace(4, 1, 2),
+    "callers": Pace(4, 1, 4),
     "lone": Pace(4, 1, 3),
     "stream": Pace(5, 1.5, 4),
     "long": Pace(10.5, 1.5, 1),

@@ -23,6 +23,7 @@ from tests.support.licences import Vendor
 from tests.support.management import PASSWORD, QUICK_HASHERS, Client, new_admin, new_user
 from tests.support.promises import figure, mark_promises, pytest_addoption, pytest_configure
 from tests.support.running import RunningGateway, Store, fresh_store
+from tests.support.template import begin_run, copy_template_file, end_run, template_database
 from tests.support.world import World
 
 # The same examples each time: what is found by chance belongs into a test of its own, and not into somebody else's
@@ -37,6 +38,7 @@ hypothesis_settings.register_profile(
 hypothesis_settings.load_profile("gateway")
 
 empty_quickly()
+IS_FIRST_PROCESS = begin_run()
 # It sends a head in pieces: each request on a connection that is kept would wait 40 ms for a delayed acknowledgement.
 WSGIRequestHandler.disable_nagle_algorithm = True
 
@@ -86,8 +88,9 @@ def own_gateway(store: Store, orm: None, tmp_path: Path) -> Iterator:
     with ExitStack() as resources:
 
         def start(**environ: str) -> World:
-            running = resources.enter_context(RunningGateway(store, tmp_path, **environ))
-            return World(running, resources)
+            running = RunningGateway(store, tmp_path, **environ)
+            running.skip_checks()
+            return World(resources.enter_context(running), resources)
 
         yield start
 
@@ -97,8 +100,17 @@ def django_db_modify_db_settings(tmp_path_factory: pytest.TempPathFactory) -> No
     """A database of this process's own: a file for SQLite, where one in memory could not be pointed elsewhere."""
     name = f"test_gateway_{secrets.token_hex(5)}"
     if connection.vendor == "sqlite":
-        name = str(tmp_path_factory.mktemp("django") / name)
-    connection.settings_dict["TEST"]["NAME"] = name
+        file = tmp_path_factory.mktemp("django") / name
+        copy_template_file(file)
+        connection.settings_dict["TEST"]["NAME"] = str(file)
+    else:
+        connection.settings_dict["TEST"] |= {"NAME": name, "TEMPLATE": template_database()}
+
+
+@pytest.fixture(scope="session")
+def django_db_keepdb() -> bool:
+    """Whether Django leaves the database as it is there: a file, which is a copy, and which pytest removes."""
+    return connection.vendor == "sqlite"
 
 
 @pytest.fixture
@@ -166,6 +178,11 @@ def as_ann(nobody: Client, ann: User) -> Client:
 def first_provider(db) -> Provider:
     """A provider that keys and rules can refer to."""
     return create_provider(name="first", url="https://api.example.org/v1", format_name="openai")
+
+
+def pytest_unconfigure() -> None:
+    if IS_FIRST_PROCESS:
+        end_run()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -36,6 +36,37 @@ def test_the_files_that_the_documents_point_to_exist():
             assert (document.parent / path).exists(), f"{document.name} points to {path}"
 
 
+def headings(path):
+    """The anchors of a page, as GitHub makes them."""
+    lines = re.findall(r"^#+ (.*)$", path.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", line.lower()).replace(" ", "-") for line in lines}
+
+
+def test_the_headings_that_the_documents_point_to_exist():
+    for document in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]:
+        for path, anchor in re.findall(r"\]\(([^)#\s:]*)#([^)]+)\)", document.read_text()):
+            page = document.parent / path if path else document
+            assert anchor in headings(page), f"{document.name} points to {path}#{anchor}"
+
+
+def test_the_page_about_access_has_two_pages_and_names_all_that_it_summarises():
+    page = (ROOT / "docs/access.md").read_text()
+    assert len(page.split()) <= 1000
+    topics = (
+        "keys",
+        "groups",
+        "sso",
+        "second-factor",
+        "scim",
+        "workloads",
+        "access-tests",
+        "access-requests",
+        "limits",
+    )
+    for topic in (*topics, "revocation", "explain", "management-api"):
+        assert f"]({topic}.md" in page, topic
+
+
 def test_the_code_that_the_documents_name_exists():
     documents = [ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", ROOT / "docs/architecture.md"]
     for document in documents:

@@ -92,6 +92,11 @@ def test_folders_are_small(trees):
     assert {str(folder): size for folder, size in sizes.items() if size > MAX_FILES} == {}
 
 
+def test_files_are_made_in_one_place_that_records_them():
+    paths = [path.relative_to(ROOT) for path in modules() if "attachment; filename" in path.read_text(encoding="utf-8")]
+    assert [str(path) for path in paths] == ["gateway_project/api/audit.py"]
+
+
 def test_no_module_imports_itself_through_others():
     """Imports for type checking and inside functions count too."""
     graph = grimp.build_graph(*PACKAGES, include_external_packages=False, exclude_type_checking_imports=False)

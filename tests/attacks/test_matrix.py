@@ -13,6 +13,8 @@ from django.utils import timezone
 from accounts import services as accounts
 from accounts.builtin import FEATURES, ROLES
 from accounts.models import Session, User
+from accounts.trusted_issuers.models import TrustedIssuer
+from accounts.trusted_issuers.services import create_trusted_issuer
 from gateway_project.api.access import (
     ADMIN,
     ANYBODY,
@@ -30,6 +32,7 @@ from gateway_project.api.access import (
 from gateway_project.api.routes import Route, routes
 from keys.models import ApiKey
 from keys.services import IssuedKey, delete_keys, issue_key, update_key
+from tests.support.issuers import AUDIENCE, SUBJECT, IssuerServer
 from tests.support.management import PASSWORD, new_admin, new_user, token_of
 from tests.support.promises import promise
 from tests.support.running import RunningGateway, Store
@@ -240,6 +243,36 @@ def test_the_token_of_the_directory_opens_scim_alone(world):
 def test_the_open_routes_are_those_of_the_review():
     assert {f"{route.method} {route.path}" for route in routes() if route.who == ANYBODY} == OPEN
     assert [route for route in routes() if route.who is None] == []
+
+
+@pytest.fixture
+def token_of_issuer(world: World) -> Iterator[str]:
+    """A token of a trusted issuer that stands for an admin, and that /work accepts."""
+    with IssuerServer() as server:
+        owner = new_admin()
+        row = create_trusted_issuer(
+            name=world.name("issuer"), issuer=server.url, audience=AUDIENCE, subjects={SUBJECT: owner.username}
+        )
+        world.until(lambda: list(TrustedIssuer.objects.get(pk=row.pk).key_ids) != [], seconds=10)
+        yield server.token()
+        row.delete()
+
+
+@promise("Every route refuses whoever it is not granted to", target="default deny, each route by each caller")
+def test_a_token_of_a_trusted_issuer_opens_work_alone(world, token_of_issuer):
+    """Also one of an admin: the management API needs a login of the gateway, or a key."""
+
+    def expected(route: Route) -> set[int]:
+        if route.who in (WORK, HOLDER):
+            return LET_THROUGH if route.who == WORK else {400, 401}
+        if route.who == DIRECTORY:
+            return STRANGER_TO_SCIM
+        return LET_THROUGH if f"{route.method} {route.path}" in OPEN else {401}
+
+    provider = world.provider()
+    assert world.ask(key=token_of_issuer).status_code == 200
+    assert len(provider.seen) == 1
+    assert mismatches(world, token_of_issuer, expected) == []
 
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "PROPFIND", "QUERY")

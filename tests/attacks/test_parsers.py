@@ -26,7 +26,7 @@ from keys import secrets
 from providers.credentials import origin_of
 from providers.formats import FORMATS
 from providers.formats.dialect import WorkRequest
-from providers.services import _checked_url
+from providers.services import checked_url
 from rules.patterns import compile_pattern
 from telemetry.journal.files import HEADER_BYTES, is_damaged, recover_records
 from tests.support.promises import promise
@@ -178,7 +178,7 @@ URLS = st.lists(
 @given(URLS)
 def test_addresses_of_providers(text):
     try:
-        url = _checked_url(text)
+        url = checked_url(text)
     except ValidationError:
         return
     assert url == text

@@ -58,7 +58,7 @@ def test_a_membership_counts_until_its_time(world, clients):
     group = create_group(name=world.name("group"))
     world.allow(group=group)
     world.settle()
-    request = granted(clients, kind="membership", groupId=group.pk)
+    request = granted(clients, kind="membership", groupName=group.name)
     world.soon(world.ask, 200)
     wait_for_end(request)
     refused(world.ask("again"), 403, "RuleDenied")

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from licensing.models import Limit
-from providers.services import update_provider
+from providers.services import add_credential, update_provider
 from rules.aliases.drafts import TargetDraft
 from rules.aliases.services import delete_alias, update_alias
 from rules.services import delete_rule
@@ -142,6 +142,30 @@ class TestRules:
         refused_as(ask(world, alias), 403, "RuleDenied")
         world.allow(regex=f"{world.model}-a", provider=world.row(first))
         assert ask(world, alias).headers["X-Svc-Provider"] == world.row(first).name
+
+    def test_the_list_of_models_hides_what_the_rules_do_not_allow(self, world):
+        """An alias is shown to whom both its name and one of its targets are allowed."""
+        provider = world.provider(f"{world.model}-a")
+        alias = world.alias(target(world, provider))
+
+        def is_shown():
+            shown = alias.name in {row["id"] for row in world.get("/v1/models").json()["data"]}
+            assert world.get(f"/v1/models/{alias.name}").status_code == (200 if shown else 404)
+            return shown
+
+        assert not is_shown()
+        name = world.allow(regex=alias.name)
+        assert not is_shown()
+        model = world.allow(regex=f"{world.model}-a")
+        assert is_shown()
+        delete_rule(name)
+        world.settle()
+        assert not is_shown()
+        world.allow(regex=alias.name)
+        assert is_shown()
+        delete_rule(model)
+        world.settle()
+        assert not is_shown()
 
     def test_no_fallback_reaches_what_rules_deny(self, world):
         first, second = world.provider(f"{world.model}-a"), world.provider(f"{world.model}-b")
@@ -328,6 +352,54 @@ class TestCauses:
         assert asked(rested, other) == (1, 10)
 
 
+class TestContextLengths:
+    """After a conversation that is too long, the model with the most room is asked, and never a smaller one."""
+
+    SIZES = (8_000, 4_000, 128_000, 32_000)
+
+    def sized(self, world, *sizes):
+        """Providers of models with these context lengths (None: unknown), and an alias with each in a tier."""
+        world.allow()
+        providers = [world.provider(f"{world.model}-{number}") for number in range(len(sizes))]
+        for provider, size in zip(providers, sizes, strict=True):
+            world.row(provider).models.update(context_length=size)
+        return providers, world.alias(*targets(world, *providers), fallback_on=["context_length"])
+
+    def too_long(self, provider):
+        provider.default = Answer(status=400, body=TOO_LONG)
+
+    def test_the_largest_is_asked_next(self, world):
+        providers, alias = self.sized(world, *self.SIZES)
+        self.too_long(providers[0])
+        response = ask(world, alias)
+        assert response.headers["X-Svc-Model"] == f"{world.model}-2"
+        assert asked(*providers) == (1, 0, 1, 0)
+
+    def test_where_that_is_too_small_no_smaller_one_is_asked(self, world):
+        providers, alias = self.sized(world, *self.SIZES)
+        self.too_long(providers[0])
+        self.too_long(providers[2])
+        assert ask(world, alias).status_code == 400
+        assert asked(*providers) == (1, 0, 1, 0)
+
+    def test_those_of_unknown_size_come_last(self, world):
+        providers, alias = self.sized(world, 8_000, None, 4_000, 32_000)
+        for one in providers:
+            self.too_long(one)
+        assert ask(world, alias).status_code == 400
+        assert asked(*providers) == (1, 1, 0, 1)
+
+    @pytest.mark.parametrize("size", [None, 8_000])
+    def test_the_same_model_is_not_asked_with_another_credential(self, world, size):
+        providers, alias = self.sized(world, size, None)
+        for one in providers:
+            self.too_long(one)
+            add_credential(provider=world.row(one), name="another", credential="sk-another")
+        world.settle()
+        assert ask(world, alias).status_code == 400
+        assert asked(*providers) == (1, 1)
+
+
 class TestHeaders:
     def test_fallback_off_asks_one_target_of_the_first_tier(self, world, trio):
         alias = world.alias(*targets(world, *trio))
@@ -383,6 +455,17 @@ class TestSameProvider:
         assert models(provider) == ["large", "small"]
         outcomes = [outcome for _, outcome, _ in world.entry(response).candidates]
         assert outcomes == ["failed", "answered"]
+
+    @pytest.mark.parametrize(("status", "shared"), [(429, False), (503, True)])
+    def test_a_limit_is_the_models_and_an_overload_the_providers(self, world, status, shared):
+        world.allow()
+        provider = world.provider("large", "small")
+        alias = world.alias(world.target(provider, "large"), world.target(provider, "small", tier=1))
+        provider.answers(status=status, headers={"Retry-After": "30"})
+        for number in range(3):
+            response = ask(world, alias, f"{number}")
+            assert response.status_code == (status if shared else 200)
+        assert models(provider) == (["large"] if shared else ["large", "small", "small", "small"])
 
 
 class TestRecords:

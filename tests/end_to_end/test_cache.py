@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 
 from licensing.models import Limit
+from licensing.services import set_limit
 from providers.services import update_provider
 from rules.models import Rule
 from telemetry.models import CacheEntry
@@ -154,6 +155,19 @@ class TestControl:
         assert len(provider.seen) == 3
         entry = world.entry(response)
         assert (entry.cache_status, entry.cache_hash) == ("BYPASS", "")
+
+    def test_a_request_that_is_refused_before_has_no_status_in_the_log_unless_it_bypasses(self, world, provider):
+        bypass = {"X-Svc-Cache": "bypass"}
+        limit = set_limit(user=world.user, measure="requests", window="day", amount=1)
+        world.until(lambda: world.ask().status_code == 429)
+        refusals = [(world.ask("no room"), 429, ""), (world.ask("no room", headers=bypass), 429, "BYPASS")]
+        limit.delete()
+        world.until(lambda: world.ask().status_code == 200)
+        Rule.objects.all().delete()
+        world.until(lambda: world.ask().status_code == 403)
+        refusals += [(world.ask(), 403, ""), (world.ask(headers=bypass), 403, "BYPASS")]
+        for response, code, cache_status in refusals:
+            assert (response.status_code, world.entry(response).cache_status) == (code, cache_status)
 
     def test_refresh_writes_and_does_not_read(self, world, provider):
         provider.answers(text="old").answers(text="new")

@@ -79,6 +79,16 @@ class TestShares:
             assert ask_again.status_code == 200
         assert sorted(provider.shares.values()) == [5]
 
+    def test_a_session_goes_to_the_same_account(self, world, provider):
+        """Providers keep their caches of prompts for each account."""
+        used = set()
+        for _ in range(8):
+            provider.seen.clear()
+            ask(world, 6, headers={"X-Svc-Strategy": "sticky", "X-Svc-Session": world.name("session")})
+            (account,) = provider.shares
+            used.add(account)
+        assert used == {OWN, SECOND}
+
     def test_a_provider_without_a_credential_of_its_own_uses_the_others_alone(self, world, provider):
         update_provider(world.row(provider), credential="")
         world.settle()
@@ -146,8 +156,8 @@ class TestRests:
         del provider.by_account[ill]
 
     def test_it_is_no_fallback_to_ask_with_the_other_credential(self, world, provider):
-        """Neither the client's header nor an alias without causes keeps it from being asked."""
-        provider.by_account[OWN] = Answer(status=500)
+        """Neither the client's header nor an alias without causes keeps it from being asked where one is limited."""
+        provider.by_account[OWN] = Answer(status=429)
         other = world.provider(priority=200)
         row, name = world.row(provider), world.name("alias")
         targets = [TargetDraft(row.pk, world.model), TargetDraft(world.row(other).pk, world.model, tier=1)]
@@ -156,16 +166,41 @@ class TestRests:
         ask(world, 4, headers={"X-Svc-Fallback": "off"})
         ask(world, 4, body={"model": name})
         assert other.seen == []
-        provider.by_account[SECOND] = Answer(status=500)
+        provider.by_account[SECOND] = Answer(status=429)
         statuses = {world.ask(world.name("prompt"), body={"model": name}).status_code for _ in range(2)}
-        assert statuses == {502}
+        assert statuses == {429}
         assert other.seen == []
+
+    @pytest.mark.parametrize(
+        "failure", [{"status": 500}, {"status": 504}, {"body": b"<html>"}, {"cut_after": 5}, {"cut_after": 0}]
+    )
+    def test_what_may_have_been_worked_on_is_not_sent_with_the_other_credential(self, world, provider, failure):
+        provider.default = Answer(**failure)
+        for headers in ({}, {"X-Svc-Fallback": "off"}):
+            provider.seen.clear()
+            assert world.ask(world.name("prompt"), headers=headers).status_code >= 500
+            assert len(provider.seen) == 1
+
+    def test_where_all_are_limited_a_request_asks_one_of_them(self, world, provider):
+        add(world, provider, THIRD)
+        provider.default = Answer(status=429)
+        begun = time.monotonic()
+        statuses = {world.ask(world.name("prompt")).status_code for _ in range(20)}
+        found_out = 2 * (1 + int(time.monotonic() - begun))  # when the pauses are over, the next request asks all again
+        assert statuses == {429}
+        assert len(provider.seen) <= 20 + found_out
+
+    def test_another_provider_serves_what_failed_with_one_credential(self, world, provider):
+        provider.default = Answer(status=503)
+        other = world.provider(priority=200)
+        ask(world, 2)
+        assert (len(provider.seen), len(other.seen)) == (2, 2)
 
     def test_one_that_fails_rests_alone_after_as_many_failures_as_a_provider(self, world, provider):
         provider.by_account[SECOND] = Answer(status=500)
-        ask(world, 40)
-        assert provider.shares[SECOND] == 5
-        assert provider.shares[OWN] == 40
+        statuses = Counter(world.ask(world.name("prompt")).status_code for _ in range(40))
+        assert provider.shares[SECOND] == statuses[502] == 5
+        assert provider.shares[OWN] == statuses[200] == 35
 
     def test_a_new_secret_ends_the_rest(self, world, provider):
         provider.by_account[SECOND] = Answer(status=401)
@@ -196,7 +231,7 @@ class TestRests:
         provider.by_account = {OWN: Answer(status=503, delay=0.3), SECOND: Answer(status=503, delay=0.3)}
         first = credential(provider_of_first(world, provider, "together"))
         other = ({OWN, SECOND} - {first}).pop()
-        provider.by_account = {first: Answer(status=500, delay=0.3), other: Answer(delay=0.3)}
+        provider.by_account = {first: Answer(status=429, delay=0.3), other: Answer(delay=0.3)}
         provider.seen.clear()
         statuses: list[int] = []
 
@@ -350,12 +385,14 @@ class TestLimits:
         provider.by_account[SECOND] = Answer(status=429)
         world.settle()
         ask(world, 4)
-        assert provider.shares == {OWN: 4, SECOND: 4}
+        assert provider.shares == {OWN: 4, SECOND: 1}
         assert world.ask("one more").status_code == 429
         Limit.objects.filter(provider=world.row(provider)).delete()
 
     def test_what_a_failed_credential_took_is_given_back(self, world, provider):
         self.limit(world, provider, concurrent_requests=1, tokens_per_minute=10_000)
         provider.by_account[SECOND] = Answer(status=429)
-        ask(world, 3, body={"max_tokens": 4_000})
-        assert provider.shares == {OWN: 3, SECOND: 3}
+        ask(world, body={"max_tokens": 6_000})
+        time.sleep(1.1)  # it pauses
+        ask(world, body={"max_tokens": 6_000})
+        assert provider.shares == {OWN: 2, SECOND: 2}

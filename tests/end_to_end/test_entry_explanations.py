@@ -1,11 +1,17 @@
 """GET /logs/{id}/explanation/: each request in the log says why it was served or refused."""
 
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
 import pytest
 
 from accounts.services import add_member
+from licensing.models import Limit
+from rules.guardrails.services import create_guardrail, delete_guardrail
 from rules.services import delete_rule, update_rule
+from telemetry.audit.models import AuditEntry
 from telemetry.models import EntryType, LogEntry, Outcome
-from tests.end_to_end.test_explain import MEMBERS
+from tests.end_to_end.test_explain import MEMBERS, explain
 from tests.support.management import new_admin, new_user, token_of
 
 pytestmark = pytest.mark.either_store
@@ -39,11 +45,12 @@ def test_a_request_that_was_served(world, provider):
     ]
     assert document["candidates"] == [{"provider": name, "model": world.model, "reason": "It answered.", "position": 1}]
     assert rules(document)[entry.rule_name] == (True, "It allows the request.")
-    assert document["cache"] == {"verdict": "miss", "key": entry.cache_hash, "scope": None, "ageSeconds": None}
+    assert document["cache"] == {"verdict": "miss", "key": entry.cache_hash, "scope": "global", "ageSeconds": None}
     assert float(document["estimate"]["cost"]) == float(entry.cost)
     assert document["caller"]["mayWork"] is True
-    assert document["leftOut"] == document["limits"] == []
+    assert document["leftOut"] == document["guardrails"] == []
     assert document["outgoing"] is None
+    assert "The log does not have the request as the provider got it." in document["sentences"]
 
 
 def test_the_rules_are_those_of_that_moment(world):
@@ -89,10 +96,157 @@ def test_providers_that_failed_before_another_answered(world, pair):
 
 def test_a_stored_answer(world, provider):
     world.ask("Once?")
-    document = explanation(world, world.entry(world.ask("Once?")))
+    entry = world.entry(world.ask("Once?"))
+    world.until(lambda: explanation(world, entry)["cache"]["ageSeconds"] is not None)
+    document = explanation(world, entry)
     assert document["cache"]["verdict"] == "hit"
     assert "A stored answer was served, and no provider was called." in document["sentences"]
     assert [row["reason"] for row in document["candidates"]] == ["Its stored answer was served."]
+
+
+def limited_key(world, provider, *limits):
+    """A key with limits, besides which its owner, a group of theirs and the provider have some."""
+    issued, group = world.new_key(), world.new_group(world.user)
+    Limit.objects.create(user=world.user, measure="tokens", window="minute", amount=50_000)
+    Limit.objects.create(group=group, measure="requests", window="month", amount=900)
+    Limit.objects.create(provider=world.row(provider), measure="tokens", window="day", amount=70_000)
+    for measure, window, amount in limits:
+        Limit.objects.create(key=issued.key, measure=measure, window=window, amount=amount)
+    world.settle()
+    return issued, group
+
+
+LIMITS = ("requests", "minute", 3), ("tokens", "day", 10_000), ("cost", "month", 5), ("concurrent", "none", 2)
+
+
+def test_an_entry_has_the_limits_that_the_request_met_with(world, provider):
+    world.price()
+    (issued, group), body = limited_key(world, provider, *LIMITS), {"max_tokens": 100}
+    for number in range(3):
+        preview = explain(world, f"Number {number}?", key=issued.text, body=body)["limits"]
+        entry = world.entry(world.ask(f"Number {number}?", key=issued.text, body=body))
+        document = explanation(world, entry)
+        rows = {row["limit"]: row for row in document["limits"]}
+        assert rows == {row["limit"]: row for row in preview if row["amount"] is not None}
+        assert rows[f"request limit of key {issued.key.name}"]["used"] == number
+        assert {f"monthly request limit of group {group.name}", f"token limit of user {world.user.username}"} <= {*rows}
+        assert f"{len(rows)} limits that applied had room." in document["sentences"]
+        assert any(one.startswith("It was estimated at ") for one in document["sentences"])
+    refusal = explanation(world, world.entry(world.ask("Another?", key=issued.text, body=body)))
+    assert refusal["error"]["exception"] == "RateLimited"
+    row = next(one for one in refusal["limits"] if one["limit"] == f"request limit of key {issued.key.name}")
+    assert (row["used"], row["remaining"], row["amount"]) == (3, 0, 3)
+    assert not any("had room" in one for one in refusal["sentences"])
+
+
+def test_what_others_have_reserved_is_in_an_entry(world, provider):
+    issued, _ = limited_key(world, provider, ("tokens", "day", 10_000), ("concurrent", "none", 2))
+    provider.answers(delay=3).answers(delay=2)
+    ask = partial(world.ask, key=issued.text, body={"max_tokens": 100})
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(ask, "First?")
+        provider.wait_for(1)
+        second = pool.submit(ask, "Second?")
+        provider.wait_for(2)
+        third = ask("Third?")
+    entries = [world.entry(one) for one in (first.result(), second.result(), third)]
+    documents = [{row["limit"]: row for row in explanation(world, entry)["limits"]} for entry in entries]
+    tokens = [rows[f"daily token limit of key {issued.key.name}"]["reserved"] for rows in documents]
+    assert tokens[0] == 0
+    assert 0 < tokens[1] < tokens[2]
+    uses = [rows[f"concurrent request limit of key {issued.key.name}"]["used"] for rows in documents]
+    assert uses == [0, 1, 2]
+
+
+def test_a_provider_that_was_full_is_in_an_entry(world, pair):
+    alias = world.alias(world.target(pair[0]), world.target(pair[1], tier=1), fallback_on=["budget"])
+    Limit.objects.create(provider=world.row(pair[0]), measure="requests", window="day", amount=1)
+    world.settle()
+    documents = [
+        explanation(world, world.entry(world.ask(text, body={"model": alias.name}))) for text in ("One?", "Two?")
+    ]
+    name = world.row(pair[0]).name
+    rows = [next(row for row in one["limits"] if name in row["limit"]) for one in documents]
+    assert [(row["used"], row["remaining"]) for row in rows] == [(0, 1), (1, 0)]
+    assert documents[1]["leftOut"] == [{"provider": name, "model": None, "reason": "One of its limits had no room."}]
+    assert documents[1]["allowed"]
+
+
+@pytest.mark.parametrize(
+    ("headers", "verdict", "sentence"),
+    [
+        ({"X-Svc-Cache": "refresh"}, "refresh", "The request asked for a fresh answer."),
+        ({"X-Svc-Cache": "bypass"}, "bypass", "The request bypassed the cache."),
+    ],
+)
+def test_what_the_request_wanted_of_the_cache(world, provider, headers, verdict, sentence):
+    preview = explain(world, headers=headers)["cache"]
+    document = explanation(world, world.entry(world.ask(headers=headers)))
+    assert document["cache"] == preview
+    assert document["cache"]["verdict"] == verdict
+    assert sentence in document["sentences"]
+
+
+def test_a_refused_request_did_not_come_to_the_cache(world):
+    world.provider()
+    document = explanation(world, world.entry(world.ask()))
+    assert (document["cache"]["verdict"], document["cache"]["key"]) == ("off", None)
+
+
+def test_guardrails_that_ran(world, provider, request):
+    guardrail = create_guardrail(
+        name=world.name("mail"), type="pii", parameters={"kinds": ["email"]}, applies_to={"users": [world.user.pk]}
+    )
+    request.addfinalizer(lambda: delete_guardrail(guardrail))
+    world.settle()
+    document = explanation(world, world.entry(world.ask("Write to bob@example.com.")))
+    assert document["error"]["exception"] == "GuardrailBlocked"
+    assert document["guardrails"] == [
+        {
+            "id": guardrail.pk, "name": guardrail.name, "action": "block", "directions": ["request"],
+            "repairs": False, "result": "blocked", "counts": {"email": 1},
+        }
+    ]  # fmt: skip
+    assert f"Guardrail {guardrail.name} searched the request: blocked." in document["sentences"]
+
+
+def test_a_guardrail_that_may_ask_once_more(world, provider, request):
+    guardrail = create_guardrail(
+        name=world.name("json"), type="json", action="monitor", direction="response", parameters={"repair": True},
+        applies_to={"users": [world.user.pk]},
+    )  # fmt: skip
+    request.addfinalizer(lambda: delete_guardrail(guardrail))
+    world.settle()
+    entry = world.entry(world.ask())
+    (row,) = explanation(world, entry)["guardrails"]
+    assert (row["action"], row["repairs"], row["directions"]) == ("monitor", True, ["response"])
+    (preview,) = explain(world)["guardrails"]
+    assert {name: preview[name] for name in ("id", "action", "repairs")} == {
+        name: row[name] for name in ("id", "action", "repairs")
+    }
+
+
+def test_an_entry_of_an_older_version_has_no_action(world):
+    run = {"id": 5, "name": "old", "direction": "request", "result": "passed", "milliseconds": 1, "counts": {}}
+    entry = LogEntry.objects.create(entry_type="WorkRequest", outcome="completed", model="m", guardrails=[run])
+    (row,) = explanation(world, entry)["guardrails"]
+    assert (row["action"], row["repairs"], row["result"]) == (None, None, "passed")
+    entry.delete()
+
+
+def test_what_was_not_recorded_is_named(world, provider):
+    entry = LogEntry.objects.create(
+        entry_type=EntryType.WORK_REQUEST, outcome="completed", model="m", user_id=world.user.pk, cache_status="HIT"
+    )
+    document = explanation(world, entry)
+    assert document["limits"] == document["guardrails"] == []
+    assert document["sentences"][-5:] == [
+        "The log does not have the request as the provider got it.",
+        "The log does not have how full the limits were.",
+        "The log does not have an estimate: no limit needed one.",
+        "The log does not have how old the stored answer was.",
+        "Names of users, groups and providers in reasons are those of today.",
+    ]
 
 
 def test_a_request_without_a_model_that_anybody_offers(world, provider):
@@ -154,6 +308,12 @@ class TestWhoMay:
         entry = LogEntry.objects.create(entry_type=EntryType.MESSAGE, message="Something happened.")
         for number in (entry.pk, 999_999_999):
             assert world.get(f"/logs/{number}/explanation/", key=token_of(new_admin())).status_code == 404
+
+    def test_whoever_reads_the_log_so_is_not_in_the_audit(self, world, provider):
+        entry = world.entry(world.ask())
+        response = world.get(f"/logs/{entry.pk}/explanation/", key=token_of(new_admin()))
+        assert response.status_code == 200
+        assert not AuditEntry.objects.filter(request_id=response.headers["X-Svc-Request-ID"]).exists()
 
     def test_it_has_no_parameters(self, world, provider):
         entry = world.entry(world.ask())

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import time
 from datetime import timedelta
 
@@ -12,6 +13,7 @@ from django.utils import timezone
 from keys.services import update_key
 from licensing.models import Limit
 from providers.services import update_provider
+from telemetry.audit.models import AuditEntry
 from telemetry.models import LogEntry
 from tests.support.management import new_admin, new_user, token_of
 
@@ -70,12 +72,25 @@ def test_the_outgoing_request_is_the_one_that_is_sent_without_its_secrets(world,
 
 
 @pytest.mark.parametrize(
-    ("auth_method", "header", "mask"), [("x-api-key", "x-api-key", "***"), ("basic", "Authorization", "Basic ***")]
-)
+    ("auth_method", "header", "mask"),
+    [
+        ("x-api-key", "x-api-key", "***"), ("basic", "Authorization", "Basic ***"), ("api-key", "api-key", "***"),
+        ("x-goog-api-key", "x-goog-api-key", "***"), ("aws-sigv4", "Authorization", "***"),
+        ("aws-sigv4", "x-amz-security-token", "***"),
+    ],
+)  # fmt: skip
 def test_whatever_carries_the_credential_is_masked(world, auth_method, header, mask):
-    world.provider(auth_method=auth_method, credential=f"user:{SECRET}")
+    is_signed = auth_method == "aws-sigv4"
+    credential = f"AKIDEXAMPLE:{SECRET}:token-of-the-session:eu-west-1" if is_signed else f"user:{SECRET}"
+    scripted = world.provider(auth_method=auth_method, credential=credential)
     world.allow()
-    assert explain(world)["outgoing"]["headers"][header] == mask
+    outgoing = explain(world)["outgoing"]
+    headers = {name.lower(): value for name, value in outgoing["headers"].items()}
+    assert headers[header.lower()] == mask
+    assert not {"AKIDEXAMPLE", "Signature", "token-of-the-session"} & set(re.findall(r"[\w-]+", str(outgoing)))
+    assert world.ask().status_code == 200
+    (arrival,) = scripted.seen
+    assert arrival.headers[header.lower()] not in ("", mask)  # it does carry something
 
 
 def test_a_credential_in_the_url_is_masked(world):
@@ -315,6 +330,33 @@ class TestWhoMay:
         document = explain(world, key=token_of(world.user), query=f"&asKey={issued.key.name}")
         assert document["caller"]["keyName"] == issued.key.name
 
+    @pytest.mark.parametrize("features", [["work"], ["work", "logs.view_all"], ["work", "rules.view"]])
+    def test_a_key_names_no_other_credential_of_its_owner(self, world, provider, features):
+        owner = new_admin()
+        world.allow(user=owner)
+        own = world.new_key(owner=owner, permissions=features)
+        sibling = world.new_key(owner=owner, models=["secret-model"])
+        for query in (f"&asKey={sibling.key.name}", f"&asUser={owner.pk}", f"&asUser={owner.pk}&asKey=none-of-this"):
+            response = world.ask(path=f"{EXPLAIN}{query}", key=own.text)
+            assert (response.status_code, response.json()["exception"]) == (403, "PermissionDenied"), query
+            assert "secret-model" not in response.text
+        for query in (f"&asKey={own.key.name}", f"&asUser={owner.pk}&asKey={own.key.name}"):
+            assert explain(world, key=own.text, query=query)["caller"]["keyName"] == own.key.name
+
+    def test_a_key_that_sees_all_names_siblings(self, world, provider):
+        owner = new_admin()
+        world.allow(user=owner)
+        auditor = world.new_key(owner=owner, permissions=["logs.view_all", "rules.view"])
+        sibling = world.new_key(owner=owner)
+        document = explain(world, key=auditor.text, query=f"&asKey={sibling.key.name}")
+        assert (document["caller"]["keyName"], document["allowed"]) == (sibling.key.name, True)
+
+    def test_a_login_asks_about_no_key_of_another(self, world, provider):
+        other = world.new_user()
+        name = world.new_key(owner=other).key.name
+        for query, status in ((f"&asUser={other.pk}&asKey={name}", 403), (f"&asKey={name}", 400)):
+            assert world.ask(path=f"{EXPLAIN}{query}", key=token_of(world.user)).status_code == status
+
     def test_a_locked_key_says_so(self, world, provider):
         issued = world.new_key()
         update_key(issued.key, locked=True)
@@ -339,7 +381,7 @@ class TestWhoMay:
         ],
     )  # fmt: skip
     def test_what_is_wrong_in_the_query_is_named(self, world, provider, query, parameter):
-        response = world.ask(path=f"/work?{query}")
+        response = world.ask(path=f"/work?{query}", key=token_of(world.user))
         assert response.status_code == 400
         assert parameter in response.json()["message"]
         assert provider.seen == []
@@ -413,7 +455,21 @@ def test_audit_entries_have_no_prompt(world, provider):
     response = world.ask("a very private question", path=EXPLAIN)
     entry = world.entry(response, kind="Message")
     assert "private" not in entry.payload
+    row = AuditEntry.objects.get(request_id=response.headers["X-Svc-Request-ID"])
+    assert (row.action, row.resource, row.message) == ("explain", "work", entry.message)
+    assert "private" not in f"{row.before}{row.after}"
     assert LogEntry.objects.filter(correlation_id=response.headers["X-Svc-Request-ID"]).count() == 1
+
+
+def test_the_audit_keeps_whose_request_was_looked_at(world, provider):
+    user, issued = world.user, world.new_key()
+    world.settle()
+    options = {"key": token_of(new_admin()), "path": f"{EXPLAIN}&asUser={user.pk}&asKey={issued.key.name}"}
+    for model, is_allowed in ((world.model, True), ("x" * 150, False)):
+        response = world.ask(body={"model": model}, **options)
+        row = AuditEntry.objects.get(request_id=response.headers["X-Svc-Request-ID"])
+        expected = {"userId": user.pk, "keyName": issued.key.name, "model": model, "allowed": is_allowed}
+        assert json.loads(row.after) == expected
 
 
 class TestCommand:

@@ -1,12 +1,16 @@
 """Groups below groups: rules and limits hold downwards, use counts upwards, and admins of a group see its requests."""
 
+from decimal import Decimal
+
 import pytest
 
 from accounts.services import add_member, create_group, create_service_account, remove_member, update_group
 from licensing.services import set_limit
-from tests.support.management import Client, refused, token_of
+from tests.support.management import Client, new_admin, refused, token_of
+from tests.support.provider_answers import Answer
 
 pytestmark = pytest.mark.either_store
+LIMITS = {"requests": 2, "tokens": 100, "cost": 2}  # two requests of 50 tokens, which cost 1 dollar each
 
 
 @pytest.fixture
@@ -40,17 +44,28 @@ def test_rules_of_a_group_are_for_the_groups_below(world, above, team, account):
     world.soon(lambda: world.ask(key=key), 200)
 
 
-def test_limits_of_a_group_count_all_groups_below(world, above, team, account):
-    world.provider()
+@pytest.mark.parametrize("measure", LIMITS)
+def test_limits_of_a_group_count_all_groups_below(world, above, team, account, measure):
+    """Each request takes half of the group's limit; the third has no room, wherever below it comes from."""
+    provider = world.provider()
+    provider.default = Answer(text="Hello!", usage={"prompt_tokens": 30, "completion_tokens": 20, "total_tokens": 50})
+    world.price(20_000, 20_000)
     world.allow(group=above)
     other = create_group(name=world.name("team"), parent_id=above.pk)
     user = add_member(other, user_id=world.new_user().pk)
-    set_limit(group=above, measure="requests", window="day", amount=2)
+    limit = set_limit(group=above, measure=measure, window="day", amount=LIMITS[measure])
     first, second = world.new_key(owner=account).text, world.new_key(owner=user).text
     world.settle()
-    assert [world.ask(world.name("prompt"), key=key).status_code for key in (first, second)] == [200, 200]
+
+    def ask(key):
+        return world.ask(world.name("prompt"), key=key, body={"max_tokens": 20})
+
+    assert [ask(key).status_code for key in (first, second)] == [200, 200]
     for key in (first, second):
-        refused(world.ask(world.name("prompt"), key=key), 429, "QuotaExceeded")
+        refused(ask(key), 429, "QuotaExceeded")
+    admin = Client(world.gateway.url).as_user(new_admin())
+    [row] = admin.rows(f"/limits/?id={limit.pk}")
+    assert (Decimal(row["used"]), Decimal(row["remaining"])) == (LIMITS[measure], 0)
 
 
 def test_admins_see_the_requests_of_the_group_and_no_others(world, above, team, account, boss):

@@ -14,6 +14,7 @@ from tests.end_to_end.test_routing import counts
 from tests.support.pace import patience
 from tests.support.provider_answers import Answer
 from tests.support.running import RunningGateway
+from tests.support.streaming import arrivals, opening_first, text
 from tests.support.world import World
 
 pytestmark = pytest.mark.either_store
@@ -22,7 +23,8 @@ pytestmark = pytest.mark.either_store
 @pytest.fixture(scope="module")
 def hedging_gateway(store, tmp_path_factory):
     """Hedges come out of the budget of retries, which never ends here."""
-    with RunningGateway(store, tmp_path_factory.mktemp("hedging"), GATEWAY_RETRY_PERCENT="100") as running:
+    environ = {"GATEWAY_RETRY_PERCENT": "100", "GATEWAY_HEARTBEAT": "1"}
+    with RunningGateway(store, tmp_path_factory.mktemp("hedging"), **environ) as running:
         yield running
 
 
@@ -35,12 +37,12 @@ def world(hedging_gateway, orm):
 @pytest.fixture
 def first(world):
     world.allow()
-    return world.provider(first_byte_timeout_seconds=5)
+    return world.provider(first_byte_timeout_seconds=5, idle_timeout_seconds=10)
 
 
 @pytest.fixture
 def second(world):
-    return world.provider()
+    return world.provider(idle_timeout_seconds=10)
 
 
 @pytest.fixture
@@ -99,6 +101,19 @@ def test_the_second_serves_when_the_first_is_slow_and_the_first_is_cancelled(wor
     assert outcomes == {world.row(first).name: "interrupted", world.row(second).name: "answered"}
 
 
+@pytest.mark.parametrize("price", [None, {"currency": "EUR"}], ids=["none", "another currency"])
+def test_a_loser_whose_cost_cannot_be_added_leaves_an_estimate(world, first, second, alias, price):
+    world.price(1000, 2000, provider=world.row(second))
+    if price is not None:
+        world.price(1000, 2000, provider=world.row(first), **price)
+    world.settle()
+    first.default, second.default = Answer(text="late", delay=4), Answer(text="soon")
+    entry = world.entry(world.ask(body={"model": alias}))
+    loser, winner = entry.provider_calls
+    assert (loser[9] is None) is (price is None)
+    assert (winner[11], entry.cost_status, entry.cost) == ("known", "estimated", Decimal(winner[9]))
+
+
 def test_a_stream_is_hedged_up_to_its_first_byte(world, first, second, alias):
     learn(world, alias, stream=True)
     first.default = Answer(text="late late", delay=4)
@@ -109,6 +124,49 @@ def test_a_stream_is_hedged_up_to_its_first_byte(world, first, second, alias):
     assert b"late" not in content
     entry = world.entry(response)
     assert (entry.outcome, entry.provider_name, entry.attempts) == ("completed", world.row(second).name, 2)
+
+
+@pytest.mark.parametrize(
+    "silence",
+    [
+        {"silent_after": 0},
+        {"stream": opening_first("late"), "pace": 4},
+        {"stream": [": keep-alive\n\n"] * 20, "pace": 0.2},
+        {"stream": opening_first("late")[:1], "silent_after": 1},
+    ],
+    ids=["nothing", "opening", "keep-alives", "opening-and-nothing"],
+)
+def test_a_stream_without_a_text_has_not_begun(world, first, second, alias, silence):
+    """The second answers after the moment at which the first would get its heartbeat."""
+    learn(world, alias, stream=True)
+    first.default = Answer(**silence)
+    second.default = Answer(stream=opening_first("soon"), pace=1.5)
+    response = world.stream(body={"model": alias})
+    assert text(response.content) == "soon"
+    entry = world.entry(response)
+    assert (entry.outcome, entry.provider_name, entry.attempts) == ("completed", world.row(second).name, 2)
+
+
+def test_a_stream_that_opens_at_once_is_hedged_by_its_first_text(world, first, second):
+    """What is usual is the time to the first text, not to the event that opens an answer."""
+    alias = make_alias(world, first, second)
+    first.default = Answer(stream=opening_first("soon"), pace=0.3)
+    learn(world, alias, stream=True)
+    assert counts(first, second) == (25, 0)
+    first.default = Answer(stream=opening_first("usual"), pace=0.25)
+    assert text(world.stream(body={"model": alias}).content) == "usual"
+    assert counts(second) == (0,)
+
+
+@pytest.mark.parametrize("failing", [0, 1])
+def test_the_other_keeps_its_client_with_heartbeats_once_one_has_failed(world, first, second, alias, failing):
+    learn(world, alias, stream=True)
+    pair = (first, second)
+    pair[failing].default = Answer(status=400, delay=0.8 * (1 - failing))
+    pair[1 - failing].default = Answer(stream=opening_first("late"), pace=3)
+    chunks = arrivals(world.stream(body={"model": alias}))
+    assert text(b"".join(chunk for _, chunk in chunks)) == "late"
+    assert any(b"late" not in chunk for _, chunk in chunks)
 
 
 def test_the_first_serves_when_it_is_still_faster_and_the_second_is_cancelled(world, first, second, alias):

@@ -37,6 +37,7 @@ def test_a_short_entry_is_json_and_has_room_whatever_stands_in_it(letter):
     """The journal keeps RESERVE_BYTES for the end of each request, and no more."""
     entry = {name: letter * 10_000 if value == "" else value for name, value in empty_log_entry().items()}
     entry |= dict.fromkeys([name for name, value in entry.items() if value is None], 2**63 - 1)
+    entry |= dict.fromkeys(("alias", "served_model", "trusted_issuer"), letter * 10_000)
     entry |= {"correlation_id": "r" * 128, "group_ids": [2**63 - 1] * 1000, "tags": {letter: letter * 5000}}
     record = to_record(_short(entry))
     assert len(record) <= RESERVE_BYTES - HEADER_BYTES

@@ -1,5 +1,6 @@
 """GET /metrics of a running gateway."""
 
+import json
 import os
 import signal
 import time
@@ -10,8 +11,9 @@ from django.db.models import Sum
 from prometheus_client.parser import text_string_to_metric_families
 
 from providers.models import Provider
+from telemetry.audit.models import AuditEntry
 from telemetry.models import UsageHour
-from tests.support.management import refused
+from tests.support.management import Client, new_admin, refused
 from tests.support.promises import promise
 from tests.support.provider_answers import Answer
 
@@ -195,6 +197,15 @@ class TestWhatIsTold:
         assert samples(world, "process_resident_memory_bytes")["0",] > 10_000_000
         assert 0 < time.time() - samples(world, "process_start_time_seconds")["0",] < 3600
         assert samples(world, "process_open_fds")["0",] > 5
+
+    def test_the_head_of_the_audit_is_the_newest_entry(self, world):
+        """The process that makes a change knows it; the others look in their maintenance."""
+        name = world.name("head")
+        assert Client(world.gateway.url).as_user(new_admin()).post("/groups/", name=name).status_code == 201
+        newest = AuditEntry.objects.order_by("-id")[0]
+        assert (newest.action, newest.resource, json.loads(newest.after)["name"]) == ("create", "groups", name)
+        heads = {digest: number for (digest, _), number in samples(world, "audit_head").items()}
+        assert heads.get(newest.hash) == newest.pk, heads
 
     def test_refusals_by_a_limit_are_counted(self, own_gateway):
         world = own_gateway(GATEWAY_KEY_REQUESTS_PER_MINUTE="1")

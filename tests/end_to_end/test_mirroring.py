@@ -10,10 +10,16 @@ from rules.aliases.services import create_alias
 from telemetry.models import LogEntry
 from tests.end_to_end.test_metrics import samples
 from tests.end_to_end.test_routing import counts
+from tests.support.management import Client, new_admin
 from tests.support.pace import patience
 from tests.support.provider_answers import Answer
+from tests.support.streaming import arrivals
+from tests.support.world import LONG_AGO
 
 pytestmark = pytest.mark.either_store
+
+LIMITS = ("tokens", "day", 10_000), ("cost", "month", 10_000), ("concurrent", "none", 1)
+LARGE = 24 * 1024 * 1024  # more than the buffers between a gateway and a client that does not read
 
 
 @pytest.fixture
@@ -132,6 +138,62 @@ def test_who_may_not_ask_the_mirror_is_not_mirrored(world, main, mirror, alias):
     assert world.ask("linked", key=linked, body={"model": name}).status_code == 200
     time.sleep(0.6)
     assert counts(mirror) == (0,)
+
+
+def test_the_mirror_is_asked_after_the_last_chunk_of_a_stream(world, main, mirror, alias):
+    main.default = Answer(text="one two three four", pace=0.3)
+    begun = time.monotonic()
+    chunks = arrivals(world.stream(body={"model": alias()}))
+    assert chunks[-1][0] >= 0.9
+    ended = time.monotonic()
+    (request,) = mirror.wait_for(1)
+    assert request.arrived > ended > begun + 0.9
+
+
+def test_the_mirror_waits_until_a_slow_client_has_been_sent_all_of_a_large_answer(world, main, mirror, alias):
+    main.default = Answer(text="x" * LARGE)
+    with world.send({"model": alias()}) as client:
+        main.wait_for(1)
+        time.sleep(1.2)
+        assert counts(mirror) == (0,)
+        size = 0
+        while size < LARGE:
+            size += len(piece := client.recv(1 << 20))
+            assert piece
+    mirror.wait_for(1)
+
+
+def test_what_it_uses_touches_no_limit_of_key_user_or_group(world, main, mirror, alias):
+    world.price(1, 1)
+    world.price(1, 1, model="shadow", provider=world.row(mirror))
+    group, issued, name = world.new_group(world.user), world.new_key(), alias()
+    for subject in ({"key": issued.key}, {"user": world.user}, {"group": group}):
+        for measure, window, amount in (
+            ("tokens", "day", 10_000),
+            ("cost", "month", 10_000),
+            ("concurrent", "none", 1),
+        ):
+            Limit.objects.create(measure=measure, window=window, amount=amount, bounds_since=LONG_AGO, **subject)
+    usage = {"prompt_tokens": 9_000_000_000, "completion_tokens": 9_000_000_000, "total_tokens": 18_000_000_000}
+    mirror.answers(delay=1.5, usage=usage)
+    first = world.ask("one", key=issued.text, body={"model": name, "max_tokens": 100})
+    mirror.wait_for(1)
+    while_it_works = world.ask("two", key=issued.text, body={"model": name, "max_tokens": 100})
+    entry = world.entry(first, "Mirror")
+    assert entry.cost > 10_000
+    later = world.ask("three", key=issued.text, body={"model": name, "max_tokens": 100})
+    assert [one.status_code for one in (first, while_it_works, later)] == [200] * 3
+
+
+def test_usage_statistics_have_no_rows_of_it(world, main, mirror, alias):
+    response = world.ask(body={"model": alias()})
+    world.entry(response, "Mirror")
+    admin = Client(world.gateway.url).as_user(new_admin())
+    for by in ("model", "provider", "alias"):
+        rows = admin.rows(f"/stats/usage/?by={by}&userId={world.user.pk}")
+        assert [row["requests"] for row in rows] == [1], by
+    rows = admin.rows(f"/stats/usage/?by=model&userId={world.user.pk}")
+    assert [row["model"] for row in rows] == [world.model]
 
 
 def test_a_slow_mirror_slows_nobody_and_does_not_pile_up(world, main, mirror, alias):

@@ -8,6 +8,7 @@ from collections import Counter
 
 import pytest
 
+from providers.services import add_credential
 from tests.end_to_end.test_routing import counts
 from tests.support.management import refused
 from tests.support.provider import refusing_port
@@ -77,6 +78,14 @@ class TestOneRetry:
         assert world.ask().status_code == 200
         assert counts(*pair) == (1, 2)
 
+    def test_the_first_one_is_asked_again_while_the_other_pauses(self, world, pair):
+        pair[0].answers(status=500)
+        pair[1].default = Answer(status=429)
+        world.ask("begins the pause")
+        pair[0].answers(status=503).answers(text="Lisbon")
+        assert world.ask("now").json()["choices"][0]["message"]["content"] == "Lisbon"
+        assert counts(*pair) == (3, 1)
+
     def test_the_first_one_is_asked_again_while_the_other_rests(self, world, pair):
         pair[0].answers(status=500)
         pair[1].answers(status=429, headers={"Retry-After": "30"})
@@ -142,7 +151,57 @@ class TestOneRetry:
         assert len(provider.seen) <= 2
 
 
-def test_a_thousand_clients_of_a_failing_provider_cause_no_storm(own_gateway):
+class TestCredentials:
+    """A retry is sent with another credential of the provider, if it has one."""
+
+    @pytest.fixture
+    def provider(self, world):
+        world.allow()
+        scripted = world.provider()
+        for number in range(2):
+            add_credential(provider=world.row(scripted), name=f"account {number}", credential=f"sk-further-{number}")
+        world.settle()
+        return scripted
+
+    def accounts(self, provider):
+        return [seen.headers["authorization"] for seen in provider.seen]
+
+    @pytest.mark.parametrize("status", [500, 502, 504])
+    def test_what_may_have_been_worked_on_is_not_sent_again(self, world, provider, status):
+        provider.default = Answer(status=status)
+        response = world.ask()
+        assert response.status_code == 502
+        assert counts(provider) == (1,)
+        assert world.entry(response).attempts == 1
+
+    @pytest.mark.parametrize(("status", "headers"), [(500, IDEMPOTENT), (503, {})])
+    def test_what_may_be_sent_again_is_sent_once_more_with_another_one(self, world, provider, status, headers):
+        provider.answers(status=status).answers(text="Lisbon")
+        response = world.ask(headers=headers)
+        assert response.json()["choices"][0]["message"]["content"] == "Lisbon"
+        first, second = self.accounts(provider)
+        assert first != second
+        assert world.entry(response).attempts == 2
+        provider.default = Answer(status=status)
+        assert world.ask("fails", headers=headers).status_code >= 500
+        assert counts(provider) == (4,)
+
+    def test_a_limited_one_does_not_use_up_the_retry(self, world, provider):
+        provider.answers(status=429).answers(status=503).answers(text="Lisbon")
+        assert world.ask().status_code == 200
+        assert len(set(self.accounts(provider))) == 3
+
+    def test_the_same_one_is_asked_again_where_the_others_rest(self, world, provider):
+        resting = {"status": 429, "headers": {"Retry-After": "30"}}
+        provider.answers(**resting).answers(**resting)
+        assert world.ask("begins two rests").status_code == 200
+        provider.answers(status=503).answers(text="Lisbon")
+        assert world.ask("now").status_code == 200
+        assert len(set(self.accounts(provider)[2:])) == 1
+
+
+@pytest.mark.parametrize(("status", "credentials", "least"), [(503, 1, 1.05), (503, 3, 1.05), (500, 3, 1.0)], ids=str)
+def test_a_thousand_clients_of_a_failing_provider_cause_no_storm(own_gateway, status, credentials, least):
     """One request each, at the same time, with breakers that never open: at most 1.1 calls a request."""
     world = own_gateway(
         GATEWAY_THREADS="1100",
@@ -151,8 +210,10 @@ def test_a_thousand_clients_of_a_failing_provider_cause_no_storm(own_gateway):
         GATEWAY_KEY_REQUESTS_PER_MINUTE="100000",
     )
     world.allow()
-    provider = world.provider()
-    provider.default = Answer(status=503)
+    provider = world.provider(first_byte_timeout_seconds=60, total_timeout_seconds=60)
+    for number in range(1, credentials):
+        add_credential(provider=world.row(provider), name=f"account {number}", credential=f"sk-further-{number}")
+    provider.default = Answer(status=status)
     key, statuses, barrier = world.new_key().text, [], threading.Barrier(CLIENTS)
     world.ask("settles")
 
@@ -166,8 +227,8 @@ def test_a_thousand_clients_of_a_failing_provider_cause_no_storm(own_gateway):
     for thread in threads:
         thread.join(60)
     requests, calls = CLIENTS + 1, len(provider.seen)
-    assert Counter(statuses) == {503: CLIENTS}
-    assert requests * 1.05 < calls <= requests * 1.1
+    assert Counter(statuses) == {503 if status == 503 else 502: CLIENTS}
+    assert requests * least <= calls <= requests * 1.1
 
 
 def one_request(world, key, number):

@@ -13,8 +13,11 @@ from pathlib import Path
 import pytest
 import requests
 
+from accounts.models import Group
 from telemetry.audit.models import AuditEntry
 from tests.support.management import Client, new_admin, refused
+from tests.support.pace import patience
+from tests.support.promises import promise
 from tests.support.provider_answers import Answer
 from tests.support.running import RunningGateway, Store
 from tests.support.streaming import datas, error_in, part
@@ -171,6 +174,19 @@ def test_a_change_of_a_group_ends_what_its_members_run_for_admins_only(world, pr
     assert error_in(again.end().body)["exception"] == "CredentialRevoked"
 
 
+def test_so_does_one_of_the_group_above_which_is_moved(world, provider, admin):
+    provider.default = SILENT
+    parent, child, other = world.new_group(), world.new_group(world.user), world.new_user()
+    world.allow(user=other)
+    bystander = begun(world, key=world.new_key(owner=other).text)
+    Group.objects.filter(pk=child.pk).update(parent=parent)
+    running = begun(world)
+    Group.objects.filter(pk=parent.pk).update(parent=world.new_group())
+    assert in_force(admin.patch(f"/groups/{parent.pk}/?wait=true&cut=true", parentId=None))["ended"] == 1
+    assert error_in(running.end().body)["exception"] == "CredentialRevoked"
+    assert bystander.is_alive
+
+
 def test_a_body_that_is_arriving_is_not_waited_for(world, provider, admin):
     assert world.ask().status_code == 200
     sock = world.connect("Content-Type: application/json\r\nContent-Length: 1000", b'{"model": ')
@@ -191,7 +207,8 @@ class TestTwoWorkers:
         with running_gateway(store, tmp_path_factory.mktemp("two-workers"), **environ) as running:
             yield running
 
-    def test_once_it_is_in_force_no_request_of_the_key_succeeds(self, world, provider, admin):
+    @promise("A deleted key is refused by every worker", target="≤ 1 s, then 0 requests are served", suite="attack")
+    def test_once_it_is_in_force_no_request_of_the_key_succeeds(self, world, provider, admin, figure):
         headers = {"Authorization": f"Bearer {world.key}"}
         document = {"model": world.model, "messages": [{"role": "user", "content": "Hello!"}]}
 
@@ -204,6 +221,8 @@ class TestTwoWorkers:
             proof = in_force(admin.delete(f"/keys/{world.issued.key.pk}/?wait=true"))
             assert (proof["workers"], proof["acknowledged"]) == (2, 2)
             assert Counter(pool.map(ask, range(200))) == {401: 200}
+        assert proof["seconds"] <= patience(1)
+        figure(f"2 of 2 workers after {proof['seconds']:.2f} s, 0 of 200 requests served")
 
     def test_streams_in_every_worker_end_within_a_second(self, world, provider, admin):
         provider.default = SILENT

@@ -260,10 +260,12 @@ class TestBreaker:
         self.fail(world, 10)
         assert counts(*pair) == (10, 8)
 
-    def test_a_provider_that_limits_us_works_and_does_not_rest(self, world, pair):
-        pair[0].default = Answer(status=429)
-        self.fail(world, 7)
-        assert counts(*pair) == (7, 7)
+    def test_a_provider_that_limits_us_works_and_its_breaker_stays_closed(self, world, provider):
+        provider.default = Answer(status=429)
+        for number in range(7):
+            assert world.ask(f"{number}").status_code == 429
+        assert counts(provider) == (7,)
+        assert samples(world, "provider_resting")["0", world.row(provider).name] == 0
 
     def test_a_provider_that_names_the_end_of_its_overload_has_not_failed(self, world, provider):
         """After so many failures the breaker would rest; the rest that was asked for ends sooner."""
@@ -280,6 +282,60 @@ class TestBreaker:
         assert counts(provider) == (7,)
         provider.default = Answer()
         assert world.ask().status_code == 200
+
+
+class TestPauses:
+    """A provider that answers 429 without Retry-After is left alone for a moment while another one can serve."""
+
+    def statuses(self, world, count):
+        return [world.ask(f"{time.monotonic()} {number}").status_code for number in range(count)]
+
+    def test_it_is_asked_once_and_then_after_one_and_two_seconds(self, world, pair):
+        pair[0].default = Answer(status=429)
+        begun = time.monotonic()
+        while time.monotonic() < begun + 2.5:
+            assert self.statuses(world, 1) == [200]
+        first, second, *later = [seen.arrived - pair[0].seen[0].arrived for seen in pair[0].seen]
+        assert (first, later) == (0, [])
+        assert second >= 1
+
+    def test_it_serves_again_once_it_answers(self, world, pair):
+        pair[0].answers(status=429)
+        self.statuses(world, 5)
+        assert counts(*pair) == (1, 5)
+        time.sleep(1.1)
+        self.statuses(world, 5)
+        assert counts(*pair) == (6, 5)
+
+    def test_where_no_other_can_serve_it_is_asked(self, world, provider):
+        provider.answers(status=429)
+        assert self.statuses(world, 2) == [429, 200]
+
+    def test_where_all_are_limited_a_request_asks_one_of_them(self, world, pair):
+        for one in pair:
+            one.default = Answer(status=429)
+        begun = time.monotonic()
+        assert set(self.statuses(world, 20)) == {429}
+        found_out = 1 + int(time.monotonic() - begun)  # when a pause is over, the next request asks both again
+        assert 20 <= sum(counts(*pair)) <= 20 + found_out
+
+    def test_one_that_pauses_is_asked_when_the_other_has_failed(self, world, pair):
+        pair[1].answers(status=429)
+        pair[0].answers(status=500)
+        assert self.statuses(world, 1) == [429]
+        pair[0].answers(status=500)
+        assert self.statuses(world, 1) == [200]
+        assert counts(*pair) == (2, 2)
+
+    def test_another_model_of_the_provider_goes_on(self, world):
+        world.allow()
+        large, small = world.name("large"), world.name("small")
+        provider = world.provider(large, small)
+        alias = world.alias(world.target(provider, large), world.target(provider, small, tier=1)).name
+        provider.answers(status=429)
+        models = [world.ask(f"{number}", body={"model": alias}).headers["X-Svc-Model"] for number in range(3)]
+        assert models == [small] * 3
+        assert counts(provider) == (4,)
 
 
 class TestRests:

@@ -9,6 +9,7 @@ from rules.aliases.drafts import TargetDraft
 from rules.aliases.services import create_alias
 from tests.end_to_end.test_routing import counts
 from tests.support.provider_answers import Answer
+from tests.support.streaming import opening_first
 
 pytestmark = pytest.mark.either_store
 
@@ -41,6 +42,13 @@ def pair(world):
     return world.provider(), world.provider()
 
 
+def streams_served_by(world, name: str, provider) -> int:
+    """How many of twenty streams this provider is asked for."""
+    for number in range(20):
+        assert world.stream(f"{number}", body={"model": name}).content
+    return counts(provider)[0]
+
+
 class TestFastest:
     def test_the_fast_one_gets_the_requests_and_the_other_when_it_is_faster(self, world, pair, alias):
         slow, fast = pair
@@ -59,9 +67,27 @@ class TestFastest:
         name = alias("fastest", slow, fast)
         slow.default = Answer(text="one two", delay=1)
         fast.default = Answer(text="one two three four", pace=0.05)  # takes longer as a whole
-        for number in range(20):
-            assert world.stream(f"{number}", body={"model": name}).content
-        assert counts(fast)[0] >= 15
+        assert streams_served_by(world, name, fast) >= 15
+
+    def test_an_event_that_only_opens_an_answer_is_no_first_token(self, world, pair, alias):
+        slow, fast = pair
+        name = alias("fastest", slow, fast)
+        slow.default = Answer(stream=opening_first("late"), pace=1)
+        fast.default = Answer(stream=opening_first("soon"), pace=0.1)
+        assert streams_served_by(world, name, fast) >= 15
+
+    def test_a_stream_without_any_text_is_measured_at_its_end(self, world, pair, alias):
+        slow, fast = pair
+        name = alias("fastest", slow, fast)
+        slow.default = Answer(stream=opening_first(""), pace=1)
+        fast.default = Answer(stream=opening_first(""), pace=0.1)
+        assert streams_served_by(world, name, fast) >= 15
+
+    def test_streams_that_break_before_their_first_token_are_failures(self, world, pair, alias):
+        broken, works = pair
+        name = alias("fastest", broken, works)
+        broken.default = Answer(stream=opening_first("never")[:1], pace=0.3)
+        assert streams_served_by(world, name, works) >= 15
 
     def test_it_serves_from_the_other_while_the_fast_one_is_down(self, world, pair, alias):
         slow, fast = pair
@@ -117,6 +143,36 @@ class TestCheapest:
         assert {ask(world, name, number) for number in range(10)} == {world.row(pair[0]).name}
 
 
+class TestHeader:
+    """X-Svc-Strategy asks for another strategy than the alias's."""
+
+    def test_cheapest(self, world, pair, alias):
+        world.price(10, 20, provider=world.row(pair[0]))
+        world.price(1, 2, provider=world.row(pair[1]))
+        name, headers = alias("weighted", *pair), {"X-Svc-Strategy": "cheapest"}
+        assert {ask(world, name, number, headers=headers) for number in range(12)} == {world.row(pair[1]).name}
+        assert len({ask(world, name, number) for number in range(20)}) == 2
+
+    def test_sticky(self, world, pair, alias):
+        name = alias("weighted", *pair)
+        for _ in range(3):
+            headers = {"X-Svc-Strategy": "sticky", "X-Svc-Session": world.name("session")}
+            assert len({ask(world, name, number, headers=headers) for number in range(12)}) == 1
+        del headers["X-Svc-Strategy"]
+        assert len({ask(world, name, number, headers=headers) for number in range(20)}) == 2
+
+    def test_least_busy(self, world, pair, alias):
+        name, headers = alias("weighted", *pair), {"X-Svc-Strategy": "least-busy"}
+        for one in pair:
+            one.answers(text="one two", silent_after=1)
+        with world.stream("held", body={"model": name}, headers=headers) as stream:
+            busy = stream.headers["X-Svc-Provider"]
+            next(stream.iter_content(1))
+            free = pair[0] if busy == world.row(pair[1]).name else pair[1]
+            free.reset()
+            assert {ask(world, name, number, headers=headers) for number in range(10)} == {world.row(free).name}
+
+
 class TestSticky:
     def test_a_session_stays_falls_over_and_returns(self, world, pair, alias):
         name = alias("sticky", *pair)
@@ -133,10 +189,10 @@ class TestSticky:
     @pytest.mark.parametrize("field", ["user", "prompt_cache_key"])
     def test_a_field_names_the_session(self, world, pair, alias, field):
         name = alias("sticky", *pair)
-        for value in range(6):
+        for value in range(16):
             body = {field: f"{value}"}
-            assert len({ask(world, name, number, body=body) for number in range(5)}) == 1
-        assert min(counts(*pair)) > 0 or field == "user"
+            assert len({ask(world, name, number, body=body) for number in range(3)}) == 1
+        assert min(counts(*pair)) > 0
 
     def test_a_conversation_stays(self, world, pair, alias):
         name = alias("sticky", *pair)

@@ -13,7 +13,7 @@ from accounts.trusted_issuers.models import TrustedIssuer
 from accounts.trusted_issuers.services import create_trusted_issuer, delete_trusted_issuer, update_trusted_issuer
 from licensing.services import set_limit
 from tests.support.issuers import AUDIENCE, SUBJECT, IssuerServer
-from tests.support.management import new_admin, token_of
+from tests.support.management import Client, new_admin, token_of
 
 pytestmark = pytest.mark.either_store
 
@@ -55,11 +55,16 @@ def refused(response):
     return response.json()["message"]
 
 
-def test_a_service_account_of_a_cluster_sends_work_as_its_user(world, provider, token):
+def test_a_service_account_of_a_cluster_sends_work_as_its_user(world, provider, token, issuer):
     response = world.ask(key=token)
     assert response.status_code == 200, response.text
     entry = world.entry(response)
     assert (entry.user_id, entry.username, entry.key_id) == (world.user.id, world.user.username, None)
+    assert (entry.trusted_issuer, world.entry(world.ask()).trusted_issuer) == (issuer.name, None)
+    admin = Client(world.gateway.url).as_user(new_admin())
+    rows = admin.rows(f"/logs/?trustedIssuer={issuer.name}")
+    assert [(row["id"], row["trustedIssuer"]) for row in rows] == [(entry.pk, issuer.name)]
+    assert f"with a token of {issuer.name}." in admin.get(f"/logs/{entry.pk}/explanation/").text
 
 
 def test_the_claim_can_be_the_name_of_a_service_account(world, provider, server, issuer):

@@ -1,6 +1,8 @@
 """What-ifs in a running gateway: a process of their own works on them, also after the one before it has died."""
 
+from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 import requests
@@ -25,6 +27,26 @@ def wait_until_done(world, number):
     return WhatIf.objects.get(pk=number)
 
 
+def children_of(pid: int) -> list[int]:
+    return [int(child) for path in Path(f"/proc/{pid}/task").glob("*/children") for child in path.read_text().split()]
+
+
+def command_of(pid: int) -> list[str]:
+    return [word.decode() for word in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")]
+
+
+def processes_of(gateway, number: int) -> Iterator[int]:
+    """Children of the gateway's workers that work on this what-if."""
+    for worker in gateway.workers():
+        for child in children_of(worker):
+            try:
+                words = command_of(child)
+            except OSError:
+                continue  # it has ended
+            if ["what-if", "--run", str(number)] == words[2:5]:
+                yield child
+
+
 def test_one_that_is_begun_at_the_api_is_worked_on(world, provider):
     world.entry(world.ask())
     attributes = {name: moment.isoformat() for name, moment in period().items()}
@@ -34,7 +56,19 @@ def test_one_that_is_begun_at_the_api_is_worked_on(world, provider):
         f"{world.gateway.url}/what-if/", json={"data": {"attributes": attributes}}, headers=headers, timeout=30
     )
     assert response.status_code == 202, response.text
-    what_if = wait_until_done(world, response.headers["WhatIfId"])
+    number = int(response.headers["WhatIfId"])
+    observations: set[tuple[int, str]] = set()
+
+    def is_seen() -> bool:
+        state = WhatIf.objects.get(pk=number).state
+        observations.update((pid, state) for pid in processes_of(world.gateway, number))
+        return bool(observations) or state != "running"
+
+    world.until(is_seen, SECONDS)
+    ((pid, state),) = observations
+    assert state == "running"
+    assert pid not in world.gateway.workers()
+    what_if = wait_until_done(world, number)
     assert (what_if.state, what_if.error, what_if.progress) == ("done", "", 1)
     (row,) = [one for one in what_if.result["byUser"] if one["userId"] == world.user.pk]
     assert row["newlyDenied"] == 1

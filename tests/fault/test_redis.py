@@ -2,17 +2,22 @@
 
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 
 import pytest
 import requests
+from requests.structures import CaseInsensitiveDict
 
+from gateway_project.work.routing.strategies import Strategy
 from licensing.models import Limit
+from rules.aliases.drafts import MirrorDraft
 from tests.fault.conftest import UNLIMITED
 from tests.support.fault_proxy import FaultProxy
 from tests.support.load import Load, wait_until
 from tests.support.pace import in_one_minute, patience
+from tests.support.provider_answers import Answer
 from tests.support.running import RunningGateway, Store
 from tests.support.servers import OwnRedis, own_redis
 from tests.support.world import LONG_AGO, World, limited_key, ready
@@ -32,6 +37,7 @@ def running(store: Store, tmp_path_factory) -> Iterator[tuple[RunningGateway, Ow
         "GATEWAY_PROCESSES": "2",
         **UNLIMITED,
         "GATEWAY_REDIS_TIMEOUT": "0.25",
+        "GATEWAY_RETRY_PERCENT": "100",  # a hedge is a retry
     }
     with own_redis() as server, FaultProxy(server.url) as proxy:
         directory = tmp_path_factory.mktemp("redis")
@@ -152,18 +158,71 @@ def test_a_request_costs_two_round_trips_and_a_stored_answer_one(world, redis_se
         for subject in ({"user": world.user}, {"provider": world.row(provider)}):
             Limit.objects.create(measure=measure, window=window, amount=1000, bounds_since=LONG_AGO, **subject)
     assert world.ask("for the scripts and the counts", key=key).status_code == 200
-    with redis_server.client() as client, redis_server.client() as other, client.monitor() as monitor:
-        statuses = [world.ask("counted", key=key).headers["X-Svc-Cache"] for _ in range(2)]
-        other.echo("the end")
-        sent = list(commands(monitor, until="the end"))
-    ours = [words for words in sent if f"{PREFIX}:" in words and not is_of_the_background(words)]
+    statuses: list[str] = []
+
+    def ask_twice() -> None:
+        statuses.extend(world.ask("counted", key=key).headers["X-Svc-Cache"] for _ in range(2))
+
+    ours = sent_meanwhile(redis_server, ask_twice)
     assert statuses == ["MISS", "HIT"]
     assert len(ours) == 2 + 1, ours
 
 
+LEARNT = 100
+ROUTING = {
+    **{strategy.value: {"strategy": strategy.value} for strategy in Strategy},
+    "hedge": {"hedge": True},
+    "mirror": {"mirror": True},
+}
+
+
+@pytest.mark.parametrize("options", ROUTING.values(), ids=ROUTING)
+def test_an_alias_costs_no_more_commands_than_a_model(world, redis_server, options):
+    """Whatever its strategy, also where a second target serves. What the processes have measured goes beside it."""
+    world.allow()
+    world.price()
+    first, second, mirrored = world.provider(priority=1), world.provider(priority=2), world.provider("shadow")
+    mirror = MirrorDraft(world.row(mirrored).pk, "shadow", 1.0) if "mirror" in options else None
+    alias = world.alias(world.target(first), world.target(second, tier=1), **options | {"mirror": mirror}).name
+    key = limited_key(world, 1000)
+    for measure, window in (("tokens", "minute"), ("concurrent", "none"), ("cost", "month")):
+        Limit.objects.create(measure=measure, window=window, amount=1000, bounds_since=LONG_AGO, user=world.user)
+    for number in range(LEARNT):  # of which a hedge learns what is usual
+        assert world.ask(f"{number}", key=key, body={"model": alias}).status_code == 200
+    first.default = Answer(delay=0.8 if "hedge" in options else 0)
+    headers: dict[str, CaseInsensitiveDict] = {}
+
+    def ask(name: str, prompt: str) -> None:
+        headers[name] = world.ask(prompt, key=key, body={"model": name}).headers
+        time.sleep(0.5)  # until the mirror has it
+
+    def fewest(name: str, prompts: list[str]) -> int:
+        """Those of a request; what else is sent by the clock meanwhile comes on top now and then."""
+        return min(len(sent_meanwhile(redis_server, partial(ask, name, prompt))) for prompt in prompts)
+
+    names, prompts = (world.model, alias), ["one", "two", "three"]
+    assert [fewest(name, prompts) for name in names] == [2, 2]
+    assert headers[alias]["X-Svc-Attempts"] == ("2" if "hedge" in options else "1")
+    if "hedge" not in options:  # a hedged answer is not cached
+        assert [fewest(name, prompts) for name in names] == [1, 1]
+    assert len(mirrored.seen) == (LEARNT + 3 if "mirror" in options else 0)
+
+
+def sent_meanwhile(server: OwnRedis, work: Callable[[], None]) -> list[str]:
+    """The commands that the gateway sends during some work, without those that are known to be sent by the clock."""
+    with server.client() as client, server.client() as other, client.monitor() as monitor:
+        work()
+        other.echo("the end")
+        lines = list(commands(monitor, until="the end"))
+    return [words for words in lines if f"{PREFIX}:" in words and not is_of_the_background(words)]
+
+
 def is_of_the_background(words: str) -> bool:
-    marks = (f"{PREFIX}:probe:", f" 1 {PREFIX}:limit:uses", f" {PREFIX}:processes:")
-    return any(mark in words for mark in marks)
+    """Whether a thread beside the requests sends it: by the clock, however many requests there are."""
+    marks = (f"{PREFIX}:probe:", f" 1 {PREFIX}:limit:uses", f" {PREFIX}:processes:", f" {PREFIX}:signals:")
+    marks += (f" {PREFIX}:shipping:requests", f" {PREFIX}:position:", f" {PREFIX}:limit:uses:peak:")
+    renewal = f" 1 {PREFIX}:flight:"  # of the mark that somebody asks for an answer
+    return any(mark in words for mark in (*marks, renewal))
 
 
 def commands(monitor, *, until: str) -> Iterator[str]:

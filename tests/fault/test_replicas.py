@@ -1,10 +1,12 @@
 """Two gateways on one PostgreSQL and one Redis behave as one."""
 
+import os
+import signal
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 
 import pytest
 import requests
@@ -14,8 +16,12 @@ from gateway_project.work.state.shared import FLIGHT_SECONDS
 from keys.models import ApiKey
 from tests.fault.conftest import UNLIMITED
 from tests.support.load import wait_until
+from tests.support.management import Client, new_admin
 from tests.support.pace import in_one_minute, patience
+from tests.support.promises import promise
+from tests.support.provider_answers import Answer
 from tests.support.running import RunningGateway, Store
+from tests.support.streaming import error_in, part
 from tests.support.world import World, limited_key
 
 pytestmark = pytest.mark.servers
@@ -29,6 +35,7 @@ def replicas(store: Store, tmp_path_factory) -> Iterator[list[RunningGateway]]:
         **UNLIMITED,
         "GATEWAY_TOTAL_TIMEOUT": "30",
         "GATEWAY_FIRST_BYTE_TIMEOUT": "30",
+        "GATEWAY_REVOCATION_TIMEOUT": "3",  # a worker that is stopped counts for 10 s
     }
     with ExitStack() as resources:
         made = [RunningGateway(store, tmp_path_factory.mktemp(name), **environ) for name in ("one", "two")]
@@ -124,6 +131,56 @@ def test_a_revoked_key_is_refused_by_both_within_a_second(pair):
         time.sleep(1)
         assert one.ask("known", key=issued.text).status_code == 401, change
         assert ask_at(two, one, "known", key=issued.text).status_code == 401, change
+
+
+@contextmanager
+def stopped(gateway: RunningGateway) -> Iterator[None]:
+    """Inside, no process of the gateway does anything: it leads a group of its own."""
+    os.killpg(gateway.process.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.killpg(gateway.process.pid, signal.SIGCONT)
+
+
+def in_force(admin: Client, path: str) -> dict:
+    response = admin.delete(path)
+    assert response.status_code == 200, response.text
+    return response.json()["inForce"]
+
+
+@promise("A revocation says on how many workers of all replicas it is in force", target="all, or fewer if one hangs")
+def test_a_revocation_counts_and_cuts_at_both(pair, figure):
+    one, two = pair
+    one.allow()
+    provider = one.provider()
+    provider.default = Answer(stream=[part("a")] * 150, pace=0.2)
+    admin = Client(one.gateway.url).as_user(new_admin())
+    count = sum(len(world.gateway.workers()) for world in pair)
+    wait_until(lambda: in_force(admin, "/keys/?wait=true")["workers"] == count, 20)  # those that died are forgotten
+    with two.stream("cut", key=one.key, body={"model": one.model}) as stream:
+        chunks = stream.iter_content(None)
+        assert next(chunks)
+        proof = in_force(admin, f"/keys/{one.issued.key.pk}/?wait=true&cut=true")
+        assert error_in(b"".join(chunks))["exception"] == "CredentialRevoked"
+    assert proof == {"workers": count, "acknowledged": count, "seconds": proof["seconds"], "ended": 1}
+    figure(f"{count} of {count} workers of 2 replicas after {proof['seconds']:.2f} s")
+
+
+def test_a_replica_that_hangs_has_not_acknowledged(pair):
+    one, two = pair
+    one.allow()
+    admin = Client(one.gateway.url).as_user(new_admin())
+    own, others = (len(world.gateway.workers()) for world in pair)
+    wait_until(lambda: in_force(admin, "/keys/?wait=true")["workers"] == own + others, 20)
+    key = one.new_key()
+    with stopped(two.gateway):
+        proof = in_force(admin, f"/keys/{key.key.pk}/?wait=true")
+    assert (proof["workers"], proof["acknowledged"]) == (own + others, own)
+    assert proof["seconds"] >= 3
+    everybody = {"workers": own + others, "acknowledged": own + others}
+    wait_until(lambda: everybody.items() <= in_force(admin, "/keys/?wait=true").items(), 20)
+    assert ask_at(two, one, "after", key=key.text).status_code == 401
 
 
 @pytest.mark.slow

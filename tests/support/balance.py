@@ -81,13 +81,18 @@ class Balance:
     def calls(self) -> Counter[int]:
         """The attempts at each provider, by the log."""
         calls: Counter[int] = Counter()
-        for provider, attempts, others in self.entries().values_list("provider_id", "attempts", "asked_before"):
+        rows = self.entries() | self.rows("Mirror")
+        for provider, attempts, others in rows.values_list("provider_id", "attempts", "asked_before"):
             calls.update(others or [])
             calls[provider] += attempts - len(others or [])
         return calls
 
     def entries(self) -> Any:
-        return LogEntry.objects.filter(entry_type="WorkRequest", id__gt=self.last_before)
+        return self.rows("WorkRequest")
+
+    def rows(self, kind: str) -> Any:
+        """The entries of this type since the test began."""
+        return LogEntry.objects.filter(entry_type=kind, id__gt=self.last_before)
 
     def twice(self) -> list[str]:
         """Requests with more than one entry: each has an id of its own."""

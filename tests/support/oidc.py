@@ -55,6 +55,7 @@ class HostileIssuer:
         self.signing_key = key()
         self.published = [key()]
         self.user_info: dict[str, Any] = {}
+        self.checks_verifier = True  # False: a provider that ignores PKCE
         self.header: dict[str, Any] = {}  # changes of the ID token's header
         self.token: Callable[[dict[str, Any]], str] = self.sign
         self._subject: object = None  # of the last ID token
@@ -154,7 +155,9 @@ class HostileIssuer:
             return Answer({"error": "invalid_grant"}, status=400)
         challenge = base64.urlsafe_b64encode(hashlib.sha256(form["code_verifier"].encode()).digest()).rstrip(b"=")
         login = entry["login"]
-        assert (login["code_challenge"], login["code_challenge_method"]) == (challenge.decode(), "S256")
+        is_verified = (login["code_challenge"], login["code_challenge_method"]) == (challenge.decode(), "S256")
+        if self.checks_verifier and not is_verified:
+            return Answer({"error": "invalid_grant"}, status=400)
         assert login["redirect_uri"] == form["redirect_uri"]
         self._subject = entry["claims"].get("sub")
         return Answer({"access_token": "access", "token_type": "Bearer", "id_token": self.token(entry["claims"])})

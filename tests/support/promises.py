@@ -177,7 +177,8 @@ def run(marker: str, options: list[str], file: Path) -> int:
     quick, slow = f"{marker} and not slow", f"{marker} and slow"
     statuses = []
     for chosen, parallel in ((quick, PARALLEL), (slow, ())):
-        common = (*parallel, "--promises", str(file), *options)
+        # As one word: pytest would take a file of its own for what is tested, and its folder for the project's.
+        common = (*parallel, f"--promises={file}", *options)
         alone = [sys.executable, "-m", "pytest", *common, "-m", f"{chosen} and not {WITH_SERVERS}"]
         served = [sys.executable, "-m", "tests.support.servers", *common, "-m", f"{chosen} and {WITH_SERVERS}"]
         statuses += [subprocess.run(command, cwd=ROOT, check=False).returncode for command in (alone, served)]

@@ -46,6 +46,7 @@ class Server:
     capacity: int  # requests in flight at which the time to the first token has doubled
     failure_rate: Callable[[float], float] = lambda _: 0.0
     most_requests_a_second: float = math.inf
+    models: tuple[str, ...] = ("model",)
     url: str = ""
     credential: str = ""
     in_flight: int = 0
@@ -211,7 +212,7 @@ class Simulation:
             return
         target = request.remaining.pop(0)
         worker, server = request.worker, target.provider
-        if worker.rests.current(server) or (request.remaining and not worker.breakers.admits(server)):
+        if worker.rests.current(target) or (request.remaining and not worker.breakers.admits(server)):
             self._try(request)
             return
         self.calls += 1
@@ -225,7 +226,7 @@ class Simulation:
 
     def _limited(self, request, server, sending) -> None:
         sending.end()
-        request.worker.rests.begin(server, 429, 1.0)
+        request.worker.rests.begin(Target(server), 429, 1.0)
         request.worker.breakers.succeeded(server)
         self._try(request)
 

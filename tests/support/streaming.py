@@ -15,6 +15,12 @@ def event(value):
     return f"data: {json.dumps(value, ensure_ascii=False)}\n\n".encode()
 
 
+def opening_first(words):
+    """The two pieces of a stream that opens with an event without a text, and sends all else in the second."""
+    opening = {"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}]}
+    return [event(opening), event(part(words)) + event(part("", "stop")) + DONE.encode()]
+
+
 def arrivals(response):
     """What came when: pairs of seconds since the response's head, and bytes."""
     assert response.status_code == 200, response.text

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.promises import ROOT, Outcome, Row, as_markdown, as_text, load, rows, write_page
+from tests.support.promises import ROOT, Outcome, Row, as_markdown, as_text, load, rows, run, write_page
 
 pytest_plugins = ["pytester"]
 pytestmark = [pytest.mark.embedded, pytest.mark.long]
@@ -57,6 +57,11 @@ def test_a_run_writes_what_its_tests_say(pytester, monkeypatch, workers):
         Row("whole", "no exception", "FAILED in 2 of 2 cases"),
     ]
     result.stdout.fnmatch_lines(["*promises*", "fast * ≤ 5 ms * 3 ms"])
+
+
+def test_a_run_finds_its_tests_also_when_an_earlier_one_has_left_its_file(tmp_path):
+    (file := tmp_path / "promises.json").write_text("[]")
+    assert run("attack", ["--collect-only", "-q", "tests/attacks/test_parsers.py"], file) == 0
 
 
 def test_cases_of_one_promise_share_a_row():
