@@ -7,14 +7,15 @@ PARALLEL := -n 4 --dist loadfile --no-loadscope-reorder
 SUITE := $(BIN)/python -m tests.support.suite
 PACKAGES := accounts gateway_project keys licensing providers rules telemetry manage.py gunicorn.conf.py
 CHECKED := not end_to_end and not slow and not long and not servers and not exhaustive and not browser and not attack and not fault
+QUERY_COUNTS := tests/gateway_project/console/test_query_counts.py
 # The tests start gateways and commands by the hundred: each would compile this project anew.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run check test test-embedded test-servers test-slow attacks faults lint format bench replay routing-table screenshots sbom lock clean
+.PHONY: help run check test test-embedded test-servers test-slow attacks faults lint lint-types lint-rest format bench replay query-counts routing-table guardrail-measure screenshots sbom lock clean
 
 help:  ## list the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 20
 
 $(VENV)/.installed: requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make run PYTHON=/path/to/python3"; exit 1; }
@@ -32,6 +33,7 @@ run: $(VENV)/.installed  ## set everything up and serve on http://127.0.0.1:8000
 	@$(BIN)/python manage.py quickstart --before-serving
 	@exec $(BIN)/python manage.py serve
 
+check: PARALLEL := -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 check: $(VENV)/.installed-dev  ## for daily work: style, and the tests that need no running server
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -58,12 +60,17 @@ faults: $(VENV)/.installed-dev  ## break what the gateway depends on; print prom
 	$(BIN)/python -m tests.support.promises fault $(FAULTS)
 
 lint: $(VENV)/.installed-dev  ## style, import layers, insecure code, known vulnerabilities, types, migrations
+	@$(MAKE) --no-print-directory -j 2 lint-types lint-rest
+
+lint-types:
+	$(BIN)/mypy
+
+lint-rest:
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --config pyproject.toml
 	$(BIN)/bandit --quiet --configfile pyproject.toml -ll -ii -r $(PACKAGES)
 	$(BIN)/python -m tests.support.audit
-	$(BIN)/mypy
 	$(BIN)/python manage.py makemigrations --check --dry-run --skip-checks
 	$(BIN)/python manage.py check --fail-level WARNING
 
@@ -77,8 +84,15 @@ bench: $(VENV)/.installed-dev  ## measure the gateway against an empty and a bar
 replay: $(VENV)/.installed-dev  ## show what a change does to recorded requests and answers; REPLAY="--update" stores it
 	$(BIN)/python -m tests.support.replay $(REPLAY)
 
+query-counts: $(VENV)/.installed-dev  ## write how many SQL queries each page of the console and of /me/ sends, on both databases
+	UPDATE_QUERY_COUNTS=1 $(BIN)/python -m pytest $(QUERY_COUNTS)
+	UPDATE_QUERY_COUNTS=1 $(BIN)/python -m tests.support.servers $(QUERY_COUNTS)
+
 routing-table: $(VENV)/.installed-dev  ## simulate an hour of each routing strategy; TABLE="--update" writes docs/routing.md
 	$(BIN)/python -m tests.support.routing_simulation $(TABLE)
+
+guardrail-measure: $(VENV)/.installed-dev  ## precision and recall of injection on SET=path; MEASURE="--all positive" without labels
+	$(BIN)/python -m tests.support.guardrail_sets $(SET) $(MEASURE)
 
 screenshots: $(VENV)/.installed-dev  ## take the pictures of docs/console.md anew
 	$(BIN)/python -m tests.console.screenshots

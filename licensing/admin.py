@@ -15,22 +15,25 @@ from unfold.decorators import display
 from unfold.views import ChangeList
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget
 
+import licensing.limit_links  # noqa: F401 - its page
 from accounts.models import User
 from gateway_project.console.audit import record
 from gateway_project.console.display.badges import Badge
 from gateway_project.console.filters import equals
+from gateway_project.console.links import link_to
 from gateway_project.console.site import console_site
 from gateway_project.console.tables import ServiceAdmin, ServiceForm
 from gateway_project.errors import GatewayError
 from gateway_project.json_types import JsonObject
 from keys.models import ApiKey
 from licensing import services
-from licensing.fullness import fullness, unpriced_note
-from licensing.models import SUBJECTS, Limit, LimitStatus, Measure, Unpriced, Window
+from licensing.fullness import fullness, unpriced_link
+from licensing.models import SUBJECTS, Limit, LimitStatus, Measure, Unpriced, UnpricedWork, Window
 from licensing.serializers import shown
 from licensing.signing import MAX_SENT_LENGTH
-from licensing.status import limit_statuses
+from licensing.status import limit_statuses, read_unpriced
 from licensing.viewsets import LimitViewSet, install, without_usage
+from providers.models import ModelPrice
 
 DAYS = 30
 OPTIONS = ["is_strict", "unpriced", "unpriced_price"]
@@ -62,6 +65,17 @@ class LimitForm(ServiceForm):
             field = self.fields.get(name)
             if isinstance(field, forms.ModelChoiceField):
                 field.queryset = rows
+        self._name_the_currency()
+
+    def _name_the_currency(self) -> None:
+        """The amount of a cost, and a price, are in the currency of the prices; unless these have several."""
+        is_new = self.instance.pk is None
+        if not (is_new or self.instance.measure == Measure.COST):
+            return
+        currency = ModelPrice.objects.not_over().currency() if is_new else self.instance.currency
+        if currency:
+            help_text = self.fields["amount"].help_text
+            self.fields["amount"].help_text = f"{'A cost is in' if is_new else 'In'} {currency}. {help_text}"
 
     def clean(self) -> JsonObject:
         values = self.cleaned_data
@@ -84,7 +98,7 @@ class SubjectFilter(admin.SimpleListFilter):
 
 
 class LimitList(ChangeList):
-    """Fetches the status of all limits of a page at once."""
+    """Fetches the status of all limits of a page at once, and what they do not count."""
 
     result_list: list[Limit]
 
@@ -93,6 +107,8 @@ class LimitList(ChangeList):
         self.result_list = list(self.result_list)
         for limit, status in zip(self.result_list, limit_statuses(self.result_list), strict=True):
             limit.status = status
+        for limit, work in zip(self.result_list, read_unpriced(self.result_list), strict=True):
+            limit.unpriced_work = work
 
 
 @admin.register(Limit)
@@ -139,12 +155,12 @@ class LimitAdmin(ServiceAdmin):
             ]
         return [
             (None, {"fields": ["kind", "subject_name", "measure", "window", "amount", *_options_of(obj)]}),
-            ("Now", {"fields": ["state", *(["not_counted"] if obj.measure == Measure.COST else [])]}),
+            ("Now", {"fields": ["used", *(["not_counted"] if obj.measure == Measure.COST else [])]}),
         ]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Limit | None = None) -> list[str]:
         """Only the amount can be changed."""
-        return ["kind", "subject_name", "measure", "window", "state", "not_counted"] if obj else []
+        return ["kind", "subject_name", "measure", "window", "used", "not_counted"] if obj else []
 
     @display(description="Limit", ordering="measure")
     def limit(self, row: Limit) -> str:
@@ -156,21 +172,20 @@ class LimitAdmin(ServiceAdmin):
 
     @display(description="Name")
     def subject_name(self, row: Limit) -> str:
-        return str(row.subject)
+        return link_to(row.subject)
+
+    @display(description="State")
+    def used(self, row: Limit) -> str:
+        return fullness(row, _status(row)).html
 
     @display(description="State")
     def state(self, row: Limit) -> str:
-        return fullness(row, _status(row)).html
+        return format_html("<div>{}{}</div>", fullness(row, _status(row)).html, unpriced_link(_unpriced(row)))
 
     @display(description="Not counted")
     def not_counted(self, row: Limit) -> str:
         """The work without a price, with where the price is set."""
-        if not (note := unpriced_note(row)):
-            return "nothing"
-        address = f"{reverse('admin:statistics')}?by=model&sort=-unknown_cost_requests"
-        return format_html(
-            '<a class="text-primary-700 underline dark:text-primary-400" href="{}">{}</a>', address, note
-        )
+        return unpriced_link(_unpriced(row)) or "nothing"
 
     def badge_of(self, row: Limit) -> Badge:
         return fullness(row, _status(row)).badge
@@ -212,6 +227,13 @@ def _status(limit: Limit) -> LimitStatus:
     if not hasattr(limit, "status"):
         limit.status = limit_statuses([limit])[0]
     return limit.status
+
+
+def _unpriced(limit: Limit) -> UnpricedWork:
+    """What a limit does not count; lists have fetched it already."""
+    if not hasattr(limit, "unpriced_work"):
+        limit.unpriced_work = read_unpriced([limit])[0]
+    return limit.unpriced_work
 
 
 class LicenceForm(forms.Form):

@@ -1,5 +1,6 @@
 """Limits that admins of a group set: for service accounts of the group, their keys, and groups below it."""
 
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 
 from django.conf import settings
@@ -34,28 +35,38 @@ def check_subject(caller: Caller, limit: Limit) -> frozenset[int]:
     """The ids of the groups whose limits are for the subject, too, or PermissionDenied if it is not the caller's."""
     if caller.is_admin:
         return frozenset()
-    groups = administered_groups(caller)
-    group = _group_of(limit)
-    if group is None or group.pk not in groups:
+    above = _groups_above(limit, administered_groups(caller), Group.objects.parents())
+    if above is None:
         raise PermissionDenied(ELSEWHERE)
-    above = _with_all_above(group)
-    if limit.group_id is not None:
-        above -= {group.pk}
-        if not above & groups:  # the caller's own group, whose limits others have set
-            raise PermissionDenied(ELSEWHERE)
     return above
 
 
-def _group_of(limit: Limit) -> Group | None:
-    """The group that the subject belongs to, or is."""
-    if limit.group is not None:
-        return limit.group
+def changeable_limits(caller: Caller, limits: Iterable[Limit]) -> frozenset[int]:
+    """The ids of those of these limits that the caller may change; two queries for all of them."""
+    groups, parents = administered_groups(caller), Group.objects.parents()
+    return frozenset(
+        limit.pk for limit in limits if caller.is_admin or _groups_above(limit, groups, parents) is not None
+    )
+
+
+def _groups_above(limit: Limit, groups: frozenset[int], parents: Mapping[int, int]) -> frozenset[int] | None:
+    """The ids of the groups whose limits are for the subject, too; None if it does not belong to these groups."""
+    group_id = owning_group_id(limit)
+    if group_id is None or group_id not in groups:
+        return None
+    above = frozenset(with_ancestors([group_id], parents))
+    if limit.group_id is None:
+        return above
+    above -= {group_id}
+    return above if above & groups else None  # None for the caller's own group, whose limits others have set
+
+
+def owning_group_id(limit: Limit) -> int | None:
+    """The id of the group that the subject belongs to, or is."""
+    if limit.group_id is not None:
+        return limit.group_id
     user = limit.key.owner if limit.key is not None else limit.user
-    return user.owning_group if user is not None else None
-
-
-def _with_all_above(group: Group) -> frozenset[int]:
-    return frozenset(with_ancestors([group.pk], Group.objects.parents()))
+    return user.owning_group_id if user is not None else None
 
 
 def _bound(limit: Limit, above: frozenset[int]) -> Decimal | None:

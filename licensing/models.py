@@ -79,6 +79,14 @@ class LimitStatus(NamedTuple):
     resets_at: datetime | None
 
 
+class UnpricedWork(NamedTuple):
+    """Requests that a cost limit does not count in its present window, and the model that most of them asked."""
+
+    requests: int = 0
+    model: str = ""
+    provider_id: int | None = None
+
+
 class Limit(models.Model):
     """An amount of one measure in one window, for one key, user, group or provider; 0 is unlimited."""
 
@@ -112,6 +120,7 @@ class Limit(models.Model):
     # Usage counts from this time (the database's): the creation, or the last change from unlimited to an amount.
     bounds_since = models.DateTimeField(db_default=Now(), editable=False)
     status: LimitStatus  # in rows of the console's list
+    unpriced_work: UnpricedWork  # in these rows, too
     currency = ""  # of a cost limit, in rows of LimitQuerySet.shown()
 
     objects = LimitQuerySet.as_manager()

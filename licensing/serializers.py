@@ -19,7 +19,7 @@ from licensing.signing import MAX_SENT_LENGTH
 from licensing.status import LimitStatus
 from licensing.terms import Terms
 from providers.models import Provider
-from providers.serializers import Money
+from providers.pricing.serializers import Money
 
 
 class LicenceAttributes(Attributes):

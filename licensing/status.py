@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 
 from gateway_project.hooks import Hook
-from licensing.models import Limit, LimitStatus
+from licensing.models import Limit, LimitStatus, UnpricedWork
 
 # The status of each limit, over all processes.
 read_limit_statuses: Hook[[Sequence[Limit]], list[LimitStatus]] = Hook("read_limit_statuses")
 
-# How many requests a cost limit does not count in its present window, because their model has no price.
-count_unpriced: Hook[[Limit], int] = Hook("count_unpriced")
+# What each limit does not count because its model has no price; nothing for limits of other measures.
+read_unpriced: Hook[[Sequence[Limit]], list[UnpricedWork]] = Hook("read_unpriced")
 
 
 def limit_statuses(limits: Sequence[Limit]) -> list[LimitStatus]:
