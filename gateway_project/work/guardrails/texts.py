@@ -53,6 +53,7 @@ FILE_PLACES = FILES | FILE_URLS | frozenset({
 REASONING = frozenset({"reasoning", "thinking", "summary_text", "reasoning_text"})
 ANSWERS = frozenset({"content", "text"})
 _BASE64 = re.compile(r"(data:[\w.+/-]{1,100};base64,)?[A-Za-z0-9+/_-]*+={0,2}\s*\Z", re.ASCII)
+_HALF_PAIR = re.compile("[\ud800-\udfff]")
 _PLAIN_NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]{0,31}\Z")
 
 
@@ -189,7 +190,7 @@ def _readable_json(text: str) -> str:
     if "\\u" not in text and "\\/" not in text:
         return text
     try:
-        return dumps(loads(text), ensure_ascii=False)
+        return _json_text(loads(text))
     except (ValueError, RecursionError):
         return text
 
@@ -204,9 +205,14 @@ def _valid_json(new: str, before: str, visit: Visit, path: Path) -> str:
     except RecursionError:
         return new
     try:
-        return dumps(rewrite(loads(before), visit, path, in_call=True), ensure_ascii=False)
+        return _json_text(rewrite(loads(before), visit, path, in_call=True))
     except (ValueError, RecursionError):
         return new
+
+
+def _json_text(value: Any) -> str:
+    """JSON with its letters; halves of surrogate pairs, which have no bytes, as escapes."""
+    return _HALF_PAIR.sub(lambda half: f"\\u{ord(half[0]):04x}", dumps(value, ensure_ascii=False))
 
 
 def has_token_ids(body: dict[str, Any]) -> bool:

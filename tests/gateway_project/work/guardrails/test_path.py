@@ -352,6 +352,21 @@ def test_a_pattern_is_for_texts_or_for_arguments(world, guard):
             assert world.post({"model": world.model, "messages": messages}).status_code == status, places
 
 
+def test_arguments_with_half_a_surrogate_pair_are_redacted(world, guard):
+    provider = world.provider()
+    guard(direction="request", type="pattern", action="redact", parameters={"patterns": ["rm -rf"]})
+    function = {"name": "run", "arguments": r'{"command": "\ud800 rm -rf", "note": "\u00e4"}'}
+    call = {"id": "c", "type": "function", "function": function}
+    messages = [
+        {"role": "assistant", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c", "content": "x"},
+    ]
+    assert world.post({"model": world.model, "messages": messages}).status_code == 200
+    arguments = provider.seen[0].json["messages"][0]["tool_calls"][0]["function"]["arguments"]
+    assert "rm -rf" not in arguments
+    assert json.loads(arguments)["command"].startswith("\ud800 ")
+
+
 def test_models_and_tools_that_are_not_allowed(world, guard):
     world.provider(world.model, f"{world.model}-large")
     guard(type="topic", parameters={"models": [".*-large"], "forbiddenTools": ["shell.*"]}, direction="request")
