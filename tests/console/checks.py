@@ -2,7 +2,6 @@
 
 from axe_playwright_python.sync_playwright import Axe
 
-SERIOUS = {"serious", "critical"}
 # Text that another element hides, or that runs out of the window: what a person would call broken.
 OVERLAPS = """
 () => {
@@ -32,11 +31,9 @@ OVERLAPS = """
 
 
 def problems_on(page) -> list[str]:
-    """Elements that overlap, and serious findings of axe's rules of accessibility."""
+    """Elements that overlap, and findings of axe's rules of accessibility."""
     violations = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
-    serious = [
+    return page.evaluate(OVERLAPS) + [
         f"{violation['id']}: {violation['nodes'][0]['failureSummary']} ({violation['nodes'][0]['html'][:160]})"
         for violation in violations
-        if violation["impact"] in SERIOUS
     ]
-    return page.evaluate(OVERLAPS) + serious
