@@ -31,10 +31,11 @@ from keys.own_limits import set_own_limits
 from keys.querysets import ApiKeyQuerySet
 from keys.secrets import without_secrets
 from keys.snippets import sample_request
-from keys.states import BADGES, KeyState
+from keys.states import BADGES, SOON, KeyState
 from keys.viewsets import KeyViewSet
 from providers.models import Model
 
+EXPIRING = ("expiring", f"Expiring within {SOON.days} days")
 # The costs of the last 30 days by the ids of keys, as texts.
 read_costs_of_keys: Hook[[Sequence[int]], dict[int, str]] = Hook("read_costs_of_keys")
 # The keys just issued, for the page that follows.
@@ -47,10 +48,12 @@ class StateFilter(admin.SimpleListFilter):
     title, parameter_name = "state", "state"
 
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> list[tuple[str, str]]:
-        return [(state.value, badge.text) for state, badge in BADGES.items()]
+        return [(state.value, badge.text) for state, badge in BADGES.items()] + [EXPIRING]
 
-    def queryset(self, request: HttpRequest, keys: QuerySet) -> QuerySet:
+    def queryset(self, request: HttpRequest, keys: ApiKeyQuerySet[ApiKey]) -> QuerySet:
         state = self.value()
+        if state == EXPIRING[0]:
+            return keys.expiring()
         return keys.filter(key_state=state) if state in set(KeyState) else keys
 
 

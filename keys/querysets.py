@@ -11,7 +11,7 @@ from django.db.models import Case, Q, Value, When
 from django.utils import timezone
 
 from accounts.models import User
-from keys.states import KeyState
+from keys.states import SOON, KeyState
 
 # The model that a queryset belongs to: models.py imports this module, so it cannot be named here.
 Row = TypeVar("Row", bound=models.Model)
@@ -52,6 +52,10 @@ class ApiKeyQuerySet(models.QuerySet[Row]):
     def expired(self, at: datetime | None = None) -> Self:
         """Keys whose expiry has passed at a moment (default: now), whatever their state."""
         return self.filter(_refusals(at)[KeyState.EXPIRED])
+
+    def expiring(self, at: datetime | None = None) -> Self:
+        """Keys that may send work at a moment (default: now), and expire within SOON of it."""
+        return self.usable(at).filter(expiry__lte=(at or timezone.now()) + SOON)
 
     def unexpired(self, at: datetime | None = None) -> Self:
         """Keys whose expiry has not passed at a moment (default: now), whatever their state."""

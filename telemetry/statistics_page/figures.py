@@ -70,7 +70,7 @@ class Chart(NamedTuple):
 
     title: str
     data: str
-    legend: list[tuple[str, str]]
+    legend: list[charts.LegendEntry]
 
 
 def max_rows(query: UsageQuery) -> int:
@@ -185,40 +185,37 @@ def _change(now: int | Decimal, before: int | Decimal) -> str:
 # -- The chart ------------------------------------------------------------------------------------------
 
 
-def charts_of(rows: list[JsonObject], times: Sequence[str], query: UsageQuery, measure: str) -> list[Chart]:
+def charts_of(rows: list[JsonObject], times: Sequence[str], query: UsageQuery, form: UsageForm) -> list[Chart]:
     """A chart with a bar for each row; of two dimensions a bar for each value of the first, in parts of the second.
 
-    What does not add up, such as a latency, has bars beside each other instead of parts, and lines over times.
+    Bars and parts lead to the pages of what they stand for. What does not add up, such as a latency, has bars beside
+    each other instead of parts, and lines over times.
     Costs in several currencies stand beside each other; those of two dimensions have a chart for each currency.
     """
     if len(query.by) == 1:
-        return [_simple_chart(rows, query.by[0], measure)]
-    currencies = _currencies(rows) if measure == "cost" else []
+        return [_simple_chart(rows, query.by[0], form)]
+    currencies = _currencies(rows) if form.measure == "cost" else []
     labels = times or _first_names(rows, query.by[0])
     return [
-        _chart_of_two(rows, labels, query, measure, currency, is_one_of_several=len(currencies) > 1)
+        _chart_of_two(rows, labels, form, currency, is_one_of_several=len(currencies) > 1)
         for currency in currencies or [""]
     ]
 
 
-def _simple_chart(rows: list[JsonObject], by: str, measure: str) -> Chart:
+def _simple_chart(rows: list[JsonObject], by: str, form: UsageForm) -> Chart:
+    measure = form.measure
     shown = rows if by in TIMES else rows[:MAX_CHART_ROWS]
     sets = _costs(shown) if measure == "cost" else {CHARTS[measure]: [_value(row, measure) for row in shown]}
     unit = next(iter(sets), "") if measure == "cost" and len(sets) == 1 else ""
     labels = [_label(name_of(row, by)) for row in shown]
-    return Chart(CHARTS[measure], charts.bars(labels, sets, unit=unit), charts.legend(sets))
+    pages = [_page_of(row, by, form) for row in shown]
+    return Chart(CHARTS[measure], charts.bars(labels, sets, unit=unit, pages=pages), charts.legend(sets))
 
 
 def _chart_of_two(
-    rows: list[JsonObject],
-    labels: Sequence[str],
-    query: UsageQuery,
-    measure: str,
-    currency: str,
-    *,
-    is_one_of_several: bool,
+    rows: list[JsonObject], labels: Sequence[str], form: UsageForm, currency: str, *, is_one_of_several: bool
 ) -> Chart:
-    first, second = query.by
+    (first, second), measure = form.dimensions, form.measure
     values: dict[str, dict[str, float | None]] = defaultdict(dict)
     for row in (row for row in rows if DIMENSIONS[second] in row):
         of_name, at = values[name_of(row, second)], name_of(row, first)
@@ -228,7 +225,13 @@ def _chart_of_two(
     empty = 0 if measure in ADDITIVE else None
     sets = {_label(name): [values[name].get(at, empty) for at in labels] for name in shown}
     title = f"{CHARTS[measure]} ({currency})" if is_one_of_several else CHARTS[measure]
-    return Chart(title, _data_of_two(list(map(_label, labels)), sets, first, measure, currency), charts.legend(sets))
+    data = _data_of_two(labels, sets, _pages(rows, first, form), form, currency)
+    return Chart(title, data, charts.legend(sets, _pages(rows, second, form)))
+
+
+def _pages(rows: list[JsonObject], by: str, form: UsageForm) -> dict[str, str]:
+    """The page of each name of a dimension, by its label."""
+    return {_label(name_of(row, by)): _page_of(row, by, form) for row in rows if DIMENSIONS[by] in row}
 
 
 def _together(one: float | None, other: float | None, measure: str) -> float | None:
@@ -239,11 +242,17 @@ def _together(one: float | None, other: float | None, measure: str) -> float | N
 
 
 def _data_of_two(
-    labels: list[str], sets: Mapping[str, Sequence[float | None]], first: str, measure: str, currency: str
+    names: Sequence[str],
+    sets: Mapping[str, Sequence[float | None]],
+    pages: Mapping[str, str],
+    form: UsageForm,
+    currency: str,
 ) -> str:
-    if measure not in ADDITIVE and first in TIMES:
-        return charts.marked_lines(labels, sets)
-    return charts.bars(labels, sets, stacked=measure in ADDITIVE, unit=currency)
+    labels = list(map(_label, names))
+    addresses = [pages.get(label, "") for label in labels]
+    if form.measure not in ADDITIVE and form.dimensions[0] in TIMES:
+        return charts.marked_lines(labels, sets, addresses)
+    return charts.bars(labels, sets, stacked=form.measure in ADDITIVE, unit=currency, pages=addresses)
 
 
 def _first_names(rows: list[JsonObject], first: str) -> list[str]:

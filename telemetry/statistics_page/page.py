@@ -63,7 +63,7 @@ def _usage_context(query: UsageQuery, form: UsageForm) -> JsonObject:
     return {
         "dimensions": form.dimensions,
         "query": query,
-        "charts": figures.charts_of(rows, times, query, form.measure),
+        "charts": figures.charts_of(rows, times, query, form),
         "totals": totals,
         "unpriced_total": next((total for total in totals if total.address), None) if form.measure == "cost" else None,
         "rows": [(figures.names(row, form), figures.cells(row, form)) for row in rows] if page.rows else [],

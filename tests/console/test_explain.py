@@ -78,6 +78,9 @@ def test_a_request_of_a_key_is_explained(console, world, arranged, look):
         link = window.page.locator("[data-explanation]").get_by_role("link", name=name, exact=True).first
         assert link.get_attribute("href") == f"/admin/{page}/change/"
     assert window.check() == []
+    window.page.get_by_role("link", name=f"daily token limit of key {key.name}").click()
+    stand_still(window.page)
+    assert urlsplit(window.page.url).path == f"/admin/licensing/limit/{key.limits.get().pk}/change/"
     window.page.evaluate("window.scrollTo(0, document.body.scrollHeight)")
     assert window.check() == []
 

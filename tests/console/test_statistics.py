@@ -23,8 +23,11 @@ PAINTED = """canvas => {
   [empty.width, empty.height] = [canvas.width, canvas.height];
   return canvas.toDataURL() !== empty.toDataURL();
 }"""
-
-
+# A point in the first bar of a chart.
+FIRST_BAR = """canvas => {
+  const {x, y} = Chart.getChart(canvas).getDatasetMeta(0).data[0];
+  return {x, y: y + 4};
+}"""
 MARKS = "canvas => Chart.getChart(canvas).scales.y.ticks.map(mark => mark.value)"
 
 
@@ -138,6 +141,16 @@ def test_a_chart_of_two_dimensions_is_stacked_and_its_filters_can_be_removed(con
     stand_still(page)
     assert "user=" not in page.url
     assert "then=model" in page.url
+
+
+def test_names_in_charts_lead_to_their_pages(console, names, world):
+    window = console()
+    page, user_page = window.page, f"/admin/accounts/user/{world.user.pk}/change/"
+    window.open(f"statistics/?by=user&chart=input_tokens&user={world.user.pk}")
+    canvas = page.locator("#main canvas")
+    canvas.click(position=canvas.evaluate(FIRST_BAR))
+    page.wait_for_url(f"**{user_page}**")
+    assert window.problems == []
 
 
 @pytest.mark.parametrize("has_scripts", [True, False])

@@ -124,6 +124,7 @@ class TestNothingHappens:
             rows = explain(world, key=issued.text, body={"max_tokens": 10})["limits"]
         name = issued.key.name
         by_name = {row["limit"]: row for row in rows}
+        assert by_name[f"request limit of key {name}"]["name"] == f"requests:key:{issued.key.pk}:minute"
         assert by_name[f"request limit of key {name}"]["used"] == 0
         assert by_name[f"request limit of key {name}"]["remaining"] == 3
         assert by_name[f"daily token limit of key {name}"]["reserved"] == 0

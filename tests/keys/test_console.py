@@ -4,6 +4,7 @@ import html
 import json
 import re
 import shlex
+from datetime import timedelta
 from decimal import Decimal
 
 import pytest
@@ -46,6 +47,17 @@ def test_a_key_without_expiry_is_chosen_and_not_left_out(console):
     day = {"expiry_0": "2100-01-01", "expiry_1": "00:00:00"}
     answer = added(console, owner=new_user().pk, name="both", never_expires="on", **day)
     assert answer.context["adminform"].form.errors.keys() == {"never_expires"}
+
+
+def test_keys_that_expire_soon_are_listed(console):
+    ann, now = new_user(), timezone.now()
+    expiries = {"soon": now + timedelta(days=6), "later": now + timedelta(days=8), "never": None}
+    keys = {name: issue_key(name=name, owner=ann, expiry=expiry).key for name, expiry in expiries.items()}
+    keys["past"] = issue_key(name="past", owner=ann, expiry=now + timedelta(days=1)).key
+    ApiKey.objects.filter(pk=keys["past"].pk).update(expiry=now)
+    page = console.get("/admin/keys/apikey/?state=expiring")
+    assert [key.name for key in page.context["cl"].result_list] == ["soon"]
+    assert "Expiring within 7 days" in page.text
 
 
 def test_a_bound_leaves_no_choice_of_a_key_without_expiry(console, settings):

@@ -5,8 +5,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import NamedTuple
 
+from django.urls import reverse
+
 from gateway_project.console.display.money import money
-from gateway_project.console.period import ANY_TIME, row_page
+from gateway_project.console.period import ANY_TIME, row_page, with_query
 from gateway_project.json_types import JsonObject
 from providers.console.model_links import model_page
 from providers.models import Provider
@@ -107,7 +109,8 @@ def _limit(row: JsonObject) -> list[Cell]:
     amounts = [_amount(row[name]) for name in ("amount", "used", "reserved", "remaining")]
     amounts[0] = amounts[0] if row["amount"] is not None else Cell("unlimited")
     resets = (row["resets"] or "").replace("T", " ").removesuffix("Z")
-    return [Cell(row["limit"]), *amounts, Cell(f"{resets} UTC" if resets else "")]
+    page = with_query(reverse("admin:limit-by-name"), {"name": row["name"]})
+    return [Cell(row["limit"], page), *amounts, Cell(f"{resets} UTC" if resets else "")]
 
 
 def _guardrail(row: JsonObject) -> list[Cell]:

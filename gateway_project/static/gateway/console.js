@@ -61,6 +61,14 @@ document.addEventListener("submit", (event) => {
 const whole = ({ chart }) => chart.data.datasets.every((set) => set.data.every(Number.isInteger));
 Chart.defaults.scales.linear.ticks.precision = (context) => (whole(context) ? 0 : undefined);
 
+// A click on what a chart shows of a name opens the page of that name.
+const pageOf = (chart, shown) => shown.length && chart.data.pages?.[shown[0].index];
+Chart.defaults.onClick = (event, shown, chart) => {
+  const page = pageOf(chart, shown);
+  if (page) location.assign(page);
+};
+Chart.defaults.onHover = (event, shown, chart) => (chart.canvas.style.cursor = pageOf(chart, shown) ? "pointer" : "");
+
 // An element with data-preview="address" shows the server's preview of the form around it, updated with each input.
 function keepPreview(element) {
   const form = element.closest("form");

@@ -49,6 +49,7 @@ def row_of(reading: Reading, now: float) -> JsonObject:
     amount = None if check.is_unbounded else check.amount
     return {
         "limit": name_of_limit(check),
+        "name": check.name,
         "amount": None if amount is None else _amount(amount, check.limit),
         "used": _amount(used, check.limit),
         "reserved": _amount(reserved, check.limit),

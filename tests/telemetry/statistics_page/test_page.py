@@ -3,11 +3,14 @@
 import csv
 import io
 import json
+import re
 from datetime import UTC, datetime, timedelta
+from html import escape
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from django.core.cache import caches
+from django.urls import reverse
 
 from accounts.models import Group
 from keys.models import ApiKey
@@ -266,6 +269,16 @@ class TestMeasures:
     def data(self, console, measure: str, query: str = "by=day&then=model") -> list[dict]:
         [chart] = console.get(f"{PAGE}?{WEEK}&{query}&chart={measure}").context["charts"]
         return json.loads(chart.data)["datasets"]
+
+    def test_its_names_lead_to_their_pages(self, console, usage):
+        response = console.get(f"{PAGE}?{WEEK}&by=provider&then=model")
+        [chart], page = response.context["charts"], response.text
+        [provider_page] = json.loads(chart.data)["pages"]
+        assert re.fullmatch(r"/admin/providers/provider/\d+/change/.*", provider_page)
+        assert [entry.name for entry in chart.legend] == ["m", "n"]
+        for entry in chart.legend:
+            assert urlsplit(entry.page).path == reverse("admin:model-by-name")
+            assert f'href="{escape(entry.page)}">{entry.name}</a></span>' in page
 
     @pytest.mark.parametrize(
         ("measure", "m", "n"),

@@ -74,6 +74,7 @@ class ExplainedLimit(Part):
     """A limit without the request; null where nothing bounds it, or where it has no window."""
 
     limit = serializers.CharField()
+    name = serializers.CharField(help_text="Measure, whose it is, their id and the window: cost:user:7:month.")
     amount = CountOrMoney(allow_null=True)
     used = CountOrMoney()
     reserved = CountOrMoney(help_text="For requests in flight.")
