@@ -1,4 +1,4 @@
-"""Ten million entries slow nothing down: each figure is compared with that of a hundredth of them.
+"""Ten million entries, 100,000 keys and 10,000 rules slow nothing down: figures are compared with a hundredth of them.
 
 They lie in a hundred partitions, three times as many as there would be, filled as fast as PostgreSQL can, in a database
 that is dropped afterwards.
@@ -15,12 +15,19 @@ from django.db import connection
 from django.test import override_settings
 from django.utils import timezone
 
+from accounts.models import Group, Role, User
+from keys.models import ApiKey
+from keys.secrets import generate
+from providers.models import Model, Provider
+from providers.services import create_provider
+from rules.models import Rule
 from telemetry.journal.batches import insert_log_entries
 from telemetry.retention import deletion, partitions
 from telemetry.usage import rollups
 from telemetry.usage.overview import PERIODS, overview
 from telemetry.usage.verification import differences
 from tests.console.conftest import PASSWORD, Visitor
+from tests.console.test_pages import lists, pages
 from tests.support.management import new_admin, token_of
 from tests.support.pace import patience
 from tests.support.running import RunningGateway, fresh_store
@@ -34,9 +41,12 @@ pytestmark = [
 LOG, DAY = partitions.LOG, timedelta(days=1)
 # Days, and entries a day.
 FEW, MANY = (10, 10_000), (100, 100_000)
-TAKES, BATCH, PRUNED = 15, 500, 5
+TAKES, CONSOLE_TAKES, BATCH, PRUNED = 15, 3, 500, 5
+# Keys of a thousand users, and rules.
+FEW_ROWS, MANY_ROWS = (1000, 100), (100_000, 10_000)
+USERS = 1000
 USED_DAYS = 31  # of which the usage is added up: what the first page and the statistics ask for
-HOME_SECONDS, PAGE_SECONDS, STATISTICS_SECONDS = 0.3, 0.2, 1.0
+HOME_SECONDS, PAGE_SECONDS, CONSOLE_SECONDS, STATISTICS_SECONDS = 0.3, 0.2, 0.1, 1.0
 
 FILL = """
 INSERT INTO "{name}" (id, timestamp, entry_type, entry_source, correlation_id, message, payload, user_id, username,
@@ -85,6 +95,47 @@ def fill(days, rows):
     execute(f"SELECT setval(pg_get_serial_sequence('{LOG}', 'id'), {(days + 1) * rows})")
 
 
+def create_owners():
+    """A thousand users in ten groups, and a provider with a model."""
+    create_provider(name="large", url="http://127.0.0.1:9/v1", format_name="openai", models=["model-1"])
+    User.objects.bulk_create(User(username=f"user-{number}", name_key=f"user-{number}") for number in range(USERS))
+    users = list(User.objects.filter(username__startswith="user-"))
+    Role.objects.get(name="user").users.set(users)
+    for number in range(10):
+        Group.objects.create(name=f"group {number}").members.set(users[number::10])
+
+
+def fill_tables(keys, rules):
+    """Add keys and rules of those users until there are so many."""
+    users = list(User.objects.filter(username__startswith="user-").order_by("pk"))
+    numbers = range(ApiKey.objects.count(), keys)
+    ApiKey.objects.bulk_create(
+        (
+            ApiKey(name=f"key {n // USERS}", owner=users[n % USERS], public_id=secret.public_id, digest=secret.digest)
+            for n, secret in zip(numbers, iter(generate, None), strict=False)
+        ),
+        batch_size=5000,
+    )
+    Rule.objects.bulk_create(
+        (
+            Rule(name=f"rule {n}", regex=f"team-{n}/.*", user=users[n % USERS])
+            for n in range(Rule.objects.count(), rules)
+        ),
+        batch_size=5000,
+    )
+    for table in ("keys_apikey", "rules_rule", "accounts_user"):
+        execute(f"VACUUM ANALYZE {table}")
+
+
+def row_pages():
+    """The page of a row of each large table, and of what many rows belong to."""
+    rows = [Model.objects.filter(provider__name="large"), Provider.objects.filter(name="large")]
+    rows += [table.objects.order_by("-pk") for table in (ApiKey, Rule, Group)]
+    rows.append(User.objects.filter(username=f"user-{USERS - 1}"))
+    for row in (query[:1].get() for query in rows):
+        yield f"{row._meta.app_label}/{row._meta.model_name}/{row.pk}/change/"
+
+
 def clear():
     for partition in partitions.partitions():
         execute(f'DROP TABLE "{partition.name}"')
@@ -128,6 +179,8 @@ def measured(gateway, days):
 
     values = {f"page {query}": median_seconds(f"/logs/?{query.format(old=old)}") for query in LOGS}
     values["page of the console"] = median(lambda: answered(visitor.get, "telemetry/logentry/"))
+    for path in [*pages(), *lists(), *row_pages()]:
+        values[f"console {path}"] = median(lambda path=path: answered(visitor.get, path), CONSOLE_TAKES)
     values |= {f"statistics {query}": median_seconds(f"/stats/usage/?{query}") for query in USAGE}
     for name, period in PERIODS.items():
         # The page shows figures again for a while: the first one is that which has to add them up.
@@ -154,11 +207,13 @@ def figures(tmp_path_factory, django_db_blocker):
         resources.callback(connection.close)
         directory = tmp_path_factory.mktemp("gateway")
         gateway = resources.enter_context(RunningGateway(store, directory, GATEWAY_HOUSEKEEPING_INTERVAL="86400"))
+        create_owners()
         results = []
-        for days, rows in (FEW, MANY):
+        for (days, rows), table_rows in ((FEW, FEW_ROWS), (MANY, MANY_ROWS)):
             clear()
             begun = time.perf_counter()
             fill(days, rows)
+            fill_tables(*table_rows)
             print(f"\n{days * rows:,} entries, {size():,} MB, filled in {time.perf_counter() - begun:.0f} s")
             begun = time.perf_counter()
             assert differences(midnight(2), midnight(0)) == []
@@ -183,6 +238,10 @@ def longer(figures, kind, seconds):
 def test_the_newest_pages_are_as_fast(figures):
     assert slower(figures, "page", 2, 0.01) == {}
     assert longer(figures, "page", PAGE_SECONDS) == {}
+
+
+def test_each_page_of_the_console_is_there_within_100_ms(figures):
+    assert longer(figures, "console", CONSOLE_SECONDS) == {}
 
 
 def test_writing_is_as_fast(figures):
