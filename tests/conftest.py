@@ -49,6 +49,13 @@ __all__ = ["figure", "pytest_addoption", "pytest_configure"]
 LONG = ("console", "test_fuzzing.py")
 
 
+# What these tests try is the same with each database, so that once is enough for `make test` (either_store).
+EITHER_STORE = (
+    *("accounts", "attacks", "keys", "licensing", "me", "providers", "rules", "test_fuzzing.py"),
+    *("gateway_project/access_requests", "gateway_project/api", "gateway_project/console"),
+    *("gateway_project/test_checks.py", "gateway_project/test_progress.py"),
+    *("test_compose.py", "test_docs.py", "test_image.py", "test_sbom.py"),
+)
 # Fixtures of a server that runs: a test that uses one is end to end.
 SERVERS = frozenset({"store", "gateway", "own_gateway", "live_server"})
 
@@ -193,6 +200,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if SERVERS.intersection(getattr(item, "fixturenames", ())) or item.path.is_relative_to(tests / "fault"):
             item.add_marker("end_to_end")
+        is_bound = item.get_closest_marker("embedded") or item.get_closest_marker("browser")
+        if not is_bound and any(item.path.is_relative_to(tests / path) for path in EITHER_STORE):
+            item.add_marker("either_store")
     if os.environ.get("DATABASE_URL", "").startswith("postgres") and os.environ.get("REDIS_URL"):
         return
     for item in items:

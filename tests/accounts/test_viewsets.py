@@ -8,8 +8,6 @@ from telemetry.models import LogEntry
 from tests.accounts.values import WRONG, role
 from tests.support.management import PASSWORD, body, new_admin, new_user, refused, token_of
 
-pytestmark = pytest.mark.either_store
-
 
 class TestRolesAndFeatures:
     def test_a_feature_is_created_and_found(self, admin, settings):

@@ -28,7 +28,7 @@ from tests.support.running import RunningGateway, Store, free_port, fresh_store
 from tests.support.servers import own_redis
 from tests.support.world import World
 
-pytestmark = [pytest.mark.either_store, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.timeout(240)
 
 # Each is long enough to be nowhere by chance.
 SECRETS = {

@@ -4,14 +4,11 @@ import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
-import pytest
 import requests
 
 from tests.support.management import token_of
 from tests.support.promises import promise
 from tests.support.provider_answers import Answer
-
-pytestmark = pytest.mark.either_store
 
 
 def ask(world, credential, number):

@@ -20,8 +20,6 @@ from tests.support.running import RunningGateway, Store
 from tests.support.sinks import Sinks, sinks
 from tests.support.world import World
 
-pytestmark = pytest.mark.either_store
-
 SECRET = "sk-secret-of-the-provider"
 # Each is loopback to some reader of URLs; {port} is that of the listeners.
 SPELLINGS = {

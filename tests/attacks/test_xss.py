@@ -26,8 +26,6 @@ from tests.support.promises import promise
 from tests.support.running import RunningGateway, fresh_store
 from tests.support.world import World
 
-pytestmark = pytest.mark.either_store
-
 MARK = "xsscanary"
 TERM, PRODUCT = "133733*770077", 133733 * 770077  # should a template read what it shows
 # Each leads out of another place: text, attributes with each quote or none, scripts, comments, templates, escapes.
