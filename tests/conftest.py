@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from django.conf import settings as gateway_settings
 from django.core.servers.basehttp import WSGIRequestHandler
 from django.db import connection
 from django.test import Client as DjangoClient
@@ -19,8 +20,9 @@ from providers.models import Provider
 from providers.services import create_provider
 from tests.support.emptying import empty_quickly
 from tests.support.fault_proxy import FaultProxy
+from tests.support.hashing import QUICK_HASHERS
 from tests.support.licences import Vendor
-from tests.support.management import PASSWORD, QUICK_HASHERS, Client, new_admin, new_user
+from tests.support.management import PASSWORD, Client, new_admin, new_user
 from tests.support.promises import figure, mark_promises, pytest_addoption, pytest_configure
 from tests.support.running import RunningGateway, Store, fresh_store
 from tests.support.template import begin_run, copy_template_file, end_run, template_database
@@ -37,6 +39,7 @@ hypothesis_settings.register_profile(
 )
 hypothesis_settings.load_profile("gateway")
 
+gateway_settings.PASSWORD_HASHERS = QUICK_HASHERS
 empty_quickly()
 IS_FIRST_PROCESS = begin_run()
 # It sends a head in pieces: each request on a connection that is kept would wait 40 ms for a delayed acknowledgement.
@@ -143,7 +146,6 @@ def nobody(live_server, settings) -> Iterator[Client]:
     settings.GATEWAY_BASE_URL = live_server.url
     own = f"test-{secrets.token_hex(6)}"  # what others count in the same cache is theirs
     settings.CACHES = {name: {**cache, "KEY_PREFIX": own} for name, cache in settings.CACHES.items()}
-    settings.PASSWORD_HASHERS = QUICK_HASHERS
     yield Client(live_server.url)
     gateway_of_process.stop()  # some pages start it, and its database is gone in a moment
 

@@ -10,7 +10,6 @@ from accounts.models import User
 from accounts.services import create_user
 from keys.models import ApiKey
 from keys.states import BADGES, KeyState, key_badge
-from tests.support.management import QUICK_HASHERS
 
 NOW = timezone.now()
 HOUR = timedelta(hours=1)
@@ -31,9 +30,8 @@ def expected_state(*, deleted, owner_deleted, owner_active, locked, expired, ear
 
 
 @pytest.fixture
-def keys(db, settings):
+def keys(db):
     """A key for each combination of what a state depends on, with its expected state."""
-    settings.PASSWORD_HASHERS = QUICK_HASHERS
     states = {}
     names = ("deleted", "owner_deleted", "owner_active", "locked", "expired", "early")
     for number, facts in enumerate(dict(zip(names, flags, strict=True)) for flags in product((True, False), repeat=6)):

@@ -5,17 +5,14 @@ from datetime import timedelta
 from typing import Any
 
 import requests
-from django.test import override_settings
 from django.utils import timezone
 
 from accounts import tokens
 from accounts.models import Feature, Role, Session, User
 from accounts.services import create_user
-from tests.support.world import QuickHasher
 
 JSON_API = "application/vnd.api+json"
 PASSWORD = "a long pass phrase"
-QUICK_HASHERS = [f"{QuickHasher.__module__}.QuickHasher"]
 _numbers = itertools.count(1)
 
 
@@ -26,8 +23,7 @@ def new_user(*features: str, **options: Any) -> User:
         role = Role.objects.create(name=f"role-{number}")
         role.features.set(Feature.objects.filter(name__in=features))
         options.setdefault("roles", [role.name])
-    with override_settings(PASSWORD_HASHERS=QUICK_HASHERS):
-        return create_user(**{"username": f"user-{number}", "password": PASSWORD} | options)
+    return create_user(**{"username": f"user-{number}", "password": PASSWORD} | options)
 
 
 def new_admin(**options: Any) -> User:

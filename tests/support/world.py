@@ -12,8 +12,6 @@ from http.client import HTTPResponse
 from typing import Any, ClassVar
 
 import requests
-from django.contrib.auth.hashers import Argon2PasswordHasher
-from django.test import override_settings
 from django.utils import timezone
 
 from accounts.models import Group, User
@@ -38,13 +36,6 @@ _numbers = itertools.count(1)
 AMPLE, LONG_AGO = 10**9, datetime(2020, 1, 1, tzinfo=UTC)
 # Doors and /work: each response of theirs has its log entry.
 WORK_PATHS = ("/work", "/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/responses", "/v1/messages")
-
-
-class QuickHasher(Argon2PasswordHasher):
-    """Hashes that every Argon2 hasher verifies, without their price: a test makes many users."""
-
-    time_cost = parallelism = 1
-    memory_cost = 8
 
 
 def withdraw_rules_for_everyone() -> None:
@@ -107,8 +98,7 @@ class World:
         return self._key
 
     def new_user(self, **options: Any) -> User:
-        with override_settings(PASSWORD_HASHERS=[f"{__name__}.QuickHasher"]):
-            return create_user(username=self.name("user"), password="a long pass phrase", **options)
+        return create_user(username=self.name("user"), password="a long pass phrase", **options)
 
     def new_key(self, **options: Any) -> IssuedKey:
         owner = options.pop("owner", None) or self.user

@@ -16,6 +16,12 @@ from gateway_project.errors import ServiceUnavailable
 pytestmark = pytest.mark.embedded
 
 
+@pytest.fixture(autouse=True)
+def gateway_hashers(settings):
+    """Those of the gateway, which other tests do without."""
+    settings.PASSWORD_HASHERS = ["accounts.guessing.hashing.OneLaneHasher"]
+
+
 @pytest.fixture
 def gate(monkeypatch):
     """Every check waits until this is set."""

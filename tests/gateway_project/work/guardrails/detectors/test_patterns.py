@@ -41,6 +41,10 @@ def test_patterns_of_other_alphabets_match_the_original():
     assert parts(detector("тайна"), "Это тайна.") == [("тайна", "pattern-1")]
 
 
+def test_a_pattern_finds_whole_words():
+    assert detector(r"\bcat\b").scan("bobcat cats cat.") == [Match(12, 15, "pattern-1")]
+
+
 def test_nothing_before_the_start_is_reported_but_it_decides_what_begins_a_word():
     assert detector(r"\bcat").scan("cat bobcat cat", 3) == [Match(11, 14, "pattern-1")]
     assert detector(r"\bcat").scan("bobcat", 3) == []
