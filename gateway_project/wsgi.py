@@ -21,6 +21,7 @@ from gateway_project.server.client_response import error_response  # noqa: E402
 from gateway_project.server.connections.addresses import Places  # noqa: E402
 from gateway_project.server.connections.unlisted_proxies import UnlistedProxies  # noqa: E402
 from gateway_project.server.http1 import has_arrived  # noqa: E402
+from gateway_project.server.logins import LOGIN_PATHS, TOO_MANY_LOGINS  # noqa: E402
 from gateway_project.server.management_bodies import SLOW_SHARE, ManagementBodies  # noqa: E402
 from gateway_project.server.proxies import PEER, TrustedProxies  # noqa: E402
 from gateway_project.server.request_ids import request_id  # noqa: E402
@@ -31,10 +32,8 @@ from gateway_project.work.views import answer  # noqa: E402  needs the settings
 
 PROXIES = TrustedProxies(settings.GATEWAY_TRUSTED_PROXIES, UnlistedProxies().report)
 BODIES = ManagementBodies(max(1, settings.GATEWAY_THREADS // SLOW_SHARE), gateway, has_arrived)
-# A login costs a core for a tenth of a second before its sender is known. No more are admitted than may wait for it:
-# a refusal is cheap here alone.
-LOGIN_PATHS = ("/auth/login", "/admin/login", "/me/login")
-LOGINS = Places(THREADS + MAX_WAITING, 6, "Too many logins are in progress. Try again in a few seconds.")
+# No more logins are admitted than may wait for a hash: in Django a refusal would be dear.
+LOGINS = Places(THREADS + MAX_WAITING, 6, TOO_MANY_LOGINS)
 # Of an address that a trusted proxy reports: its connections are the proxy's.
 FORWARDED = Places(
     settings.GATEWAY_THREADS,

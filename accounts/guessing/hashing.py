@@ -15,13 +15,13 @@ from typing import TypeVar
 from django.contrib.auth.hashers import Argon2PasswordHasher, check_password, make_password
 
 from gateway_project.errors import ServiceUnavailable
+from gateway_project.server.logins import TOO_MANY_LOGINS
 
 THREADS = 1
 MAX_WAITING = 16
 WAIT_SECONDS = 1.0
 NICENESS = 15
 PATIENT_SECONDS = 10.0  # for a new password, which only users and admins who are logged in can set
-BUSY = "Too many logins are in progress. Try again in a few seconds."
 T = TypeVar("T")
 
 
@@ -51,14 +51,14 @@ class HashingQueue:
 
     def _run(self, compute: Callable[[], T], seconds: float) -> T:
         if not self._places.acquire(blocking=False):
-            raise ServiceUnavailable(BUSY, retry_after=1)
+            raise ServiceUnavailable(TOO_MANY_LOGINS, retry_after=1)
         try:
             future = self._pool.submit(compute)
             try:
                 return future.result(seconds)
             except FutureTimeout:
                 if future.cancel():  # it has not begun
-                    raise ServiceUnavailable(BUSY, retry_after=1) from None
+                    raise ServiceUnavailable(TOO_MANY_LOGINS, retry_after=1) from None
                 return future.result()
         finally:
             self._places.release()

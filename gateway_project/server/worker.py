@@ -21,7 +21,7 @@ from gunicorn import util
 from gunicorn.http.errors import InvalidResponseHeader, InvalidResponseHeaderName, ParseException
 from gunicorn.workers.gthread import TConn, ThreadWorker
 
-from gateway_project.errors import GatewayError, InternalError, ValidationError
+from gateway_project.errors import GatewayError, InternalError, ServiceUnavailable, ValidationError
 from gateway_project.server import drain, http1, overload
 from gateway_project.server.client_response import REASONS, error_response
 from gateway_project.server.connections.addresses import AddressBook
@@ -36,6 +36,7 @@ from gateway_project.server.connections.parking import (
     may_be_parked,
     parked_parser,
 )
+from gateway_project.server.logins import TOO_MANY_LOGINS, is_whole_login
 from gateway_project.server.proxies import TrustedProxies
 from gateway_project.server.request_ids import new_request_id
 from gateway_project.server.sockets import bound_waits
@@ -52,6 +53,12 @@ RESERVE_THREADS = 8
 HEAD_END = b"\r\n\r\n"
 MAX_PEEKED_HEAD_BYTES = 16 * 1024  # a longer head waits for its end in a thread
 SLOW_SHARE = 8  # threads wait for heads in an eighth of all threads, and for bodies in another one
+# From so many busy threads on, a head is looked at before it gets a thread: of a new connection, and of a kept one.
+# Few are enough for new ones: floods come with them, and those who keep theirs pay nothing.
+CROWD_FOR_NEW, CROWD = 4, 32
+# In a crowd. More would not get their hash within the second that they wait.
+MAX_LOGINS = 6
+ACCEPTED_AT_ONCE = 64
 PARKED = object()  # the outcome of a request whose body has not arrived
 
 
@@ -71,6 +78,7 @@ class GatewayThreadWorker(ThreadWorker):
         self.reading_heads: dict[int, tuple[TConn, float]] = {}
         # Connections that wait for the rest of a head, and since when, oldest first; only the accepting thread uses it.
         self.parked: dict[TConn, float] = {}
+        self.logins: set[int] = set()  # by id(): connections in threads whose login was admitted in a crowd
         self.slow_bodies: set[int] = set()  # by id(): connections in threads whose body had not come with the head
         self.trusted_proxies = TrustedProxies(settings.GATEWAY_TRUSTED_PROXIES)
         self.addresses = AddressBook(settings.GATEWAY_CONNECTIONS_PER_ADDRESS or self.worker_connections // 2)
@@ -89,28 +97,40 @@ class GatewayThreadWorker(ThreadWorker):
             super().notify()
 
     def accept(self, listener: socket.socket) -> None:
-        """Accept a connection, unless its address has too many; trusted proxies may have any number."""
+        """Accept a connection; several while many threads are busy, because each may run before the next event."""
+        for _ in range(ACCEPTED_AT_ONCE if self.busy >= CROWD_FOR_NEW else 1):
+            if self.nr_conns >= self.worker_connections or not self._accept_one(listener):
+                return
+
+    def _accept_one(self, listener: socket.socket) -> bool:
+        """Accept a connection, unless its address has too many; trusted proxies may have any number.
+
+        False if none waits.
+        """
         try:
             client, address = listener.accept()
         except OSError as error:
             if error.errno not in (errno.EAGAIN, errno.EWOULDBLOCK, errno.ECONNABORTED):
                 raise
-            return
+            return False
         host = address[0] if isinstance(address, tuple) else ""
         if host and not self.trusted_proxies.is_trusted(host) and not self.addresses.add(host, client):
             log.warning("%s has too many connections (GATEWAY_CONNECTIONS_PER_ADDRESS): a new one was closed.", host)
             client.close()
-            return
+            return True
         self.nr_conns += 1
         client.setblocking(True)
         self.enqueue_req(TConn(self.cfg, client, address, listener.getsockname()))
+        return True
 
     def enqueue_req(self, conn: TConn) -> None:
-        """While enough threads read heads, or all are busy, park connections until their whole head has arrived.
+        """While enough threads read heads, or many are busy, park connections until their whole head has arrived.
 
-        Otherwise clients that each send half a head would occupy all threads.
+        Otherwise clients that each send half a head would occupy all threads, and a flood of logins could only be
+        refused by threads, between which health checks and work would have to wait.
         """
-        if self._has_room_for_partial_head() or self.cfg.is_ssl:  # a head under TLS can only be read by a thread
+        is_quiet = not self._is_crowded(conn) and self._has_room_for_partial_head()
+        if is_quiet or self.cfg.is_ssl:  # a head under TLS can only be read by a thread
             self._submit(conn)
         else:
             self._park(conn)
@@ -128,6 +148,10 @@ class GatewayThreadWorker(ThreadWorker):
 
     def _has_room_for_partial_head(self) -> bool:
         return self.busy < self.cfg.threads and len(self.reading_heads) < max(1, self.cfg.threads // SLOW_SHARE)
+
+    def _is_crowded(self, conn: TConn) -> bool:
+        """Whether so many threads are busy that logins are looked at first; new connections may bring a flood."""
+        return self.busy >= (CROWD_FOR_NEW if conn.parser is None else CROWD)
 
     def _submit(self, conn: TConn) -> None:
         """Give the connection to a thread, with time-outs on its reads and writes."""
@@ -162,9 +186,21 @@ class GatewayThreadWorker(ThreadWorker):
         received = buffered if HEAD_END in buffered else _peek(conn, buffered=buffered)
         if received is None:
             self._drop(conn)
+        elif is_whole_login(received) and self._is_crowded(conn):
+            self._admit_login(conn)
         elif HEAD_END in received or (len(received) >= MAX_PEEKED_HEAD_BYTES and self._has_room_for_partial_head()):
             self._unpark(conn)
             self._submit(conn)
+
+    def _admit_login(self, conn: TConn) -> None:
+        """Give a login to a thread, or refuse it at once if enough are in threads."""
+        if len(self.logins) < MAX_LOGINS:
+            self.logins.add(id(conn))
+            self._unpark(conn)
+            self._submit(conn)
+        else:
+            _answer_error(conn.sock, ServiceUnavailable(TOO_MANY_LOGINS, retry_after=1))
+            self._drop(conn)
 
     def _check_parked(self) -> None:
         """End what is late, bodies a few at a time: each takes a thread, and all at once would take every thread."""
@@ -209,6 +245,7 @@ class GatewayThreadWorker(ThreadWorker):
 
     def finish_request(self, conn: TConn, fs: "CompletedRequest") -> None:
         self.busy -= 1
+        self.logins.discard(id(conn))
         if fs.keep is PARKED:
             self._park(conn)
         else:
