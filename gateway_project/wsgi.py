@@ -19,9 +19,9 @@ from gateway_project.errors import GatewayError, ServiceUnavailable  # noqa: E40
 from gateway_project.server import overload  # noqa: E402
 from gateway_project.server.client_response import error_response  # noqa: E402
 from gateway_project.server.connections.addresses import Places  # noqa: E402
+from gateway_project.server.connections.logins import LOGIN_PATHS, TOO_MANY_LOGINS  # noqa: E402
 from gateway_project.server.connections.unlisted_proxies import UnlistedProxies  # noqa: E402
 from gateway_project.server.http1 import has_arrived  # noqa: E402
-from gateway_project.server.logins import LOGIN_PATHS, TOO_MANY_LOGINS  # noqa: E402
 from gateway_project.server.management_bodies import SLOW_SHARE, ManagementBodies  # noqa: E402
 from gateway_project.server.proxies import PEER, TrustedProxies  # noqa: E402
 from gateway_project.server.request_ids import request_id  # noqa: E402

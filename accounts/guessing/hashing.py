@@ -15,7 +15,7 @@ from typing import TypeVar
 from django.contrib.auth.hashers import Argon2PasswordHasher, check_password, make_password
 
 from gateway_project.errors import ServiceUnavailable
-from gateway_project.server.logins import TOO_MANY_LOGINS
+from gateway_project.server.connections.logins import TOO_MANY_LOGINS
 
 THREADS = 1
 MAX_WAITING = 16

@@ -17,15 +17,14 @@ from dataclasses import dataclass
 from functools import partial
 from types import FrameType
 
-from gunicorn import util
 from gunicorn.http.errors import InvalidResponseHeader, InvalidResponseHeaderName, ParseException
 from gunicorn.workers.gthread import TConn, ThreadWorker
 
 from gateway_project.errors import GatewayError, InternalError, ServiceUnavailable, ValidationError
 from gateway_project.server import drain, http1, overload
-from gateway_project.server.client_response import REASONS, error_response
 from gateway_project.server.connections.addresses import AddressBook
 from gateway_project.server.connections.closing import LingeringCloser
+from gateway_project.server.connections.logins import TOO_MANY_LOGINS, is_whole_login
 from gateway_project.server.connections.parking import (
     BodyPending,
     NonBlockingReader,
@@ -36,9 +35,8 @@ from gateway_project.server.connections.parking import (
     may_be_parked,
     parked_parser,
 )
-from gateway_project.server.logins import TOO_MANY_LOGINS, is_whole_login
+from gateway_project.server.connections.refusals import refuse_login, send_error
 from gateway_project.server.proxies import TrustedProxies
-from gateway_project.server.request_ids import new_request_id
 from gateway_project.server.sockets import bound_waits
 from gateway_project.server.threads import LifoThreadPool, note_wait
 
@@ -117,10 +115,10 @@ class GatewayThreadWorker(ThreadWorker):
         if host and not self.trusted_proxies.is_trusted(host) and not self.addresses.add(host, client):
             log.warning("%s has too many connections (GATEWAY_CONNECTIONS_PER_ADDRESS): a new one was closed.", host)
             client.close()
-            return True
-        self.nr_conns += 1
-        client.setblocking(True)
-        self.enqueue_req(TConn(self.cfg, client, address, listener.getsockname()))
+        elif self.busy < CROWD_FOR_NEW or len(self.logins) < MAX_LOGINS or not refuse_login(client):
+            self.nr_conns += 1
+            client.setblocking(True)
+            self.enqueue_req(TConn(self.cfg, client, address, listener.getsockname()))
         return True
 
     def enqueue_req(self, conn: TConn) -> None:
@@ -199,7 +197,7 @@ class GatewayThreadWorker(ThreadWorker):
             self._unpark(conn)
             self._submit(conn)
         else:
-            _answer_error(conn.sock, ServiceUnavailable(TOO_MANY_LOGINS, retry_after=1))
+            send_error(conn.sock, ServiceUnavailable(TOO_MANY_LOGINS, retry_after=1))
             self._drop(conn)
 
     def _check_parked(self) -> None:
@@ -321,7 +319,7 @@ class GatewayThreadWorker(ThreadWorker):
         else:
             self.log.error("A request failed outside its view.", exc_info=exc)
             error = InternalError()
-        _answer_error(client, error)
+        send_error(client, error)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """At SIGTERM, begin the graceful shutdown."""
@@ -398,16 +396,6 @@ def _peek(conn: TConn, *, buffered: bytes) -> bytes | None:
 def _buffered(conn: TConn) -> bytes:
     """The bytes of the next request that were read together with the previous one."""
     return conn.parser.unreader.buf.getvalue() if conn.parser is not None else b""
-
-
-def _answer_error(client: socket.socket, error: GatewayError) -> None:
-    """Send the gateway's error document, as far as it can be written without waiting."""
-    answer = error_response(error, new_request_id())
-    assert isinstance(answer.body, bytes)  # an error response is never a stream
-    headers = [("Connection", "close"), *answer.headers]
-    lines = [f"HTTP/1.1 {REASONS[answer.status]}", *(f"{name}: {value}" for name, value in headers)]
-    with contextlib.suppress(OSError):
-        util.write_nonblock(client, "\r\n".join([*lines, "\r\n"]).encode("latin-1") + answer.body)
 
 
 def _do_not_close(graceful: bool = False) -> None:

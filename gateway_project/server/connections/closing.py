@@ -44,10 +44,15 @@ class LingeringCloser:
             self._take_new(wait=not self._lingering)
             for number, _ in self._poller.poll(LINGER_POLL_MS):
                 self._read(number)
-            now = time.monotonic()
-            for number, (_, deadline, _) in list(self._lingering.items()):
-                if now >= deadline:
-                    self._close(number)
+            self._close_late()
+
+    def _close_late(self) -> None:
+        now = time.monotonic()
+        while self._lingering:
+            number, (_, deadline, _) = next(iter(self._lingering.items()))  # the oldest has the first deadline
+            if now < deadline:
+                break
+            self._close(number)
 
     def _take_new(self, *, wait: bool) -> None:
         with contextlib.suppress(Empty):

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from gateway_project.server.logins import is_whole_login
+from gateway_project.server.connections.logins import is_whole_login
 from gateway_project.server.worker import CROWD_FOR_NEW, MAX_LOGINS
 from tests.support.floods import PATIENT, Attackers, received
 
