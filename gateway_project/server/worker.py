@@ -22,7 +22,7 @@ from gunicorn.workers.gthread import TConn, ThreadWorker
 
 from gateway_project.errors import GatewayError, InternalError, ServiceUnavailable, ValidationError
 from gateway_project.server import drain, http1, overload
-from gateway_project.server.connections.addresses import AddressBook
+from gateway_project.server.connections.addresses import AddressBook, network_of
 from gateway_project.server.connections.closing import LingeringCloser
 from gateway_project.server.connections.logins import TOO_MANY_LOGINS, is_whole_login
 from gateway_project.server.connections.parking import (
@@ -55,7 +55,7 @@ SLOW_SHARE = 8  # threads wait for heads in an eighth of all threads, and for bo
 # Few are enough for new ones: floods come with them, and those who keep theirs pay nothing.
 CROWD_FOR_NEW, CROWD = 4, 32
 # In a crowd. More would not get their hash within the second that they wait.
-MAX_LOGINS = 6
+MAX_LOGINS, MAX_LOGINS_OF_ADDRESS = 8, 2
 ACCEPTED_AT_ONCE = 64
 PARKED = object()  # the outcome of a request whose body has not arrived
 
@@ -76,7 +76,7 @@ class GatewayThreadWorker(ThreadWorker):
         self.reading_heads: dict[int, tuple[TConn, float]] = {}
         # Connections that wait for the rest of a head, and since when, oldest first; only the accepting thread uses it.
         self.parked: dict[TConn, float] = {}
-        self.logins: set[int] = set()  # by id(): connections in threads whose login was admitted in a crowd
+        self.logins: dict[int, str] = {}  # by id(): the networks of connections whose login was admitted in a crowd
         self.slow_bodies: set[int] = set()  # by id(): connections in threads whose body had not come with the head
         self.trusted_proxies = TrustedProxies(settings.GATEWAY_TRUSTED_PROXIES)
         self.addresses = AddressBook(settings.GATEWAY_CONNECTIONS_PER_ADDRESS or self.worker_connections // 2)
@@ -111,11 +111,11 @@ class GatewayThreadWorker(ThreadWorker):
             if error.errno not in (errno.EAGAIN, errno.EWOULDBLOCK, errno.ECONNABORTED):
                 raise
             return False
-        host = address[0] if isinstance(address, tuple) else ""
+        host = _host(address)
         if host and not self.trusted_proxies.is_trusted(host) and not self.addresses.add(host, client):
             log.warning("%s has too many connections (GATEWAY_CONNECTIONS_PER_ADDRESS): a new one was closed.", host)
             client.close()
-        elif self.busy < CROWD_FOR_NEW or len(self.logins) < MAX_LOGINS or not refuse_login(client):
+        elif self.busy < CROWD_FOR_NEW or self._has_place_for_login(host) or not refuse_login(client):
             self.nr_conns += 1
             client.setblocking(True)
             self.enqueue_req(TConn(self.cfg, client, address, listener.getsockname()))
@@ -190,10 +190,18 @@ class GatewayThreadWorker(ThreadWorker):
             self._unpark(conn)
             self._submit(conn)
 
+    def _has_place_for_login(self, host: str) -> bool:
+        """Whether one more login may be in a thread; one address leaves places to others."""
+        if len(self.logins) >= MAX_LOGINS:
+            return False
+        is_of_many = not host or self.trusted_proxies.is_trusted(host)
+        return is_of_many or list(self.logins.values()).count(network_of(host)) < MAX_LOGINS_OF_ADDRESS
+
     def _admit_login(self, conn: TConn) -> None:
         """Give a login to a thread, or refuse it at once if enough are in threads."""
-        if len(self.logins) < MAX_LOGINS:
-            self.logins.add(id(conn))
+        host = _host(conn.client)
+        if self._has_place_for_login(host):
+            self.logins[id(conn)] = network_of(host)
             self._unpark(conn)
             self._submit(conn)
         else:
@@ -243,7 +251,7 @@ class GatewayThreadWorker(ThreadWorker):
 
     def finish_request(self, conn: TConn, fs: "CompletedRequest") -> None:
         self.busy -= 1
-        self.logins.discard(id(conn))
+        self.logins.pop(id(conn), None)
         if fs.keep is PARKED:
             self._park(conn)
         else:
@@ -380,6 +388,11 @@ def _read_without_waiting(conn: TConn) -> None:
     if not conn.cfg.is_ssl:
         conn.init()
         conn.parser.unreader.sock = NonBlockingReader(conn.sock)
+
+
+def _host(address: tuple[object, ...] | str) -> str:
+    """The IP address of a client; "" of a Unix socket."""
+    return str(address[0]) if isinstance(address, tuple) else ""
 
 
 def _peek(conn: TConn, *, buffered: bytes) -> bytes | None:

@@ -14,6 +14,11 @@ function nameBoxes() {
   for (const item of document.querySelectorAll("ul.select2-selection__rendered > li:not([role=none])")) item.setAttribute("role", "none");
 }
 
+// Each landmark needs a name of its own.
+function nameLandmarks() {
+  document.querySelector("#nav-sidebar-inner:not([aria-label])")?.setAttribute("aria-label", "Console");
+}
+
 // Elements of the theme that only react to clicks react to the keyboard too: side bar, filters, menus, switches.
 const CLICKED = "span[x-on\\:click], div.cursor-pointer[x-on\\:click], a[x-on\\:click]:not([href])";
 const CALLED = { sidebar: "Side bar", openTheme: "Theme", showPassword: "Show the password", RelatedWidget: "More" };
@@ -39,7 +44,7 @@ document.addEventListener("keydown", (event) => {
     if (does.includes(part)) setTimeout(() => [...document.querySelectorAll(first)].find((found) => found.checkVisibility())?.focus(), 200);
 });
 
-new MutationObserver(() => (nameBoxes(), takeKeys())).observe(document.documentElement, { childList: true, subtree: true });
+new MutationObserver(() => (nameBoxes(), nameLandmarks(), takeKeys())).observe(document.documentElement, { childList: true, subtree: true });
 
 // Search terms are part of the address, whose length the server limits. The field shows the message, because the
 // response to a longer address does not come from the console.

@@ -2,11 +2,18 @@
 
 import threading
 from contextlib import ExitStack
+from ipaddress import ip_network
 
 import pytest
 
 from gateway_project.server.connections.logins import is_whole_login
-from gateway_project.server.worker import CROWD_FOR_NEW, MAX_LOGINS
+from gateway_project.server.proxies import TrustedProxies
+from gateway_project.server.worker import (
+    CROWD_FOR_NEW,
+    MAX_LOGINS,
+    MAX_LOGINS_OF_ADDRESS,
+    GatewayThreadWorker,
+)
 from tests.support.floods import PATIENT, Attackers, received
 
 pytestmark = pytest.mark.embedded
@@ -33,6 +40,17 @@ WHOLE = LOGIN + b"Content-Length: %d\r\n\r\n" % len(BODY) + BODY
 )
 def test_a_login_is_one_once_its_body_is_here(data, expected):
     assert is_whole_login(data) is expected
+
+
+def test_one_address_leaves_places_to_others():
+    worker = object.__new__(GatewayThreadWorker)
+    worker.trusted_proxies = TrustedProxies([ip_network("10.0.0.1")])
+    worker.logins = dict.fromkeys(range(MAX_LOGINS_OF_ADDRESS), "192.0.2.1")
+    assert [worker._has_place_for_login(host) for host in ("192.0.2.1", "192.0.2.2")] == [False, True]
+    worker.logins = dict.fromkeys(range(MAX_LOGINS - 1), "10.0.0.1")
+    assert worker._has_place_for_login("10.0.0.1")  # of a trusted proxy, behind which are many
+    worker.logins[MAX_LOGINS] = "192.0.2.2"
+    assert not worker._has_place_for_login("192.0.2.3")
 
 
 def test_in_a_crowd_logins_beyond_those_that_may_wait_are_refused_at_once(own_gateway):
