@@ -75,10 +75,10 @@ def test_every_dimension_has_a_table_and_a_file(administrator, names):
 
 
 @pytest.mark.parametrize("look", LOOKS)
-def test_a_chart_and_a_table_of_hostile_names_are_whole(console, names, look):
+def test_a_chart_and_a_table_of_hostile_names_are_whole(console, names, world, look):
     window = console(look)
     for by in ("model", "tag"):
-        window.open(f"statistics/?by={by}&chart=cost")
+        window.open(f"statistics/?by={by}&chart=cost&user={world.user.pk}")
         assert window.check() == []
         assert window.page.title() != "owned"
         assert window.page.evaluate(PAINTED, window.page.query_selector("#main canvas"))
