@@ -1,6 +1,7 @@
 """API keys in the console: to issue, show once, lock, expire and rotate them."""
 
 from collections.abc import Sequence
+from typing import cast
 from weakref import WeakKeyDictionary
 
 from django.conf import settings
@@ -50,10 +51,10 @@ class StateFilter(admin.SimpleListFilter):
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> list[tuple[str, str]]:
         return [(state.value, badge.text) for state, badge in BADGES.items()] + [EXPIRING]
 
-    def queryset(self, request: HttpRequest, keys: ApiKeyQuerySet[ApiKey]) -> QuerySet:
+    def queryset(self, request: HttpRequest, keys: QuerySet) -> QuerySet:
         state = self.value()
         if state == EXPIRING[0]:
-            return keys.expiring()
+            return cast("ApiKeyQuerySet[ApiKey]", keys).expiring()
         return keys.filter(key_state=state) if state in set(KeyState) else keys
 
 
