@@ -22,7 +22,7 @@ from gunicorn.workers.gthread import TConn, ThreadWorker
 
 from gateway_project.errors import GatewayError, InternalError, ServiceUnavailable, ValidationError
 from gateway_project.server import drain, http1, overload
-from gateway_project.server.connections.addresses import AddressBook, network_of
+from gateway_project.server.connections.addresses import AddressBook, Places
 from gateway_project.server.connections.closing import LingeringCloser
 from gateway_project.server.connections.logins import TOO_MANY_LOGINS, is_whole_login
 from gateway_project.server.connections.parking import (
@@ -54,8 +54,7 @@ SLOW_SHARE = 8  # threads wait for heads in an eighth of all threads, and for bo
 # From so many busy threads on, a head is looked at before it gets a thread: of a new connection, and of a kept one.
 # Few are enough for new ones: floods come with them, and those who keep theirs pay nothing.
 CROWD_FOR_NEW, CROWD = 4, 32
-# In a crowd. More would not get their hash within the second that they wait.
-MAX_LOGINS, MAX_LOGINS_OF_ADDRESS = 8, 2
+MAX_LOGINS, MAX_LOGINS_OF_ADDRESS = 8, 3  # in a crowd: more would not get their hash within the second they wait
 ACCEPTED_AT_ONCE = 64
 PARKED = object()  # the outcome of a request whose body has not arrived
 
@@ -76,7 +75,9 @@ class GatewayThreadWorker(ThreadWorker):
         self.reading_heads: dict[int, tuple[TConn, float]] = {}
         # Connections that wait for the rest of a head, and since when, oldest first; only the accepting thread uses it.
         self.parked: dict[TConn, float] = {}
-        self.logins: dict[int, str] = {}  # by id(): the networks of connections whose login was admitted in a crowd
+        # Of logins in a crowd. Those through proxies have theirs where the address that they report is known (wsgi.py).
+        self.logins = Places(MAX_LOGINS, MAX_LOGINS_OF_ADDRESS, TOO_MANY_LOGINS)
+        self.login_hosts: dict[int, str] = {}  # by id(): the addresses of connections that have such a place
         self.slow_bodies: set[int] = set()  # by id(): connections in threads whose body had not come with the head
         self.trusted_proxies = TrustedProxies(settings.GATEWAY_TRUSTED_PROXIES)
         self.addresses = AddressBook(settings.GATEWAY_CONNECTIONS_PER_ADDRESS or self.worker_connections // 2)
@@ -112,10 +113,10 @@ class GatewayThreadWorker(ThreadWorker):
                 raise
             return False
         host = _host(address)
-        if host and not self.trusted_proxies.is_trusted(host) and not self.addresses.add(host, client):
+        if not (is_proxy := self._is_proxy(host)) and not self.addresses.add(host, client):
             log.warning("%s has too many connections (GATEWAY_CONNECTIONS_PER_ADDRESS): a new one was closed.", host)
             client.close()
-        elif self.busy < CROWD_FOR_NEW or self._has_place_for_login(host) or not refuse_login(client):
+        elif is_proxy or self.busy < CROWD_FOR_NEW or self.logins.has_room(host) or not refuse_login(client):
             self.nr_conns += 1
             client.setblocking(True)
             self.enqueue_req(TConn(self.cfg, client, address, listener.getsockname()))
@@ -127,8 +128,8 @@ class GatewayThreadWorker(ThreadWorker):
         Otherwise clients that each send half a head would occupy all threads, and a flood of logins could only be
         refused by threads, between which health checks and work would have to wait.
         """
-        is_quiet = not self._is_crowded(conn) and self._has_room_for_partial_head()
-        if is_quiet or self.cfg.is_ssl:  # a head under TLS can only be read by a thread
+        # A head under TLS can only be read by a thread.
+        if self.cfg.is_ssl or (self._has_room_for_partial_head() and not self._is_crowded(conn)):
             self._submit(conn)
         else:
             self._park(conn)
@@ -184,29 +185,27 @@ class GatewayThreadWorker(ThreadWorker):
         received = buffered if HEAD_END in buffered else _peek(conn, buffered=buffered)
         if received is None:
             self._drop(conn)
-        elif is_whole_login(received) and self._is_crowded(conn):
-            self._admit_login(conn)
+        elif is_whole_login(received) and self._is_crowded(conn) and not self._is_proxy(host := _host(conn.client)):
+            self._admit_login(conn, host)
         elif HEAD_END in received or (len(received) >= MAX_PEEKED_HEAD_BYTES and self._has_room_for_partial_head()):
             self._unpark(conn)
             self._submit(conn)
 
-    def _has_place_for_login(self, host: str) -> bool:
-        """Whether one more login may be in a thread; one address leaves places to others."""
-        if len(self.logins) >= MAX_LOGINS:
-            return False
-        is_of_many = not host or self.trusted_proxies.is_trusted(host)
-        return is_of_many or list(self.logins.values()).count(network_of(host)) < MAX_LOGINS_OF_ADDRESS
+    def _is_proxy(self, host: str) -> bool:
+        """Whether this is a trusted proxy, or whoever has the Unix socket: many clients come from there."""
+        return not host or self.trusted_proxies.is_trusted(host)
 
-    def _admit_login(self, conn: TConn) -> None:
+    def _admit_login(self, conn: TConn, host: str) -> None:
         """Give a login to a thread, or refuse it at once if enough are in threads."""
-        host = _host(conn.client)
-        if self._has_place_for_login(host):
-            self.logins[id(conn)] = network_of(host)
+        try:
+            self.logins.take(host)
+        except ServiceUnavailable as error:
+            send_error(conn.sock, error)
+            self._drop(conn)
+        else:
+            self.login_hosts[id(conn)] = host
             self._unpark(conn)
             self._submit(conn)
-        else:
-            send_error(conn.sock, ServiceUnavailable(TOO_MANY_LOGINS, retry_after=1))
-            self._drop(conn)
 
     def _check_parked(self) -> None:
         """End what is late, bodies a few at a time: each takes a thread, and all at once would take every thread."""
@@ -251,7 +250,8 @@ class GatewayThreadWorker(ThreadWorker):
 
     def finish_request(self, conn: TConn, fs: "CompletedRequest") -> None:
         self.busy -= 1
-        self.logins.pop(id(conn), None)
+        if host := self.login_hosts.pop(id(conn), ""):
+            self.logins.release(host)
         if fs.keep is PARKED:
             self._park(conn)
         else:

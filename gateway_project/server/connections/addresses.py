@@ -65,10 +65,15 @@ class Places:
         finally:
             self.release(address)
 
+    def has_room(self, address: str) -> bool:
+        """Whether the address would get a place now."""
+        return self._in_use < self._total and self._by_address[network_of(address)] < self._per_address
+
     def take(self, address: str) -> None:
+        """Take a place. Raises ServiceUnavailable if there is none."""
         network = network_of(address)
         with self._lock:
-            if self._by_address[network] >= self._per_address or self._in_use >= self._total:
+            if not self.has_room(address):
                 raise ServiceUnavailable(self._refusal, retry_after=1)
             self._by_address[network] += 1
             self._in_use += 1

@@ -1,17 +1,20 @@
 """In a crowd, logins beyond those that may wait are refused before they get a thread."""
 
+import selectors
+import socket
 import threading
 from contextlib import ExitStack
+from dataclasses import dataclass
 from ipaddress import ip_network
 
 import pytest
 
-from gateway_project.server.connections.logins import is_whole_login
+from gateway_project.server.connections.addresses import Places
+from gateway_project.server.connections.logins import TOO_MANY_LOGINS, is_whole_login
 from gateway_project.server.proxies import TrustedProxies
 from gateway_project.server.worker import (
     CROWD_FOR_NEW,
     MAX_LOGINS,
-    MAX_LOGINS_OF_ADDRESS,
     GatewayThreadWorker,
 )
 from tests.support.floods import PATIENT, Attackers, received
@@ -20,6 +23,15 @@ pytestmark = pytest.mark.embedded
 BODY = b'{"data": {"attributes": {"grantType": "password", "userName": "nobody", "password": "wrong"}}}'
 LOGIN = b"POST /auth/login HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nConnection: close\r\n"
 WHOLE = LOGIN + b"Content-Length: %d\r\n\r\n" % len(BODY) + BODY
+
+
+@dataclass(eq=False)
+class Connection:
+    """What the worker knows of a new connection."""
+
+    sock: socket.socket
+    client: tuple[str, int]
+    parser: None = None
 
 
 @pytest.mark.parametrize(
@@ -42,15 +54,23 @@ def test_a_login_is_one_once_its_body_is_here(data, expected):
     assert is_whole_login(data) is expected
 
 
-def test_one_address_leaves_places_to_others():
+def test_logins_through_a_proxy_are_not_refused_by_the_proxys_address():
+    """All would share its places; the application knows the addresses that it reports."""
     worker = object.__new__(GatewayThreadWorker)
     worker.trusted_proxies = TrustedProxies([ip_network("10.0.0.1")])
-    worker.logins = dict.fromkeys(range(MAX_LOGINS_OF_ADDRESS), "192.0.2.1")
-    assert [worker._has_place_for_login(host) for host in ("192.0.2.1", "192.0.2.2")] == [False, True]
-    worker.logins = dict.fromkeys(range(MAX_LOGINS - 1), "10.0.0.1")
-    assert worker._has_place_for_login("10.0.0.1")  # of a trusted proxy, behind which are many
-    worker.logins[MAX_LOGINS] = "192.0.2.2"
-    assert not worker._has_place_for_login("192.0.2.3")
+    worker.busy, worker.parked, worker.poller = CROWD_FOR_NEW, {}, selectors.DefaultSelector()
+    worker.logins, worker.login_hosts = Places(0, 0, TOO_MANY_LOGINS), {}
+    ours, theirs = socket.socketpair()
+    with ours, theirs, worker.poller:
+        theirs.sendall(WHOLE)
+        served, dropped = [], []
+        worker._submit, worker._drop = served.append, dropped.append
+        for host in ("10.0.0.1", "192.0.2.100"):
+            connection = Connection(ours, (host, 5))
+            worker.parked = {connection: 0.0}
+            worker._check_head(connection)
+    assert [conn.client[0] for conn in served] == ["10.0.0.1"]
+    assert [conn.client[0] for conn in dropped] == ["192.0.2.100"]
 
 
 def test_in_a_crowd_logins_beyond_those_that_may_wait_are_refused_at_once(own_gateway):
