@@ -48,14 +48,14 @@ class Bar(NamedTuple):
 
 
 class Histogram(NamedTuple):
-    """`left_out` names the filters of the list that the bars do not follow."""
+    """`omissions` names the filters of the list that the bars do not follow."""
 
     bars: list[Bar]
     most: int
     unit: str
     first: str
     last: str
-    left_out: str
+    omissions: str
 
     @property
     def width(self) -> int:
@@ -74,7 +74,7 @@ def histogram(query: Mapping[str, str], entries: EntryQuerySet) -> Histogram:
     ignored = (
         [] if by_minute else [name for name, value in query.items() if value and name not in UNFILTERED + FILTERED]
     )
-    return _draw(query, counts, _times(start, end, step), step, left_out=", ".join(map(_words, ignored)))
+    return _draw(query, counts, _times(start, end, step), step, omissions=", ".join(map(_words, ignored)))
 
 
 def _period(query: Mapping[str, str]) -> tuple[datetime, datetime]:
@@ -142,13 +142,13 @@ def _times(start: datetime, end: datetime, step: timedelta) -> list[datetime]:
 
 
 def _draw(
-    query: Mapping[str, str], counts: Counts, times: list[datetime], step: timedelta, *, left_out: str
+    query: Mapping[str, str], counts: Counts, times: list[datetime], step: timedelta, *, omissions: str
 ) -> Histogram:
     most = max((counts.get(at, (0, 0))[0] for at in times), default=0)
     bars = [_bar(query, counts.get(at, (0, 0)), at, step, place, most) for place, at in enumerate(times)]
     unit = {MINUTE: "minute", HOUR: "hour", DAY: "day"}[step]
     form = "%Y-%m-%d" if step == DAY else "%Y-%m-%d %H:%M"
-    return Histogram(bars, most, unit, f"{times[0]:{form}}", f"{times[-1]:{form}}", left_out)
+    return Histogram(bars, most, unit, f"{times[0]:{form}}", f"{times[-1]:{form}}", omissions)
 
 
 def _bar(query: Mapping[str, str], count: tuple[int, int], at: datetime, step: timedelta, place: int, most: int) -> Bar:

@@ -186,9 +186,9 @@ class TestRests:
         provider.default = Answer(status=429)
         begun = time.monotonic()
         statuses = {world.ask(world.name("prompt")).status_code for _ in range(20)}
-        found_out = 2 * (1 + int(time.monotonic() - begun))  # when the pauses are over, the next request asks all again
+        probes = 2 * (1 + int(time.monotonic() - begun))  # when the pauses are over, the next request asks all again
         assert statuses == {429}
-        assert len(provider.seen) <= 20 + found_out
+        assert len(provider.seen) <= 20 + probes
 
     def test_another_provider_serves_what_failed_with_one_credential(self, world, provider):
         provider.default = Answer(status=503)

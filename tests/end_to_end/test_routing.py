@@ -316,8 +316,8 @@ class TestPauses:
             one.default = Answer(status=429)
         begun = time.monotonic()
         assert set(self.statuses(world, 20)) == {429}
-        found_out = 1 + int(time.monotonic() - begun)  # when a pause is over, the next request asks both again
-        assert 20 <= sum(counts(*pair)) <= 20 + found_out
+        probes = 1 + int(time.monotonic() - begun)  # when a pause is over, the next request asks both again
+        assert 20 <= sum(counts(*pair)) <= 20 + probes
 
     def test_one_that_pauses_is_asked_when_the_other_has_failed(self, world, pair):
         pair[1].answers(status=429)

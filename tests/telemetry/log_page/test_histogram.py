@@ -37,7 +37,7 @@ def test_minutes_are_counted_in_the_list_itself():
         (0, 0), (HEIGHT, HEIGHT / 2), (0, 0), (HEIGHT / 2, 0), (0, 0),
     ]  # fmt: skip
     assert drawn.bars[1].title == f"{DAY} 10:01 UTC: 2 requests, 1 error"
-    assert drawn.left_out == ""
+    assert drawn.omissions == ""
 
 
 @pytest.mark.parametrize(("end", "unit", "bars"), [(f"{DAY} 23:59:59", "hour", 24), ("2026-01-31 23:59:59", "day", 27)])
@@ -48,13 +48,13 @@ def test_hours_and_days_are_read_from_the_usage_alone(end, unit, bars, django_as
     assert not [query for query in queries.captured_queries if '"telemetry_logentry"' in query["sql"]]
     assert (drawn.unit, len(drawn.bars), drawn.most) == (unit, bars, 4)
     assert [bar.height for bar in drawn.bars if bar.height] == [HEIGHT]
-    assert drawn.left_out == "model name"
+    assert drawn.omissions == "model name"
 
 
 def test_the_usage_is_filtered_by_user():
     UsageHour.objects.create(hour=f"{DAY}T10:00Z", user_id=7, requests=4)
     drawn = histogram(period(f"{DAY} 00:00:00", f"{DAY} 23:59:59", user="nobody"), entries())
-    assert (drawn.most, drawn.left_out) == (0, "")
+    assert (drawn.most, drawn.omissions) == (0, "")
 
 
 @pytest.mark.parametrize(("name", "text"), [("key_id", "3"), ("served", "swift")])
@@ -62,7 +62,7 @@ def test_the_usage_is_filtered_by_the_key_and_the_model_of_a_tab(name, text):
     UsageHour.objects.create(hour=f"{DAY}T10:00Z", key_id=3, model="swift", requests=4)
     UsageHour.objects.create(hour=f"{DAY}T10:00Z", key_id=5, model="slow", requests=2)
     drawn = histogram(period(f"{DAY} 00:00:00", f"{DAY} 23:59:59", **{name: text}), entries())
-    assert (drawn.most, drawn.left_out) == (4, "")
+    assert (drawn.most, drawn.omissions) == (4, "")
 
 
 def test_the_longest_period_has_few_bars():
