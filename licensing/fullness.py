@@ -4,11 +4,11 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from django.template.loader import render_to_string
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from gateway_project.console.display.badges import Badge
 from gateway_project.console.display.money import Figure, money, short, without_price
+from gateway_project.console.links import link
 from licensing.models import Limit, LimitStatus, Measure, UnpricedWork
 from licensing.status import read_unpriced
 from providers.console.model_links import price_form
@@ -49,8 +49,7 @@ def unpriced_link(work: UnpricedWork) -> SafeString | str:
     """The same as a link to the form for the price that most of it lacks; '' if the limit counts everything."""
     if not work.requests:
         return ""
-    address, note = price_form(work.model, work.provider_id), without_price(work.requests)
-    return format_html('<a class="text-primary-700 underline dark:text-primary-400" href="{}">{}</a>', address, note)
+    return link(without_price(work.requests), price_form(work.model, work.provider_id))
 
 
 def _badge(limit: Limit, status: LimitStatus, part: Decimal) -> Badge:

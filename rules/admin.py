@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 from django.template.response import TemplateResponse
 from django.urls import reverse
-from django.utils.html import format_html, format_html_join
+from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 from unfold.contrib.filters.admin import TextFilter
 from unfold.decorators import display
@@ -18,7 +18,7 @@ from unfold.views import ChangeList
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 from gateway_project.console.filters import equals
-from gateway_project.console.links import link_to, linked
+from gateway_project.console.links import link, link_to, linked
 from gateway_project.console.row_actions import row_action
 from gateway_project.console.site import console_site
 from gateway_project.console.tables import ServiceAdmin, ServiceForm
@@ -285,6 +285,5 @@ def drafted_rule(values: JsonObject, number: int | None) -> Rule:
 
 def _warning(problem: RuleProblem) -> SafeString:
     """The sentence, with links to the rules that it names."""
-    link = ' <a class="text-primary-700 underline dark:text-primary-400" href="{}">Open {}</a>'
-    links = ((reverse("admin:rules_rule_change", args=[rule.id]), rule.name) for rule in problem.rules)
-    return format_html("{}{}", problem.message, format_html_join("", link, links))
+    links = (link(f"Open {rule.name}", reverse("admin:rules_rule_change", args=[rule.id])) for rule in problem.rules)
+    return format_html_join(" ", "{}", ((part,) for part in (problem.message, *links)))

@@ -138,7 +138,8 @@ def _estimate(estimate: Estimate | None) -> Iterator[str]:
     if estimate.cost is None:
         yield f"It has about {tokens}, and its model has no price."
     else:
-        yield f"It has about {tokens} and would cost at most {estimate.cost:f} {estimate.currency}".rstrip() + "."
+        amount = f"at most {estimate.cost:f} {estimate.currency}".rstrip() if estimate.cost else "nothing"
+        yield f"It has about {tokens} and would cost {amount}."
 
 
 def counted(number: int, noun: str) -> str:
