@@ -49,7 +49,7 @@ class GuardrailType(models.TextChoices):
 
 
 def default_action(type_: str) -> str:
-    """What a new guardrail does unless told: heuristics only record."""
+    """The action of a new guardrail for which none was chosen: heuristics only record."""
     return Action.MONITOR if type_ == GuardrailType.INJECTION else Action.BLOCK
 
 

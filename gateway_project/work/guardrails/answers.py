@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from gateway_project.work.exchange import Exchange, Guarding
 from gateway_project.work.gateway import Gateway
@@ -30,18 +31,18 @@ def guard_whole_answer(exchange: Exchange, gateway: Gateway, guarding: Guarding)
     if stored is not None and stored.chunk_sizes is not None:
         _guard_stored_stream(exchange, gateway, guarding, stored.chunk_sizes)
     else:
-        visit = None if search is None else _visit_of(exchange, gateway, search, answer.body)
-        safe, shown = _guarded_body(answer.body, visit, guarding.placeholders)
+        value = read_json(answer.body)
+        visit = None if search is None else _visit_of(exchange, gateway, search, answer.body, value)
+        safe, shown = _guarded_body(answer.body, value, visit, guarding.placeholders)
         if guarding.changes_answers:
             guarding.logged, guarding.answer = safe, replace(answer, body=shown)
     if search is not None:
         search.raise_if_blocked("answer")
 
 
-def _visit_of(exchange: Exchange, gateway: Gateway, search: Search, body: bytes) -> Visit:
+def _visit_of(exchange: Exchange, gateway: Gateway, search: Search, body: bytes, value: Any) -> Visit:
     if not search.side.remote:
         return search.visit
-    value = read_json(body)
     texts = body.decode(errors="replace") if value is None else value
     return replacing(judge(exchange, gateway, search, RESPONSE, texts), search)
 
@@ -116,9 +117,13 @@ def _text_reader(exchange: Exchange) -> Callable[[bytes], str]:
     return target.provider.format.reader(request).generated_text
 
 
-def _guarded_body(body: bytes, visit: Visit | None, placeholders: Placeholders | None) -> tuple[bytes, bytes]:
-    """A whole answer without what goes: for the log, and for the client, who gets the originals of placeholders."""
-    value = read_json(body)
+def _guarded_body(
+    body: bytes, value: Any, visit: Visit | None, placeholders: Placeholders | None
+) -> tuple[bytes, bytes]:
+    """A whole answer without what goes: for the log, and for the client, who gets the originals of placeholders.
+
+    `value` is the answer as it is parsed; None if it is no JSON.
+    """
     if value is None:
         text = body.decode(errors="replace")
         safe = text if visit is None else visit(text, Kind.MIXED, None)

@@ -8,8 +8,7 @@ from gateway_project.work.guardrails.book import GuardrailSnapshot, Side
 from gateway_project.work.guardrails.texts import Kind, Path, of_whole_texts, rewrite
 from providers.formats import ClientResponse, WorkRequest
 from providers.formats.json_values import read_json
-
-CALLS_A_TOOL = "tool"  # finish reason of an answer that is none yet
+from providers.formats.neutral.reply import FinishReason
 
 
 class Refusal(NamedTuple):
@@ -35,6 +34,19 @@ def needs_new_answer(exchange: Exchange, cached: ClientResponse) -> bool:
     return refusal_of(cached, side) is not None
 
 
+def is_valid_answer(answer: ClientResponse, side: Side) -> bool:
+    """Whether an answer has a text, calls no tool, and is refused by no guardrail that repairs."""
+    texts: list[str] = []
+
+    def visit(text: str, kind: Kind, path: Path) -> str:
+        if kind is Kind.ANSWER and text.strip():
+            texts.append(text)
+        return text
+
+    rewrite(read_json(answer.body), visit)
+    return bool(texts) and answer.finish_reason != FinishReason.TOOL and refusal_of(answer, side) is None
+
+
 def refusal_of(answer: ClientResponse, side: Side) -> Refusal | None:
     """The first text of an answer that a guardrail refuses, and lets repair."""
     refusals: list[Refusal] = []
@@ -45,6 +57,6 @@ def refusal_of(answer: ClientResponse, side: Side) -> Refusal | None:
                 refusals.append(Refusal(guardrails, text, problem))
         return text
 
-    if answer.finish_reason != CALLS_A_TOOL:
+    if answer.finish_reason != FinishReason.TOOL:
         rewrite(read_json(answer.body), of_whole_texts(visit))
     return refusals[0] if refusals else None

@@ -15,7 +15,7 @@ from gateway_project.work.failover.provider_call import interruption_error
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.guardrails.answers import search_of_answers
 from gateway_project.work.guardrails.book import GuardrailSnapshot
-from gateway_project.work.guardrails.refusals import Refusal, may_repair, refusal_of
+from gateway_project.work.guardrails.refusals import Refusal, is_valid_answer, may_repair, refusal_of
 from gateway_project.work.snapshot.records import Target
 from providers.formats import WorkRequest
 from providers.formats.json_values import dumped
@@ -45,7 +45,7 @@ def repair_answer(exchange: Exchange, gateway: Gateway) -> None:
     repair = _copy(exchange, _corrected(exchange.request, refusal), target)
     _ask_again(exchange, repair, gateway, target)
     second = repair.attempts.answer
-    is_valid = second is not None and refusal_of(second, side) is None
+    is_valid = second is not None and is_valid_answer(second, side)
     if is_valid:
         exchange.attempts.answer, exchange.attempts.dropped = second, repair.attempts.dropped
     _note(guarding, refusal.guardrails, is_valid=is_valid)

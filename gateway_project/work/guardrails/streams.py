@@ -145,7 +145,7 @@ class StreamGuard:
         """Ask about what came so far of a stream that does not reach its end, if it was not held: all of it counts."""
         whole, self._whole = b"".join(self._whole), []
         if self._ask is not None and whole and not self._holds:
-            with suppress(GuardrailBlocked):  # by others, which has been said
+            with suppress(GuardrailBlocked):  # another guardrail has already blocked the stream
                 self._ask(self._read(whole))
 
     def _end(self) -> bytes:

@@ -9,7 +9,6 @@ from itertools import count
 
 from gateway_project.work.guardrails.detectors.base import Match
 
-_PLACEHOLDER = re.compile(r"<([A-Z][A-Z0-9_]*_[0-9]+)>")
 # As it stands in texts, and as some encoders write it in JSON.
 _FORMS = ("<{}>", "\\u003c{}\\u003e", "\\u003C{}\\u003E")
 _ANY_FORM = re.compile(r"(?:<|\\u003[cC])([A-Z][A-Z0-9_]*_[0-9]+)(?:>|\\u003[eE])")
@@ -56,7 +55,7 @@ class Placeholders:
 
     def __init__(self, texts: Iterable[str] = (), key: bytes = b"") -> None:
         self._key = key
-        self._reserved = {name for text in texts for name in _PLACEHOLDER.findall(text)}
+        self._reserved = {name for text in texts for name in _ANY_FORM.findall(text)}
         self._names: dict[tuple[str, str], str] = {}
         self._originals: dict[str, str] = {}
         self._counters: dict[str, Iterator[int]] = {}

@@ -68,7 +68,7 @@ class LateAnswer:
     future: Future[Answer]
 
     def result(self) -> Answer:
-        """The answer; no service takes longer than its own time, and none fails louder than with FAILED."""
+        """The answer; a failure if the service raises, or does not answer within its time-out."""
         service = self.guardrail.service
         assert service is not None
         try:

@@ -70,7 +70,7 @@ class Service:
 
     def body(self, question: Question) -> bytes:
         """The body of a request."""
-        texts = [_encodable(text) for text in question.texts]
+        texts = list(question.texts)
         if self.provider_id:
             return dumped({"model": self.model, "input": texts})
         return dumped({
@@ -88,11 +88,6 @@ class Service:
         if not isinstance(value, dict):
             raise ValueError("The answer is not a JSON object.")
         return _moderation(value, self.categories) if self.provider_id else _decision(value, count)
-
-
-def _encodable(text: str) -> str:
-    """The text with a question mark for each half of a surrogate pair: such texts have no bytes."""
-    return text if text.isascii() else text.encode(errors="replace").decode()
 
 
 def signature_headers(secret: str, message_id: str, at: int, body: bytes) -> dict[str, str]:

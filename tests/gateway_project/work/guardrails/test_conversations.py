@@ -1,7 +1,10 @@
 """Placeholders in conversations that the provider keeps."""
 
+from types import SimpleNamespace
+
 import pytest
 
+from gateway_project.work.guardrails.conversations import placeholder_key
 from gateway_project.work.guardrails.detectors.redaction import Placeholders
 from rules.guardrails.services import create_guardrail, delete_guardrail
 from tests.end_to_end.test_stored_responses import events_of, message, response_with
@@ -73,4 +76,7 @@ def test_no_original_gets_what_the_request_contains():
 
 
 def test_callers_have_keys_of_their_own():
-    assert len({Placeholders(key=key).placeholder("email", BOB) for key in (b"1", b"2")}) == 2
+    request = SimpleNamespace(stateful_parameter="previous_response_id")
+    keys = [placeholder_key(request, (), SimpleNamespace(id=number)) for number in (1, 2, 1)]
+    assert keys[0] == keys[2] != keys[1]
+    assert len({Placeholders(key=key).placeholder("email", BOB) for key in keys}) == 2

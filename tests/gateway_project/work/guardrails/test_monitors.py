@@ -59,7 +59,7 @@ def snapshot_of(number, action="monitor", seconds=5.0):
 
 
 @pytest.mark.parametrize("action", ["monitor", "block"])
-def test_a_text_that_has_no_bytes_is_asked_about_with_question_marks(world, guard, service, action):
+def test_half_a_surrogate_pair_is_asked_about_as_it_is_written(world, guard, service, action):
     world.provider()
     guard(action, direction="request")
     body = body_for("/work", "Some words.", world.model)
@@ -67,7 +67,7 @@ def test_a_text_that_has_no_bytes_is_asked_about_with_question_marks(world, guar
     response = world.post(body)
     assert response.status_code == (200 if action == "monitor" else 400)
     assert row_of(world, response)["counts"] == {"weapons": 1}
-    assert '{"a": "?"}' in service.wait_for(1)[0].json["texts"]
+    assert HALF_A_PAIR["function"]["arguments"] in service.wait_for(1)[0].json["texts"]
 
 
 @pytest.mark.embedded

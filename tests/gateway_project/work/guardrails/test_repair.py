@@ -85,6 +85,16 @@ def test_the_second_answer_is_cached_and_needs_no_repair(world, guard):
     assert "repaired" not in row_of(world, again, "response")
 
 
+@pytest.mark.parametrize("second", [{"text": ""}, {"body": {"choices": []}}])
+def test_the_first_answer_stays_where_the_second_has_no_text(world, guard, second):
+    provider = world.provider()
+    provider.answers(text=FENCED).answers(**second)
+    guard(action="monitor")
+    response = ask(world)
+    assert FENCED in response.text
+    assert row_of(world, response, "response")["repaired"] is False
+
+
 def other_user(world):
     """A user without guardrails, whose answers are cached for the world's user, too."""
     user = world.new_user()

@@ -13,7 +13,6 @@ import re2
 # (-1, -1) stands for none.
 Spans = list[tuple[int, int]]
 Matcher = Callable[[bytes, int, int], Spans]
-NONE = [(-1, -1)]
 
 
 def matcher(pattern: "re2._Regexp", *, at_start: bool = False) -> Matcher:
@@ -24,10 +23,11 @@ def matcher(pattern: "re2._Regexp", *, at_start: bool = False) -> Matcher:
 def public_matcher(pattern: "re2._Regexp", *, at_start: bool = False) -> Matcher:
     """The same through public functions."""
     search = pattern.match if at_start else pattern.search
+    none = [(-1, -1)] * (pattern.groups + 1)
 
     def match(text: bytes, start: int, end: int) -> Spans:
         result = search(text, start, end)
-        return NONE if result is None else [result.span(group) for group in range(pattern.groups + 1)]
+        return none if result is None else [result.span(group) for group in range(pattern.groups + 1)]
 
     return match
 

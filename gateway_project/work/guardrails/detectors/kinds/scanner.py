@@ -85,14 +85,20 @@ class _Group:
                 length = kind.check(text[first:end]) if is_checked else end - first
                 match = new_match((first, first + length, kind.name)) if length else None
                 start = first + (length or 1)
-            elif (begin := _BEGIN.search(encoded, first, end)) is not None:
-                match = self._exact(number, text, encoded, begin.start())
-                start = begin.end() if match is None else match.end
             else:
-                match, start = None, end
+                match = self._first_exact(number, text, encoded, first, end)
+                start = end if match is None else match.end
             if match is not None:
                 matches.append(match)
         return matches
+
+    def _first_exact(self, number: int, text: str, encoded: bytes, first: int, end: int) -> Match | None:
+        """The first match of a kind that begins within a span; what stands before a word may look like its begin."""
+        while (begin := _BEGIN.search(encoded, first, end)) is not None:
+            if (match := self._exact(number, text, encoded, begin.start())) is not None:
+                return match
+            first = begin.end()
+        return None
 
     def _search_of(self, number: int) -> Matcher:
         search = self._searches.get(number)

@@ -2,7 +2,7 @@
 
 import re2
 
-from gateway_project.work.guardrails.detectors.kinds.direct_matching import IS_DIRECT, NONE, matcher, public_matcher
+from gateway_project.work.guardrails.detectors.kinds.direct_matching import IS_DIRECT, matcher, public_matcher
 
 PATTERN = re2.compile(rb"(b+)c")
 TEXT = b"abbc bc b"
@@ -19,6 +19,4 @@ def test_public_functions_say_the_same():
         direct, public = matcher(PATTERN, at_start=at_start), public_matcher(PATTERN, at_start=at_start)
         for start in range(len(TEXT) + 1):
             for end in range(start, len(TEXT) + 1):
-                spans = public(TEXT, start, end)
-                assert direct(TEXT, start, end)[0] == spans[0], (start, end)
-                assert spans == NONE or direct(TEXT, start, end) == spans
+                assert direct(TEXT, start, end) == public(TEXT, start, end), (start, end)

@@ -31,3 +31,16 @@ def test_what_stands_before_a_match_or_is_none_hides_nothing(type, text):
     alone, (*_, last) = detector.scan(text), detector.scan(f"{text}{SPACE}{text}")
     assert alone
     assert (last.end - last.start, last.category) == (alone[-1].end - alone[-1].start, alone[-1].category)
+
+
+@pytest.mark.parametrize("type", ["secrets", "pii"])
+def test_an_escaped_line_end_hides_nothing(type):
+    """As it stands in JSON: the letter of the escape is no part of the word that follows."""
+    detector, number = compile_detector(type, {}), 0
+    for text in (text for other, text in every_sample() if other == type):
+        for start, end, kind in detector.scan(text):
+            word = text[start:end]
+            if word[0].isalnum() and kind in {one.category for one in detector.scan(word)}:
+                number += 1
+                assert kind in {one.category for one in detector.scan(rf"a\n{word}")}, word
+    assert number > 50
