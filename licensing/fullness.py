@@ -1,5 +1,6 @@
 """How full a limit is, as every page shows it: a bar, used of total, and when it resets."""
 
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import NamedTuple
 
@@ -40,9 +41,9 @@ def fullness(limit: Limit, status: LimitStatus) -> Fullness:
     return Fullness(_badge(limit, status, part), shown, total, min(int(100 * part), 100), resets)
 
 
-def unpriced_note(limit: Limit) -> str:
-    """What a cost limit does not count in its present window; '' for other limits."""
-    return without_price(read_unpriced([limit])[0].requests)
+def unpriced_notes(limits: Sequence[Limit]) -> list[str]:
+    """What each cost limit does not count in its present window; '' for other limits."""
+    return [without_price(work.requests) for work in read_unpriced(limits)]
 
 
 def unpriced_link(work: UnpricedWork) -> SafeString | str:

@@ -4,7 +4,7 @@ from django.http import HttpRequest, HttpResponse
 
 from gateway_project.me.site import caller, page, show
 from keys.models import ApiKey
-from licensing.fullness import fullness, unpriced_note
+from licensing.fullness import fullness, unpriced_notes
 from licensing.models import Limit
 from licensing.status import limit_statuses
 
@@ -16,9 +16,9 @@ def overview(request: HttpRequest) -> HttpResponse:
     """Limits and keys of the user."""
     user = caller(request).user
     limits = list(Limit.objects.shown().of(user).effective().order_by("id")[:MAX_LIMITS])
-    states = zip(limits, limit_statuses(limits), strict=True)
+    states = zip(limits, limit_statuses(limits), unpriced_notes(limits), strict=True)
     bars = [
-        (limit, f"{limit.subject_kind.capitalize()} {limit.subject}", fullness(limit, status), unpriced_note(limit))
-        for limit, status in states
+        (limit, f"{limit.subject_kind.capitalize()} {limit.subject}", fullness(limit, status), note)
+        for limit, status, note in states
     ]
     return show(request, "overview", "Overview", {"bars": bars, "keys": ApiKey.objects.live().of(user).count()})

@@ -188,6 +188,7 @@ class Attempts:
     race: OpenRace | None = None  # with a second target that works on it
     hedge_cost: "Cost | None" = None  # of second targets that worked on it in vain
     has_retried: bool = False  # whether a candidate was asked a second time
+    has_asked_paused: bool = False  # whether one was asked while it pauses
     dropped: str = ""  # names of parameters that the provider, and of parts that the client did not get
     added: str = ""  # the parameter that the provider got although the client did not send it
     response: "ProviderResponse | None" = None  # accepted with status 200, not read yet

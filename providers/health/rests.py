@@ -4,6 +4,7 @@ One that answers 429 or 503 with Retry-After is not called until then. One that 
 all others for a moment.
 """
 
+import math
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import chain, groupby
@@ -74,12 +75,15 @@ class Rests:
         self._clock = clock
         self._rests: dict[Key, Rest] = {}
         self._pauses: dict[Key, Rest] = {}  # that nobody asked for
+        # When the last of each is over: from then on nobody looks for one.
+        self._rests_end = self._pauses_end = -math.inf
 
     def begin(self, target: Target, code: int, seconds: float) -> None:
         """Let it rest for so many seconds, as its provider asks, unless it already rests for longer."""
-        if seconds > self.seconds_left(target):
-            key = _key(target) if code == TOO_MANY_REQUESTS else (target.provider.account, ALL_MODELS)
-            self._rests[key] = self._rest(target, code, seconds)
+        key = _key(target) if code == TOO_MANY_REQUESTS else (target.provider.account, ALL_MODELS)
+        if seconds > self._left(self._longest((self._rests.get(key),), target.provider)):
+            self._rests[key] = rest = self._rest(target, code, seconds)
+            self._rests_end = max(self._rests_end, rest.until)
 
     def pause(self, target: Target) -> None:
         """Let it pause, as it limits us and does not say for how long: twice as long as before, if that was in vain."""
@@ -88,7 +92,8 @@ class Rests:
             last = None
         if last is None or last.until <= self._clock():  # answers to requests that were sent together are one limit
             seconds = FIRST_PAUSE_SECONDS if last is None else min(2 * last.seconds, MAX_PAUSE_SECONDS)
-            self._pauses[_key(target)] = self._rest(target, TOO_MANY_REQUESTS, seconds)
+            self._pauses[_key(target)] = pause = self._rest(target, TOO_MANY_REQUESTS, seconds)
+            self._pauses_end = max(self._pauses_end, pause.until)
 
     def succeeded(self, target: Target) -> None:
         """It answered: if its pause is over, the next one is short again."""
@@ -99,7 +104,7 @@ class Rests:
 
     def current(self, target: Target) -> Rest | None:
         """The rest that its provider asked for, the longer one of two, if it rests now."""
-        if not self._rests:
+        if self._clock() >= self._rests_end:
             return None
         account = target.provider.account
         rests = (self._rests.get((account, ALL_MODELS)), self._rests.get(_key(target)))
@@ -107,7 +112,9 @@ class Rests:
 
     def paused(self, target: Target) -> Rest | None:
         """The pause that nobody asked for, if there is one now."""
-        return self._longest((self._pauses.get(_key(target)),), target.provider) if self._pauses else None
+        if self._clock() >= self._pauses_end:
+            return None
+        return self._longest((self._pauses.get(_key(target)),), target.provider)
 
     def holds_back(self, target: Target) -> bool:
         """Whether it rests or pauses now: it is not counted on."""
@@ -120,20 +127,20 @@ class Rests:
     def account_seconds_left(self, account: Limited) -> float:
         """For how long none of an account's models can be asked; 0 if one can."""
         whole = self._left(self._longest((self._rests.get((account.account, ALL_MODELS)),), account))
-        if not self._rests or not account.models:
+        if self._clock() >= self._rests_end or not account.models:
             return whole
         rests = (self._longest((self._rests.get((account.account, model)),), account) for model in account.models)
         return max(whole, min(map(self._left, rests)))
 
     def without_resting(self, targets: Sequence[TargetT]) -> list[TargetT]:
         """The targets that do not rest; all of them if every one does."""
-        if not self._rests:
+        if self._clock() >= self._rests_end:
             return list(targets)
         return [target for target in targets if self.current(target) is None] or list(targets)
 
     def with_pausing_last(self, targets: Sequence[TargetT]) -> list[TargetT]:
         """The targets, those that pause behind all others; credentials of one provider and model stay side by side."""
-        if not self._pauses:
+        if self._clock() >= self._pauses_end:
             return list(targets)
         by_target = groupby(targets, key=_provider_and_model)
         groups = [sorted(group, key=self._pauses_now) for _, group in by_target]

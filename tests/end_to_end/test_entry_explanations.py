@@ -130,7 +130,7 @@ def test_an_entry_has_the_limits_that_the_request_met_with(world, provider):
         assert rows == {row["limit"]: row for row in preview if row["amount"] is not None}
         assert rows[f"request limit of key {issued.key.name}"]["used"] == number
         assert {f"monthly request limit of group {group.name}", f"token limit of user {world.user.username}"} <= {*rows}
-        assert f"{len(rows)} limits that applied had room." in document["sentences"]
+        assert f"{len(rows) - 1} limits of the caller had room." in document["sentences"]  # one is the provider's
         assert any(one.startswith("It was estimated at ") for one in document["sentences"])
     refusal = explanation(world, world.entry(world.ask("Another?", key=issued.text, body=body)))
     assert refusal["error"]["exception"] == "RateLimited"

@@ -486,7 +486,7 @@ class TestCommand:
         assert text.startswith("The request would be served.\n")
         assert f"with key {issued.key.name}" in text
         assert provider.seen == []
-        entry = LogEntry.objects.filter(message__contains=f"with key {issued.key.name}").get()
+        entry = LogEntry.objects.filter(message__contains=f"with key {issued.key.name} for").get()
         assert entry.message.endswith("explained: it would be served.")
         far = world.new_key(networks=["192.0.2.0/24"]).key.name
         text = self.run(world.user.username, world.model, "--key", far, "--address", "127.0.0.1")

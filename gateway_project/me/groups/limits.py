@@ -14,7 +14,7 @@ from gateway_project.me.groups.forms import AmountForm, GroupLimitForm, add_erro
 from gateway_project.me.groups.pages import PAGE_ROWS, administered_group, show_tab
 from gateway_project.me.site import actor, caller, featured_caller, page, show
 from licensing import services
-from licensing.fullness import fullness, unpriced_note
+from licensing.fullness import fullness, unpriced_notes
 from licensing.group_limits import changeable_limits, check_group_limit, owning_group_id
 from licensing.models import Limit
 from licensing.status import limit_statuses
@@ -31,9 +31,10 @@ def limit_list(request: HttpRequest, group_id: int) -> HttpResponse:
     limits = Limit.objects.shown().select_related("key__owner")
     listed = limits.in_groups([group.pk]) | limits.filter(group__parent=group)
     shown = Paginator(listed.order_by("id"), PAGE_ROWS).get_page(request.GET.get("limits"))
-    states = zip(shown, limit_statuses(list(shown)), strict=True)
-    changeable = changeable_limits(own, shown)
-    rows = [(limit, fullness(limit, status), unpriced_note(limit), limit.pk in changeable) for limit, status in states]
+    on_page = list(shown)
+    states = zip(on_page, limit_statuses(on_page), unpriced_notes(on_page), strict=True)
+    changeable = changeable_limits(own, on_page)
+    rows = [(limit, fullness(limit, status), note, limit.pk in changeable) for limit, status, note in states]
     return show_tab(request, "limits", group, {"limits": shown, "rows": rows})
 
 

@@ -104,9 +104,9 @@ def _targets(facts: Facts) -> Iterator[str]:
 def _rest(facts: Facts) -> Iterator[str]:
     if facts.walk.exchange.error is not None:
         return
-    if limited := [reading for reading in facts.readings if not reading.check.is_unbounded]:
-        have = "limit that applies has" if len(limited) == 1 else "limits that apply have"
-        yield f"{counted(len(limited), '')}{have} room."
+    checks = [reading.check for reading in facts.readings if not reading.check.is_unbounded]
+    if own := [check for check in checks if not check.limit.subject.is_upstream]:
+        yield f"{counted(len(own), 'limit')} of the caller {'has' if len(own) == 1 else 'have'} room."
     yield from _cache(facts)
     yield from _repairs(facts)
     yield from _estimate(facts.estimate)

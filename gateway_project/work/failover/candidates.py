@@ -9,7 +9,7 @@ from gateway_project.work.cache.lookup import choose_key, look_up, take_leader_e
 from gateway_project.work.cache.storing import end_candidate
 from gateway_project.work.exchange import Exchange
 from gateway_project.work.failover.attempts import note_answer, note_failure
-from gateway_project.work.failover.causes import TOO_MANY_REQUESTS, cause_of
+from gateway_project.work.failover.causes import cause_of
 from gateway_project.work.failover.context_length import keep_larger
 from gateway_project.work.failover.hedging import ask_with_hedge
 from gateway_project.work.failover.measuring import begin_measuring, measure_failure
@@ -22,6 +22,7 @@ from gateway_project.work.gateway import Gateway
 from gateway_project.work.limits.admission import admit_and_look_up, admit_to_provider
 from gateway_project.work.limits.settlement import drop_provider_statuses, pass_on_to_next_credential
 from gateway_project.work.snapshot.records import Target
+from providers.health.rests import TOO_MANY_REQUESTS
 from providers.transport.calls import End
 from rules.aliases.models import FallbackCause
 from telemetry.models import Candidate
@@ -66,6 +67,8 @@ def _try(exchange: Exchange, gateway: Gateway, target: Target) -> UpstreamError 
         return None
     try:
         admit_to_provider(exchange, gateway, target)
+        if gateway.rests.paused(target) is not None:
+            exchange.attempts.has_asked_paused = True
         _ask_once_or_twice(exchange, gateway, target)
     except (LimitError, ValidationError) as unfit:  # its limit is reached, or its format cannot express it
         exchange.attempts.failure = exchange.attempts.failure or unfit
@@ -213,9 +216,11 @@ def _is_resting(exchange: Exchange, gateway: Gateway, target: Target) -> bool:
 
 
 def _pauses_too(exchange: Exchange, gateway: Gateway, target: Target) -> bool:
-    """Whether it is paused as the one asked before it, which is limited still: one a request is enough to find out."""
+    """Whether it is paused as one that was asked before it, which is limited still: one a request is enough to know."""
     failure = exchange.attempts.failure
-    if failure is None or cause_of(failure) is not FallbackCause.RATE_LIMITED or not gateway.rests.paused(target):
+    if failure is None or not exchange.attempts.has_asked_paused or not gateway.rests.paused(target):
+        return False
+    if cause_of(failure) is not FallbackCause.RATE_LIMITED:
         return False
     note_outcome(exchange, target, Candidate.RESTING)
     if not exchange.falls_back_on(failure):

@@ -9,6 +9,7 @@ from gateway_project.errors import (
     ProviderTimeout,
     UpstreamError,
 )
+from providers.health.rests import TOO_MANY_REQUESTS
 from rules.aliases.models import FallbackCause
 
 # The causes after which the next provider of a model without an alias is asked.
@@ -20,7 +21,6 @@ FILTER_CODES = frozenset(
         *("responsibleaipolicyviolation", "responsible_ai_policy_violation", "data_inspection_failed"),
     )
 )
-TOO_MANY_REQUESTS = 429
 
 
 def cause_of(error: GatewayError) -> FallbackCause | None:

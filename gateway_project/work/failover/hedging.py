@@ -177,7 +177,7 @@ class Race:
         rival, exchange = self._rival, self._exchange
         assert rival is not None
         self._gateway.watcher.remove(exchange.call)
-        if not exchange.attempts.sendings[-1].ended:
+        if exchange.attempts.sendings[-1].error is None:  # even if its whole answer came just too late
             note_outcome(exchange, target, Candidate.INTERRUPTED, Outpaced())
         _book_loser(exchange, exchange, self._gateway.snapshot)
         if exchange.attempts.sending is not None:

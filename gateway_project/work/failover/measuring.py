@@ -5,9 +5,8 @@ from gateway_project.work.exchange import Exchange
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.routing.strategies import MEASURED, signal_key
 from gateway_project.work.snapshot.records import Target
+from providers.health.rests import TOO_MANY_REQUESTS
 from providers.transport.calls import End
-
-TOO_MANY_REQUESTS = 429
 
 
 def begin_measuring(exchange: Exchange, gateway: Gateway, target: Target) -> None:

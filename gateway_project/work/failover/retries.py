@@ -6,9 +6,10 @@ from random import uniform
 
 from gateway_project.errors import UpstreamError
 from gateway_project.work.exchange import Exchange
-from gateway_project.work.failover.causes import TOO_MANY_REQUESTS, cause_of, is_about_account
+from gateway_project.work.failover.causes import cause_of, is_about_account
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.snapshot.records import Target, target_key
+from providers.health.rests import TOO_MANY_REQUESTS
 
 BACK_OFF_SECONDS = (0.1, 0.5)  # at random between these: requests that failed together do not come back together
 
@@ -24,6 +25,8 @@ def wait_for_retry(exchange: Exchange, gateway: Gateway, error: UpstreamError) -
         return False
     is_granted = _has_waited(exchange, gateway, error)
     _keep_credential(exchange, next(_ready_siblings(exchange, gateway), None) if is_granted else None)
+    if is_granted and not exchange.has_next_credential:  # the same one is asked again
+        exchange.attempts.outcomes.pop(target_key(exchange.remaining[0]), None)
     return is_granted
 
 
@@ -34,8 +37,6 @@ def _has_waited(exchange: Exchange, gateway: Gateway, error: UpstreamError) -> b
     if not gateway.retry_budget.take() or not exchange.call.prepare_retry():
         return False
     exchange.attempts.has_retried = True
-    if not exchange.has_next_credential:
-        exchange.attempts.outcomes.pop(target_key(exchange.remaining[0]), None)
     exchange.call.wait(seconds)
     return True
 

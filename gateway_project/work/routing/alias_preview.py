@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 
 from gateway_project.work.gateway import Gateway
-from gateway_project.work.routing.aliases import DRAINED, AliasTarget, Condition
+from gateway_project.work.routing.aliases import AliasTarget, Condition
 from gateway_project.work.routing.readiness import account_state, awake, first_to_ask, free, reachable, with_accounts
-from gateway_project.work.routing.strategies import Strategy, Weighted, rank, signal_key
+from gateway_project.work.routing.strategies import DRAWABLE, Strategy, Weighted, rank, signal_key
 from gateway_project.work.snapshot.records import AliasSnapshot, ProviderSnapshot, Target
 from providers.catalogue import servable
 from providers.formats import Usage
@@ -126,7 +126,7 @@ def _draws(tier: list[Routed], one: Routed) -> Iterator[list[Routed]]:
 
 
 def _is_drained(one: Routed) -> bool:
-    return one.weight <= DRAINED
+    return one.weight < DRAWABLE
 
 
 def _is_one_of(one: Routed, others: Iterable[Routed]) -> bool:

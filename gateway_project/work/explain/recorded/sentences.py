@@ -102,11 +102,14 @@ def _targets(entry: LogEntry) -> Iterator[str]:
 
 
 def _limits(facts: Facts) -> Iterator[str]:
-    """How many limits had room, and what they had to have room for; of a refusal the error says it."""
+    """How many limits had room, and what they had to have room for; of a refusal the error says it.
+
+    A provider that was passed over may have had a full one.
+    """
     entry, decision = facts.entry, decision_of(facts.entry)
-    if facts.limits and entry.exception not in LIMIT_ERROR_NAMES:
-        have = "limit that applied had" if len(facts.limits) == 1 else "limits that applied had"
-        yield f"{counted(len(facts.limits), '')}{have} room."
+    own = [reading for reading, _ in facts.limits if not reading.check.limit.subject.is_upstream]
+    if own and entry.exception not in LIMIT_ERROR_NAMES:
+        yield f"{counted(len(own), 'limit')} of the caller had room."
     if decision is not None and decision.input_tokens is not None:
         tokens = counted(decision.input_tokens, "input token")
         yield f"It was estimated at {tokens} and at most {counted(decision.output_tokens or 0, 'output token')}."
