@@ -185,7 +185,7 @@ class EntryAdmin(ReadOnlyAdmin):
 
     def selected(self, request: HttpRequest) -> EntryQuerySet:
         """The entries that the filters and the search in the address select; raises IncorrectLookupParameters."""
-        entries = self.get_changelist_instance(request).get_queryset(request)
+        entries = self.get_changelist_instance(request).queryset
         assert isinstance(entries, EntryQuerySet)
         return entries
 
@@ -321,7 +321,8 @@ class LogAdmin(EntryAdmin):
 
     def _opened_from(self, request: HttpRequest) -> EntryQuerySet | None:
         """The entries of the list that an entry's page was opened from; None if its address names no filters."""
-        if not (filters := request.GET.get(LIST_FILTERS)):
+        filters = request.GET.get(LIST_FILTERS)
+        if not filters or "%00" in filters:  # which PostgreSQL does not take
             return None
         list_request = copy(request)
         query = {name: value for name, value in QueryDict(filters).items() if name != PAGE_VAR}

@@ -1,7 +1,7 @@
 """The context of a log entry's page in the console. All of it is hostile text: the template escapes it."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -30,6 +30,7 @@ LONG_FIELDS = (
     "guardrails",
     "decision",
 )  # not loaded by lists of entries
+REQUESTS = (EntryType.WORK_REQUEST, EntryType.MIRROR)
 NO_PRICE = "no price"  # of work that was done, and whose model has none
 LABEL_VARIANTS = {
     Candidate.ANSWERED: "success", Candidate.STORED: "success", Candidate.FAILED: "danger",
@@ -38,22 +39,28 @@ LABEL_VARIANTS = {
 CAUSE_VARIANTS = {ANSWERED: "success", INTERRUPTED: "warning", REJECTED: "warning"}
 
 
+def content(entry: LogEntry, pages: Mapping[str, str]) -> JsonObject:
+    """The part of the context that is for everyone who may read the entry; facts link to the pages with their names."""
+    bodies = bodies_of(entry.payload)
+    request, response = map(_pretty, bodies)
+    return {
+        "turns": conversation(*bodies) if entry.entry_type in REQUESTS else [],
+        "facts": [(name, value, pages.get(name, "")) for name, value in _facts(entry)],
+        "request_text": request,
+        "response_text": response,
+    }
+
+
 def details(entry: LogEntry, period: Period = ANY_TIME, listed: EntryQuerySet | None = None) -> JsonObject:
     """The template context of an entry's page; the pages that it links to get the period.
 
     The requests before and after it are those of a list, or of all.
     """
     related = LogEntry.objects.filter(correlation_id=entry.correlation_id).exclude(pk=entry.pk)
-    bodies = bodies_of(entry.payload)
-    request, response = map(_pretty, bodies)
-    is_request = entry.entry_type in (EntryType.WORK_REQUEST, EntryType.MIRROR)
     return {
-        "turns": conversation(*bodies) if is_request else [],
-        **(neighbours(entry, listed) if is_request else {}),
-        "facts": list(_facts(entry, period)),
+        **content(entry, pages_of(entry, period)),
+        **(neighbours(entry, listed) if entry.entry_type in REQUESTS else {}),
         "request_title": "Request" if entry.entry_type == EntryType.WORK_REQUEST else "Details",
-        "request_text": request,
-        "response_text": response,
         "waterfall": waterfall(entry),
         "candidates": list(_candidates(entry, period)),
         "calls": list(_calls(entry, period)),
@@ -89,8 +96,8 @@ def _ms(milliseconds: float | None) -> str:
     return "" if milliseconds is None else f"{milliseconds:,.1f} ms"
 
 
-def _facts(entry: LogEntry, period: Period) -> Iterator[tuple[str, Any, str]]:
-    """(name, value, link) of each known fact of the entry; the link is '' if there is none."""
+def _facts(entry: LogEntry) -> Iterator[tuple[str, Any]]:
+    """Name and value of each known fact of the entry."""
     facts = {
         "Time (UTC)": exact_utc_time(entry.timestamp),
         "Message": entry.message,
@@ -120,8 +127,7 @@ def _facts(entry: LogEntry, period: Period) -> Iterator[tuple[str, Any, str]]:
         "Address": entry.address,
         "Request id": entry.correlation_id,
     }
-    pages = pages_of(entry, period)
-    return ((name, value, pages.get(name, "")) for name, value in facts.items() if value not in ("", None))
+    return ((name, value) for name, value in facts.items() if value not in ("", None))
 
 
 _REPAIRS = {None: "", True: ", the model was asked once more", False: ", the model was asked once more in vain"}
@@ -139,7 +145,7 @@ def _guardrails(entry: LogEntry) -> str:
 
 def _links(entry: LogEntry) -> Iterator[tuple[str, str]]:
     """What can be done about the request: where it, and another like it, is explained, tried and stopped."""
-    if entry.entry_type in (EntryType.WORK_REQUEST, EntryType.MIRROR):
+    if entry.entry_type in REQUESTS:
         yield "Explain what happened", reverse("admin:explain-entry", args=[entry.pk])
     if entry.entry_type == EntryType.WORK_REQUEST and entry.user_id:
         yield "Explain such a request now", f"{reverse('admin:explain')}?entry={entry.pk}"

@@ -117,7 +117,7 @@ class GuardrailSampleQuerySet(EntryQuerySet[Row]):
     time_field = "timestamp"
 
     def readable(self, at: datetime) -> Self:
-        """Samples whose days are not over at a moment."""
+        """Samples that have not expired at a moment."""
         return self.filter(expires_at__gt=at)
 
 

@@ -110,7 +110,7 @@ def remove_app(site: Site, request: HttpRequest) -> HttpResponse:
 def remove_passkey(site: Site, request: HttpRequest, passkey_id: int) -> HttpResponse:
     """Ask for the password, then remove one of the user's passkeys; raises NotFound."""
     user = _local_user(request)
-    passkey = Passkey.objects.filter(user=user, pk=passkey_id).first() if passkey_id < 2**63 else None
+    passkey = Passkey.objects.filter(user=user, pk=passkey_id).first()
     if passkey is None:
         raise NotFound("There is no such passkey.")
     remove = partial(services.remove_own_passkey, user, passkey.pk)

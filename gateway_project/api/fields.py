@@ -11,10 +11,10 @@ from typing import Any, ClassVar, Unpack
 from django.utils.dateparse import parse_date, parse_datetime
 from rest_framework import serializers
 
+from gateway_project.database.ids import MAX_ID
 from gateway_project.errors import Place, ValidationError
 from gateway_project.json_types import JsonObject
 
-MAX_ID = 2**63 - 1
 DIGITS = re.compile(r"[0-9]{1,19}\Z")
 MAX_REFERENCES = 10_000
 PATH_ID = "An id in the path must be a whole number within 64 bits."

@@ -10,6 +10,7 @@ from django.http import QueryDict
 from rest_framework import serializers
 
 from gateway_project.api import fields
+from gateway_project.database.ids import MAX_ID
 from gateway_project.errors import ValidationError
 from gateway_project.json_types import JsonObject
 
@@ -64,7 +65,7 @@ class IntegerFilter(FieldFilter):
     """An id."""
 
     expected = "a whole number"
-    schema = {"type": "integer", "format": "int64", "minimum": 0, "maximum": fields.MAX_ID}
+    schema = {"type": "integer", "format": "int64", "minimum": 0, "maximum": MAX_ID}
     field = fields.Id()
 
 

@@ -100,7 +100,7 @@ def _changed(change: Callable[[], object]) -> HttpResponse:
 
 
 def _row_or_404(requests: AccessRequestQuerySet[AccessRequest], request_id: int) -> AccessRequest:
-    row = requests.shown().filter(pk=request_id).first() if request_id < 2**63 else None
+    row = requests.shown().filter(pk=request_id).first()
     if row is None:
         raise Http404
     return row

@@ -4,7 +4,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 
 from gateway_project.json_types import JsonObject
 from gateway_project.me.site import caller, page, show
-from telemetry.details import LONG_FIELDS, cost, details, tokens
+from telemetry.details import LONG_FIELDS, content, cost, tokens
 from telemetry.models import EntryType, LogEntry
 from telemetry.querysets import LogEntryQuerySet
 
@@ -21,7 +21,7 @@ def request_list(request: HttpRequest) -> HttpResponse:
 @page
 def request_page(request: HttpRequest, entry_id: int) -> HttpResponse:
     """One request; raises Http404 for one that is not the user's."""
-    return show(request, "request", "Request", details(entry_or_404(_own(request), entry_id)))
+    return show(request, "request", "Request", content(entry_or_404(_own(request), entry_id), {}))
 
 
 def entry_rows(request: HttpRequest, entries: LogEntryQuerySet[LogEntry]) -> JsonObject:
@@ -38,7 +38,7 @@ def entry_rows(request: HttpRequest, entries: LogEntryQuerySet[LogEntry]) -> Jso
 
 def entry_or_404(entries: LogEntryQuerySet[LogEntry], entry_id: int) -> LogEntry:
     """The work request with this id among these entries; raises Http404."""
-    entry = _work(entries).filter(pk=entry_id).first() if entry_id < 2**63 else None
+    entry = _work(entries).filter(pk=entry_id).first()
     if entry is None:
         raise Http404
     return entry

@@ -72,7 +72,7 @@ def window_field() -> forms.ChoiceField:
     return forms.ChoiceField(
         choices=[choice for choice in Window.choices if choice[0] != Window.NONE],
         widget=NativeSelect,
-        help_text="Of concurrent requests it does not matter.",
+        help_text="Ignored for concurrent requests.",
     )
 
 

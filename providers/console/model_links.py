@@ -7,6 +7,7 @@ from django.urls import reverse
 
 from gateway_project.console.period import ANY_TIME, Period, period_of, row_page, with_query
 from gateway_project.console.site import console_site
+from gateway_project.database.ids import id_in
 from providers.models import Model
 
 
@@ -31,12 +32,8 @@ def model_of(names: Mapping[str, str]) -> Model | None:
     name, provider = names.get("model", ""), names.get("provider", "")
     rows = Model.objects.select_related("provider").order_by("pk")
     if provider:
-        rows = rows.filter(provider_id=provider if _is_id(provider) else 0)
+        rows = rows.filter(provider_id=id_in(provider))
     return rows.filter(name=name).first() or rows.filter(name=name.rpartition("/")[2]).first()
-
-
-def _is_id(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) < 19
 
 
 @console_site().page("providers/model/named/", name="model-by-name", part=True)

@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from gateway_project.database.ids import MAX_ID
 from gateway_project.errors import ValidationError
 from gateway_project.json_types import JsonObject
 from rules.aliases.models import MAX_NAME_LENGTH, MAX_TARGETS, MAX_TIER, MAX_WEIGHT, AliasTarget
 
 MAX_TAGS, MAX_TAG_NAME, MAX_TAG_VALUE = 20, 64, 256  # as in X-Svc-Tags
-MAX_ID = 2**63 - 1
 MEMBERS = frozenset({"provider", "model", "alias", "weight", "tier", "match"})
 MATCH_MEMBERS = frozenset({"tags", "groupId", "userId", "keyName"})
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from accounts.models import Group, User
+from gateway_project.database.ids import MAX_ID
 from gateway_project.errors import ValidationError
 from gateway_project.json_types import JsonObject
 from keys.models import ApiKey
@@ -15,7 +16,6 @@ from rules.guardrails.models import EVERYONE
 from rules.models import Rule
 
 MAX_REFERENCES = 1000  # of a kind
-MAX_ID = 2**63 - 1
 IDS, NAMES = ("groups", "users", "rules", "keys"), ("aliases",)
 KINDS = (*IDS, *NAMES)
 Reference = int | str

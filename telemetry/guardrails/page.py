@@ -4,10 +4,9 @@ from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 
 from gateway_project.console.site import console_site
+from gateway_project.database.ids import id_in
 from telemetry import services
 from telemetry.guardrails.statistics import GuardrailQuery, guardrail_counts
-
-GREATEST_ID = 2**63 - 1
 
 
 @console_site().page("guardrail-usage/", name="guardrail-usage")
@@ -24,9 +23,7 @@ def show(request: HttpRequest) -> HttpResponse:
 
 def guardrail_number(request: HttpRequest) -> int | None:
     """The id of the guardrail that the address names; None if it names none."""
-    text = request.GET.get("guardrail", "")
-    number = int(text) if text.isascii() and text.isdecimal() and len(text) < 20 else None
-    return None if number is None else min(number, GREATEST_ID)
+    return id_in(request.GET.get("guardrail", "")) or None
 
 
 def name_of_guardrail(guardrail_id: int) -> str:

@@ -13,14 +13,15 @@ from django.utils import timezone
 from accounts.models import User
 from gateway_project.console.audit import record
 from gateway_project.console.site import console_site
-from telemetry.guardrails.page import GREATEST_ID, guardrail_number, name_of_guardrail
+from gateway_project.database.ids import MAX_ID
+from telemetry.guardrails.page import guardrail_number, name_of_guardrail
 from telemetry.guardrails.services import delete_samples_of
 from telemetry.guardrails.viewsets import GuardrailSampleViewSet
 from telemetry.models import EntryType, GuardrailSample, LogEntry
 
 MAX_SHOWN = 200
 RESOURCE = GuardrailSampleViewSet.resource_name
-EFFECT = "What the guardrail has matched so far cannot be read any more. It goes on keeping samples."
+EFFECT = "The samples kept so far are deleted. The guardrail keeps new ones."
 
 
 class ShownSample(NamedTuple):
@@ -48,7 +49,7 @@ def show_samples(request: HttpRequest) -> HttpResponse:
 @console_site().page("guardrail-samples/<int:guardrail_id>/delete/", name="guardrail-samples-delete")
 def delete_samples(request: HttpRequest, guardrail_id: int) -> HttpResponse:
     """Ask, and then delete all samples of a guardrail."""
-    if guardrail_id > GREATEST_ID:
+    if guardrail_id > MAX_ID:
         raise Http404
     back = f"{reverse('admin:guardrail-samples')}?guardrail={guardrail_id}"
     if request.method == "POST":

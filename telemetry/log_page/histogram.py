@@ -14,10 +14,10 @@ from django.utils import timezone
 
 from accounts.models import User
 from gateway_project.console.period import period_of
+from gateway_project.database.ids import id_in
 from providers.models import Provider
 from telemetry import services
 from telemetry.log_page.periods import NOT_KEPT, address
-from telemetry.log_page.tab_filters import id_in
 from telemetry.models import Outcome
 from telemetry.paging import QueryTimeout, statement_timeout
 from telemetry.querysets import EntryQuerySet

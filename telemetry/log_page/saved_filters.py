@@ -16,6 +16,7 @@ from django.views.decorators.http import require_POST
 from accounts.models import User
 from gateway_project.console.period import MOMENT_NAMES
 from gateway_project.console.site import console_site
+from gateway_project.database.ids import id_in
 from gateway_project.database.names import is_clear
 from gateway_project.database.saving import lock_row, save_or_refuse
 from gateway_project.errors import GatewayError, ValidationError
@@ -91,8 +92,7 @@ def save(request: HttpRequest) -> HttpResponse:
 @require_POST
 def delete(request: HttpRequest) -> HttpResponse:
     """Delete one of the user's own filters."""
-    if (row_id := request.POST.get("id", "")).isascii() and row_id.isdecimal() and len(row_id) < 19:
-        SavedFilter.objects.filter(owner=_owner(request), pk=int(row_id)).delete()
+    SavedFilter.objects.filter(owner=_owner(request), pk=id_in(request.POST.get("id", ""))).delete()
     return _back(QueryDict(request.POST.get("query", "")))
 
 

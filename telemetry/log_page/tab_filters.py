@@ -4,14 +4,10 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from unfold.contrib.filters.admin import TextFilter
 
+from gateway_project.database.ids import id_in
 from keys.models import ApiKey
 from providers.models import Model
 from telemetry.querysets import LogEntryQuerySet
-
-
-def id_in(text: str) -> int:
-    """The id that a text is; 0, which no row has, if it is none."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0
 
 
 class KeyIdFilter(TextFilter):

@@ -4,6 +4,7 @@ from django import forms
 from django.db.models import QuerySet
 
 from accounts.models import User
+from gateway_project.database.ids import id_in
 from keys.models import ApiKey
 from keys.secrets import without_secrets
 from telemetry.services import NAMES
@@ -12,7 +13,6 @@ from telemetry.services import NAMES
 ID_FILTERS = {"user": "user_id", "group": "group", "key": "key_id", "provider": "provider_id"}
 TEXT_FILTERS = ("model", "alias", "tag")
 FILTERS = (*ID_FILTERS, *TEXT_FILTERS)
-GREATEST_ID = 2**63 - 1
 
 
 def check_tag(text: str) -> str:
@@ -45,8 +45,8 @@ def _row_id(name: str, text: str) -> int:
         raise forms.ValidationError("Several keys have this name. Enter the public id of one.")
     if row_ids:
         return int(row_ids[0])
-    if text.isascii() and text.isdecimal() and 0 < int(text) <= GREATEST_ID:
-        return int(text)
+    if row_id := id_in(text):
+        return row_id
     raise forms.ValidationError(f"No {name} has this name or id.")
 
 

@@ -9,10 +9,10 @@ from django import forms
 from django.utils import timezone
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
+from gateway_project.database.ids import MAX_ID
 from telemetry import services
 from telemetry.statistics_page.filters import (
     FILTERS,
-    GREATEST_ID,
     ID_FILTERS,
     TEXT_FILTERS,
     check_tag,
@@ -90,7 +90,7 @@ class UsageForm(forms.Form):
         super().__init__(*args, **options)
         for name in ID_FILTERS:
             self.fields[name] = forms.IntegerField(
-                min_value=1, max_value=GREATEST_ID, required=False, widget=forms.HiddenInput
+                min_value=1, max_value=MAX_ID, required=False, widget=forms.HiddenInput
             )
         for name in TEXT_FILTERS:
             self.fields[name] = forms.CharField(max_length=1000, strip=False, required=False, widget=forms.HiddenInput)

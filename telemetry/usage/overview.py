@@ -22,7 +22,7 @@ COUNTS = ("requests", "completed", "denied", "errors", "cache_hits", "saved_toke
 COSTS = ("cost", "estimated_cost")
 SUMMED = (*COUNTS, *LATENCY_COLUMNS, *COSTS, "saved_cost")
 TOP_ROWS = 5
-TOP_COUNTS = ("requests", "errors", "attempts", "failed_attempts", "unknown_cost_requests")
+TOP_COUNTS = ("requests", "attempts", "failed_attempts", "unknown_cost_requests")
 TOP_MEASURES = (*TOP_COUNTS, *TOKENS, *LATENCY_COLUMNS)
 END = datetime(9999, 1, 1, tzinfo=UTC)
 

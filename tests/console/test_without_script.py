@@ -54,13 +54,19 @@ def test_links_lead_on_without_scripts(window, entry):
 
 def test_the_users_own_pages_are_read_without_scripts(window, world, entry):
     page = window.page
+    shown = {
+        "": "API key",
+        "requests/": "No requests.",
+        "usage/": "By model",
+        "models/": "may not use any model",
+        "keys/": "New API key",
+    }
     page.goto(f"{window.url}/me/login/")
-    for path, text in {"": "Requests", "usage/": "Usage", "models/": "Models", "keys/": "API keys"}.items():
+    for path, text in shown.items():
         page.goto(f"{window.url}/me/{path}")
         if page.locator("[name=password]").count():
             page.fill("[name=username]", USERNAME)
             page.fill("[name=password]", PASSWORD)
             page.click("button[type=submit]")
             page.goto(f"{window.url}/me/{path}")
-        assert page.locator("main, #main").first.is_visible(), path
-        assert text in page.inner_text("body"), path
+        assert text in page.locator("main").inner_text(), path

@@ -267,7 +267,7 @@ def test_queries_are_bounded(browser, group, account, django_assert_max_num_quer
         create_service_account(username=f"a{number}", group_id=group.pk)
         create_rule(name=f"r{number}", group_id=group.pk)
         issue_key(owner=account, name=f"k{number}")
-        set_limit(group=create_group(name=f"g{number}", parent_id=group.pk), measure="requests", window="day", amount=9)
+        set_limit(group=create_group(name=f"g{number}", parent_id=group.pk), measure="cost", window="day", amount=9)
         add_member(group, user_id=new_user().pk)
         logged(account, group_ids=[group.pk])
     own = f"/me/groups/{group.pk}/"

@@ -128,12 +128,13 @@ def fill_tables(keys, rules):
 
 
 def row_pages():
-    """The page of a row of each large table, and of what many rows belong to."""
+    """Name and address of the page of a row of each large table, and of what many rows belong to."""
     rows = [Model.objects.filter(provider__name="large"), Provider.objects.filter(name="large")]
     rows += [table.objects.order_by("-pk") for table in (ApiKey, Rule, Group)]
     rows.append(User.objects.filter(username=f"user-{USERS - 1}"))
     for row in (query[:1].get() for query in rows):
-        yield f"{row._meta.app_label}/{row._meta.model_name}/{row.pk}/change/"
+        table = f"{row._meta.app_label}/{row._meta.model_name}"
+        yield f"{table}/…/change/", f"{table}/{row.pk}/change/"
 
 
 def clear():
@@ -179,8 +180,8 @@ def measured(gateway, days):
 
     values = {f"page {query}": median_seconds(f"/logs/?{query.format(old=old)}") for query in LOGS}
     values["page of the console"] = median(lambda: answered(visitor.get, "telemetry/logentry/"))
-    for path in [*pages(), *lists(), *row_pages()]:
-        values[f"console {path}"] = median(lambda path=path: answered(visitor.get, path), CONSOLE_TAKES)
+    for name, path in [*((path, path) for path in (*pages(), *lists())), *row_pages()]:
+        values[f"console {name}"] = median(lambda path=path: answered(visitor.get, path), CONSOLE_TAKES)
     values |= {f"statistics {query}": median_seconds(f"/stats/usage/?{query}") for query in USAGE}
     for name, period in PERIODS.items():
         # The page shows figures again for a while: the first one is that which has to add them up.

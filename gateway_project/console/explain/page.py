@@ -17,7 +17,6 @@ from gateway_project.work.runtime import gateway
 from telemetry.models import LogEntry
 
 site = console_site()
-MAX_ID = 2**63 - 1
 
 
 @site.page("explain/", name="explain")
@@ -37,7 +36,7 @@ def explain(request: HttpRequest) -> HttpResponse:
 @site.page("explain/entry/<int:entry_id>/", name="explain-entry")
 def explain_entry(request: HttpRequest, entry_id: int) -> HttpResponse:
     """Why a request in the log was served or refused, by what was recorded."""
-    entry = LogEntry.objects.filter(pk=entry_id, entry_type__in=REQUESTS).first() if entry_id <= MAX_ID else None
+    entry = LogEntry.objects.filter(pk=entry_id, entry_type__in=REQUESTS).first()
     if entry is None:
         raise Http404
     explanation = shown(describe_entry(entry, gateway().snapshot, with_all=True), outcome=entry.outcome)

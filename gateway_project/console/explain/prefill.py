@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from accounts.models import User
+from gateway_project.database.ids import id_in
 from gateway_project.json_types import JsonObject
 from keys.models import ApiKey
 from telemetry.models import CacheStatus, EntryType, LogEntry, Operation
 
-ROW_ID = 18  # digits of a number that every database takes
 # Members of a request in the shape of Anthropic's messages.
 OF_MESSAGES = {"system", "stop_sequences", "thinking", "top_k"}
 
@@ -37,9 +37,7 @@ def prefill_of(parameters: Mapping[str, str]) -> Prefill:
 
 
 def _id(name: str, parameters: Mapping[str, str]) -> int:
-    """The id in the address; 0, which no row has, if there is none."""
-    text = parameters.get(name, "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= ROW_ID else 0
+    return id_in(parameters.get(name, ""))
 
 
 def _of_entry(entry: LogEntry) -> Prefill:

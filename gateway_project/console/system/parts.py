@@ -10,7 +10,7 @@ from django.urls import reverse
 
 from gateway_project.console.display.badges import Badge
 from gateway_project.console.notices import Link
-from gateway_project.console.period import with_query
+from gateway_project.console.period import ANY_TIME, row_page
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.routing.provider_health import present_health
 from licensing import services as licensing
@@ -79,8 +79,12 @@ def _providers(gateway: Gateway) -> Part:
     if not healths:
         return Part("Providers", Badge("None", WARNING), "No provider is enabled.", (Link("The providers", page),))
     if failing:
-        links = tuple(Link(name, with_query(page, {"q": name})) for name in failing[:MAX_SHOWN])
-        sentence = f"{len(failing)} of {len(healths)} fail. Their pages have the last error and test the connection:"
+        ids = {row.name: row.id for row in gateway.snapshot.providers.values()}
+        links = tuple(
+            Link(name, row_page("providers_provider", ids.get(name), ANY_TIME)) for name in failing[:MAX_SHOWN]
+        )
+        verb = "fails" if len(failing) == 1 else "fail"
+        sentence = f"{len(failing)} of {len(healths)} {verb}. The page of a provider has its last error, and a test:"
         return Part("Providers", Badge("Failing", BROKEN), sentence, links)
     sentence = f"No provider fails; {len(healths)} {'is' if len(healths) == 1 else 'are'} enabled."
     return Part("Providers", Badge("Healthy", WELL), sentence, (Link("The providers", page),))
@@ -91,7 +95,7 @@ def _clocks(gateway: Gateway) -> Part:
     offsets = {"database": _database_offset(), "Redis": gateway.state.clock_offset if settings.REDIS_URL else None}
     wrong = {name: offset for name, offset in offsets.items() if offset is not None and abs(offset) > CLOCK_SECONDS}
     if not wrong:
-        return Part("Clocks", Badge("Agree", WELL), f"They differ by less than {CLOCK_SECONDS} s.")
+        return Part("Clocks", Badge("Agree", WELL), f"No known difference exceeds {CLOCK_SECONDS} s.")
     differences = ", ".join(f"that of {name} by {offset:+,.0f} s" for name, offset in wrong.items())
     sentence = f"They differ from this machine's: {differences}. Let all machines follow the same time server (NTP)."
     return Part("Clocks", Badge("Differ", WARNING), sentence)

@@ -1,14 +1,14 @@
 """A result as what its page shows: figures, and tables with links to the entries behind each number."""
 
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import UTC
 from decimal import Decimal
 from typing import Any, NamedTuple
-from urllib.parse import urlencode
 
 from django.urls import reverse
 
 from gateway_project.console.display.money import amounts
+from gateway_project.console.period import Period, with_query
 from gateway_project.json_types import JsonObject
 from gateway_project.work.what_if.outcome import COUNTED
 from providers.console.currency import usual_currency
@@ -128,14 +128,8 @@ def _cache(counts: JsonObject) -> str:
 
 def _log(what_if: WhatIf, **filters: str) -> str:
     """The list of the period's entries."""
-    moments = {"from": what_if.start.astimezone(UTC), "to": what_if.end.astimezone(UTC)}
-    period = {name: text for side, moment in moments.items() for name, text in _moment(side, moment)}
-    return f"{reverse('admin:telemetry_logentry_changelist')}?{urlencode(period | filters)}"
-
-
-def _moment(side: str, moment: datetime) -> Iterator[tuple[str, str]]:
-    yield f"timestamp_{side}_0", f"{moment:%Y-%m-%d}"
-    yield f"timestamp_{side}_1", f"{moment:%H:%M:%S}"
+    period = Period(what_if.start.astimezone(UTC), what_if.end.astimezone(UTC))
+    return with_query(reverse("admin:telemetry_logentry_changelist"), period.moments() | filters)
 
 
 def _money(costs: Mapping[str, Any]) -> str:

@@ -14,7 +14,7 @@ from gateway_project.api import audit
 from gateway_project.database.saving import races_as_conflicts
 from gateway_project.errors import GatewayError
 from gateway_project.me.groups.forms import AccountForm, add_errors
-from gateway_project.me.groups.pages import administered_group
+from gateway_project.me.groups.pages import administered_group, ask_to_delete, show_form
 from gateway_project.me.keys import create_key, delete_key, key_page, rotate_key
 from gateway_project.me.site import actor, caller, featured_caller, page, show
 from keys.delegation import check_delegation
@@ -32,13 +32,8 @@ def create(request: HttpRequest, group_id: int) -> HttpResponse:
             return HttpResponseRedirect(_page_of(account))
         except GatewayError as error:
             add_errors(form, error, {"userName": "username"})
-    context = {
-        "form": form,
-        "action": "Create",
-        "back": reverse("me:group-keys", args=[group.pk]),
-        "current": "me:groups",
-    }
-    return show(request, "key_form", f"New service account of {group.name}", context)
+    title, back = f"New service account of {group.name}", reverse("me:group-keys", args=[group.pk])
+    return show_form(request, title, form, back, action="Create")
 
 
 def _create(request: HttpRequest, values: dict[str, object]) -> User:
@@ -78,8 +73,7 @@ def delete(request: HttpRequest, account_id: int) -> HttpResponse:
     account = _account(request, account_id)
     if request.method != "POST":
         effect = "All its keys are refused from now on, and it cannot be restored. Its log entries stay."
-        context = {"effect": effect, "back": _page_of(account), "current": "me:groups"}
-        return show(request, "delete", f"Delete {account.username}", context)
+        return ask_to_delete(request, account.username, effect, _page_of(account))
     group_id = account.owning_group_id
     with races_as_conflicts(), transaction.atomic():
         before = UserViewSet.serialize_row(account)
@@ -117,7 +111,7 @@ def _account(request: HttpRequest, account_id: int) -> User:
     """The live service account of a group that the user administers; raises Http404."""
     accounts = User.objects.live().service_accounts()
     groups = administered_groups(caller(request))
-    account = accounts.filter(owning_group__in=groups, pk=account_id).first() if account_id < 2**63 else None
+    account = accounts.filter(owning_group__in=groups, pk=account_id).first()
     if account is None:
         raise Http404
     return account
@@ -125,7 +119,7 @@ def _account(request: HttpRequest, account_id: int) -> User:
 
 def _key(request: HttpRequest, account_id: int, key_id: int) -> ApiKey:
     keys = ApiKey.objects.live().of(_account(request, account_id))
-    key = keys.filter(pk=key_id).first() if key_id < 2**63 else None
+    key = keys.filter(pk=key_id).first()
     if key is None:
         raise Http404
     return key

@@ -61,7 +61,9 @@ class GroupLimitForm(AmountForm):
     measure = measure_field()
     window = window_field()
     is_strict = forms.BooleanField(
-        label="Strict", required=False, help_text="Of tokens and cost: what a request could use has to be free."
+        label="Strict",
+        required=False,
+        help_text="For tokens and cost: a request must have room for all that it could use.",
     )
 
     def __init__(self, data: QueryDict | None, *, group: Group) -> None:

@@ -11,8 +11,8 @@ from gateway_project.database.saving import races_as_conflicts
 from gateway_project.errors import GatewayError
 from gateway_project.json_types import JsonObject
 from gateway_project.me.groups.forms import AmountForm, GroupLimitForm, add_errors
-from gateway_project.me.groups.pages import PAGE_ROWS, administered_group, show_tab
-from gateway_project.me.site import actor, caller, featured_caller, page, show
+from gateway_project.me.groups.pages import PAGE_ROWS, administered_group, ask_to_delete, show_form, show_tab
+from gateway_project.me.site import actor, caller, featured_caller, page
 from licensing import services
 from licensing.fullness import fullness, unpriced_notes
 from licensing.group_limits import changeable_limits, check_group_limit, owning_group_id
@@ -49,7 +49,7 @@ def create(request: HttpRequest, group_id: int) -> HttpResponse:
             return _to_limits(group.pk)
         except GatewayError as error:
             add_errors(form, error, FIELDS)
-    return _form(request, f"New limit in {group.name}", form, group.pk)
+    return show_form(request, f"New limit in {group.name}", form, _limits_of(group.pk))
 
 
 def _create(request: HttpRequest, values: JsonObject) -> None:
@@ -70,7 +70,8 @@ def change(request: HttpRequest, limit_id: int) -> HttpResponse:
             return _to_limits(group_id)
         except GatewayError as error:
             add_errors(form, error, FIELDS)
-    return _form(request, f"{limit.subject_kind.capitalize()} {limit.subject}: {limit}", form, group_id)
+    title = f"{limit.subject_kind.capitalize()} {limit.subject}: {limit}"
+    return show_form(request, title, form, _limits_of(group_id))
 
 
 def _change(request: HttpRequest, limit: Limit, values: JsonObject) -> None:
@@ -86,9 +87,8 @@ def delete(request: HttpRequest, limit_id: int) -> HttpResponse:
     """Ask, then delete the limit."""
     limit, group_id = _limit(request, limit_id)
     if request.method != "POST":
-        effect = "The default applies to its subject from now on, and the limits of the groups above."
-        context = {"effect": effect, "back": _limits_of(group_id), "current": "me:groups"}
-        return show(request, "delete", f"Delete the limit of {limit.subject}: {limit}", context)
+        effect = "From now on the default and the limits of the groups above apply to its subject."
+        return ask_to_delete(request, f"the limit of {limit.subject}: {limit}", effect, _limits_of(group_id))
     row_id = limit.pk
     with races_as_conflicts(), transaction.atomic():
         before = _serialized(limit)
@@ -100,7 +100,7 @@ def delete(request: HttpRequest, limit_id: int) -> HttpResponse:
 def _limit(request: HttpRequest, limit_id: int) -> tuple[Limit, int]:
     """A limit that the user may change, and the group whose page shows it; raises Http404."""
     own = featured_caller(request)
-    limit = Limit.objects.shown().filter(pk=limit_id).first() if limit_id < 2**63 else None
+    limit = Limit.objects.shown().filter(pk=limit_id).first()
     group_id = None if limit is None else owning_group_id(limit)
     if limit is None or group_id is None or not changeable_limits(own, [limit]):
         raise Http404
@@ -111,11 +111,6 @@ def _limit(request: HttpRequest, limit_id: int) -> tuple[Limit, int]:
 
 def _serialized(limit: Limit) -> JsonObject | None:
     return without_usage(LimitViewSet.serialize_row(limit))
-
-
-def _form(request: HttpRequest, title: str, form: GroupLimitForm | AmountForm, group_id: int) -> HttpResponse:
-    context = {"form": form, "action": "Save", "back": _limits_of(group_id), "current": "me:groups"}
-    return show(request, "key_form", title, context)
 
 
 def _limits_of(group_id: int) -> str:

@@ -95,7 +95,7 @@ def _changing(request: HttpRequest, group_id: int) -> Iterator[Group]:
 
 def _member(request: HttpRequest, group_id: int, user_id: int) -> User:
     group = administered_group(caller(request), group_id)
-    member = group.members.filter(pk=user_id).first() if user_id < 2**63 else None
+    member = group.members.filter(pk=user_id).first()
     if member is None:
         raise Http404
     return member

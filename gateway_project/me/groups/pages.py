@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from django.core.paginator import Paginator
 from django.db.models import Count, Q, QuerySet
+from django.forms import Form
 from django.http import Http404, HttpRequest, HttpResponse
 
 from accounts.managing.groups import administered_groups
@@ -46,6 +47,16 @@ def show_tab(request: HttpRequest, name: str, group: Group, context: Mapping[str
     tab = "me:group" if name == "members" else f"me:group-{name}"
     values = {"group": group, "tabs": TABS, "tab": tab, "current": "me:groups"}
     return show(request, f"groups/{name}", f"Group {group.name}", values | dict(context))
+
+
+def show_form(request: HttpRequest, title: str, form: Form, back: str, *, action: str = "Save") -> HttpResponse:
+    """The form for something of a group."""
+    return show(request, "key_form", title, {"form": form, "action": action, "back": back, "current": "me:groups"})
+
+
+def ask_to_delete(request: HttpRequest, name: str, effect: str, back: str) -> HttpResponse:
+    """The question before something of a group is deleted."""
+    return show(request, "delete", f"Delete {name}", {"effect": effect, "back": back, "current": "me:groups"})
 
 
 def administered_group(own: Caller, group_id: int) -> Group:

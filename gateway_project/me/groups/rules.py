@@ -13,8 +13,8 @@ from gateway_project.database.saving import races_as_conflicts
 from gateway_project.errors import GatewayError
 from gateway_project.json_types import JsonObject
 from gateway_project.me.groups.forms import RuleForm, add_errors
-from gateway_project.me.groups.pages import PAGE_ROWS, administered_group, show_tab
-from gateway_project.me.site import actor, caller, featured_caller, page, show
+from gateway_project.me.groups.pages import PAGE_ROWS, administered_group, ask_to_delete, show_form, show_tab
+from gateway_project.me.site import actor, caller, featured_caller, page
 from rules import services
 from rules.delegation import check_group_rule, check_own_rule
 from rules.models import Effect, Rule
@@ -42,7 +42,7 @@ def create(request: HttpRequest, group_id: int) -> HttpResponse:
             return _to_rules(group.pk)
         except GatewayError as error:
             add_errors(form, error, FIELDS)
-    return _form(request, f"New rule of {group.name}", form, group.pk)
+    return show_form(request, f"New rule of {group.name}", form, _rules_of(group.pk))
 
 
 def _create(request: HttpRequest, values: JsonObject) -> None:
@@ -64,7 +64,7 @@ def change(request: HttpRequest, rule_id: int) -> HttpResponse:
             return _to_rules(rule.group_id)
         except GatewayError as error:
             add_errors(form, error, FIELDS)
-    return _form(request, f"Rule {rule.name}", form, rule.group_id)
+    return show_form(request, f"Rule {rule.name}", form, _rules_of(rule.group_id))
 
 
 def _change(request: HttpRequest, rule: Rule, values: JsonObject) -> None:
@@ -86,9 +86,7 @@ def delete(request: HttpRequest, rule_id: int) -> HttpResponse:
     rule = _rule(request, rule_id)
     if request.method != "POST":
         effect = "What only this rule denies is left to the other rules from now on."
-        back = reverse("me:group-rules", args=[rule.group_id])
-        context = {"effect": effect, "back": back, "current": "me:groups"}
-        return show(request, "delete", f"Delete {rule.name}", context)
+        return ask_to_delete(request, rule.name, effect, _rules_of(rule.group_id))
     group_id, row_id = rule.group_id, rule.pk
     with races_as_conflicts(), transaction.atomic():
         before = RuleViewSet.serialize_row(rule)
@@ -99,22 +97,16 @@ def delete(request: HttpRequest, rule_id: int) -> HttpResponse:
 
 def _rule(request: HttpRequest, rule_id: int) -> Rule:
     """A rule that an admin of one of the user's groups has written; raises Http404."""
-    rule = Rule.objects.filter(is_delegated=True, pk=rule_id).first() if rule_id < 2**63 else None
+    rule = Rule.objects.filter(is_delegated=True, pk=rule_id).first()
     if rule is None or rule.group_id is None:
         raise Http404
     administered_group(caller(request), rule.group_id)
     return rule
 
 
-def _form(request: HttpRequest, title: str, form: RuleForm, group_id: int) -> HttpResponse:
-    context = {
-        "form": form,
-        "action": "Save",
-        "back": reverse("me:group-rules", args=[group_id]),
-        "current": "me:groups",
-    }
-    return show(request, "key_form", title, context)
+def _rules_of(group_id: int | None) -> str:
+    return reverse("me:group-rules", args=[group_id])
 
 
 def _to_rules(group_id: int | None) -> HttpResponse:
-    return HttpResponseRedirect(reverse("me:group-rules", args=[group_id]))
+    return HttpResponseRedirect(_rules_of(group_id))

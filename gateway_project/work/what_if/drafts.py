@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gateway_project.api.fields import MAX_ID, Attributes
+from gateway_project.api.fields import Attributes
 from gateway_project.api.names import camel, snake
+from gateway_project.database.ids import MAX_ID
 from gateway_project.errors import ValidationError
 from gateway_project.json_types import JsonObject
 from licensing.serializers import LimitAttributes

@@ -93,6 +93,7 @@ class TestParts:
         process = SimpleNamespace(
             follower=SimpleNamespace(fresh=True),
             state=SimpleNamespace(degraded=False, warning="", clock_offset=0.0),
+            snapshot=SimpleNamespace(providers={7: SimpleNamespace(id=7, name="east")}),
             shipper=SimpleNamespace(backlog=lambda: Backlog(bytes=0, seconds=0.0)),
         )
         monkeypatch.setattr(parts, "present_health", lambda process: {"west": WELL})
@@ -124,7 +125,7 @@ class TestParts:
         assert "DATABASE_URL" in by_name["Database"].sentence
         assert "REDIS_URL" in by_name["Redis"].sentence
         assert "that of Redis by -7 s" in by_name["Clocks"].sentence
-        assert [link.title for link in by_name["Providers"].links] == ["east"]
+        assert by_name["Providers"].links == (("east", "/admin/providers/provider/7/change/"),)
 
     def test_a_licence_that_is_over(self, process, monkeypatch):
         over = community(0, 60)

@@ -165,7 +165,7 @@ def test_the_console_shows_samples_with_their_entries_and_audits_each_reading(co
     GuardrailSample.objects.create(guardrail_id=row.pk, expires_at=timezone.now() + timedelta(days=1), sealed="v1.x.y")
     page = console.get(f"/admin/guardrail-samples/?guardrail={row.pk}").text
     assert "Write to <mark>&lt;b&gt;bob&lt;/b&gt;@example.com</mark>." in page
-    assert "The key that it was encrypted with is not there." in page
+    assert "The encryption key of this text is not configured." in page
     for text in (f"/admin/telemetry/logentry/{entry.pk}/change/", "notebook", user.username):
         assert text in page
     assert "old@example.com" not in page

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from gateway_project.database.ids import MAX_ID
 from gateway_project.json_types import JsonObject
 from gateway_project.work.guardrails.detectors.base import Detector, Match
 from gateway_project.work.guardrails.detectors.parameters import Parameters, invalid
@@ -19,7 +20,6 @@ REMOTE_TYPES = (HTTP, PROVIDER)
 DEFAULT_SECONDS, MAX_SECONDS = 2, 30
 MAX_URL_LENGTH, MAX_SECRET_LENGTH, MAX_REASON_LENGTH = 2000, 1000, 100
 MAX_CATEGORIES = 100
-ID = 2**63 - 1
 
 
 class Question(NamedTuple):
@@ -141,7 +141,7 @@ def compile_http(members: Mapping[str, object]) -> Remote:
 def compile_provider(members: Mapping[str, object]) -> Remote:
     parameters = Parameters(members, known=("provider", "model", "categories", "timeoutSeconds"))
     provider_id, model = parameters.get("provider"), parameters.get("model")
-    if type(provider_id) is not int or not 0 < provider_id <= ID:
+    if type(provider_id) is not int or not 0 < provider_id <= MAX_ID:
         raise invalid("provider", "must be the id of a provider.")
     if not isinstance(model, str) or not 0 < len(model) <= 200 or not model.isprintable():
         raise invalid("model", "must be the name of a moderation model.")
