@@ -73,7 +73,8 @@ class Preview:
 
 def preview(rule: Rule) -> Preview:
     """The effect of a rule, stored or not, on the present users, keys and models."""
-    offers, others, parents = load_offers(), _enabled_rules(), Group.objects.parents()
+    offers, parents = load_offers(), Group.objects.parents()
+    others = _enabled_rules([rule], parents)
     try:
         draft = draft_of(rule, linked_providers([rule], parents))
     except ValidationError as error:
@@ -98,7 +99,7 @@ def warnings_of(rules: Sequence[Rule]) -> list[list[RuleProblem]]:
             drafts[number] = draft_of(rule, links)
         except ValidationError as error:
             warnings[number] = [_unreadable(error)]
-    verdicts = Survey(_enabled_rules(), load_offers(), parents).verdicts(drafts.values())
+    verdicts = Survey(_enabled_rules(rules, parents), load_offers(), parents).verdicts(drafts.values())
     for (number, draft), verdict in zip(drafts.items(), verdicts, strict=True):
         warnings[number] = problems_of(draft, verdict, nobody=why_nobody(rules[number], empty_groups))
     return warnings
@@ -109,8 +110,12 @@ def _unreadable(error: ValidationError) -> RuleProblem:
     return RuleProblem(Problem.UNREACHABLE, error.message)
 
 
-def _enabled_rules() -> list[RuleSnapshot]:
-    return list(filter(None, map(judged_snapshot_of, Rule.objects.enabled())))
+def _enabled_rules(rules: Iterable[Rule], parents: Mapping[int, int]) -> list[RuleSnapshot]:
+    """The enabled rules for whoever these rules are for."""
+    audiences = {audience for rule in rules if (audience := reach_of(rule)) is not None}
+    users, groups = ([number for kind, number in audiences if kind == one] for one in ("user", "group"))
+    enabled = Rule.objects.enabled().for_any_of(users, with_ancestors(groups, parents))
+    return list(filter(None, map(judged_snapshot_of, enabled)))
 
 
 def load_empty_groups(rules: Iterable[Rule], parents: Mapping[int, int]) -> dict[int, str]:

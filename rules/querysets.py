@@ -1,8 +1,10 @@
 """Every question to the database about access rules."""
 
+from collections.abc import Collection
 from typing import Self, TypeVar
 
 from django.db import models
+from django.db.models import Q
 
 # The model that a queryset belongs to: models.py imports this module, so it cannot be named here.
 Row = TypeVar("Row", bound=models.Model)
@@ -13,6 +15,10 @@ class RuleQuerySet(models.QuerySet[Row]):
     def enabled(self) -> Self:
         """Rules that are evaluated."""
         return self.filter(enabled=True)
+
+    def for_any_of(self, user_ids: Collection[int], group_ids: Collection[int]) -> Self:
+        """Rules for everyone, and for these users and groups."""
+        return self.filter(~Q(everyone="") | Q(user__in=user_ids) | Q(group__in=group_ids))
 
     def delegated_to(self, group_id: int | None) -> Self:
         """Rules that admins of a group wrote last, for it."""

@@ -8,14 +8,15 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from gateway_project.api.audit import ChangeDetails
+from gateway_project.change_feed.caching import ConfigurationCache
 from gateway_project.console.audit import record
 from gateway_project.console.site import console_site
 from gateway_project.database.saving import races_as_conflicts
 from gateway_project.errors import AccessTestFailed, GatewayError
-from rules.lint.findings import find_problems
+from rules.lint.findings import Finding, find_problems
 from rules.lint.fixes import Action, Fix, Fixed, apply_fix
 
-MAX_SHOWN = 500
+MAX_SHOWN = 200
 # By the operation of a fix that prepares a rule: without one, the rule was there.
 PREPARED = {"create": "is prepared", "": "was prepared before"}
 REMAINS = (
@@ -23,11 +24,20 @@ REMAINS = (
 )
 
 
+def _first_problems() -> tuple[list[Finding], int]:
+    """The first MAX_SHOWN of them, and how many more there are."""
+    findings = find_problems()
+    return findings[:MAX_SHOWN], max(0, len(findings) - MAX_SHOWN)
+
+
+FIRST_PROBLEMS = ConfigurationCache(_first_problems, ("rule", "user", "group", "key", "provider", "alias"))
+
+
 @console_site().page("rules/rule/lint/", name="rule-lint")
 def show_problems(request: HttpRequest) -> HttpResponse:
     """All problems, the first MAX_SHOWN of them."""
-    findings = find_problems()
-    context = {"findings": findings[:MAX_SHOWN], "more": max(0, len(findings) - MAX_SHOWN)}
+    findings, more = FIRST_PROBLEMS.get()
+    context = {"findings": findings, "more": more}
     page = console_site().context(request, "Problems of the rules", **context)
     return TemplateResponse(request, "console/rule_lint.html", page)
 

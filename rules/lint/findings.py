@@ -1,9 +1,11 @@
 """Looks for problems in the whole rule book, as it is stored."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import NamedTuple
+
+from django.db.models import Q
 
 from accounts.group_tree import with_ancestors
 from accounts.models import Group, User
@@ -11,6 +13,7 @@ from gateway_project.errors import ValidationError
 from gateway_project.name_patterns import Pattern, compile_pattern
 from keys.models import ApiKey
 from providers.models import Model
+from rules.aliases.models import AliasTarget
 from rules.lint.callers import AliasUsers, Caller, Key
 from rules.lint.fixes import Action, Fix
 from rules.lint.reach import Reach
@@ -20,6 +23,8 @@ from rules.models import Rule
 from rules.offers import Offers
 from rules.preview import linked_providers, load_empty_groups, load_offers, reach_of, why_nobody
 from rules.snapshots import judged_snapshot_of, snapshot_of
+
+MAX_IDLE = 1000  # users whose keys are asked for by their owners; of more, all keys are
 
 
 class Finding(NamedTuple):
@@ -35,12 +40,14 @@ def find_problems() -> list[Finding]:
     """All problems: those of enabled rules by id, then those of groups, keys, models and aliases."""
     rules = list(Rule.objects.enabled().prefetch_related("user", "group").order_by("pk"))
     snapshots, unreadable = _snapshots_of(rules)
-    offers, keys, parents = load_offers(), _load_keys(), Group.objects.parents()
+    offers, parents = load_offers(), Group.objects.parents()
     callers = _load_callers(parents)
     reach = Reach(snapshots.values(), offers)
+    idle = [caller.id for caller in callers.values() if not reach.models_of(caller.id, caller.group_ids)]
+    keys = _load_keys(idle)
     return [
         *unreadable,
-        *_problems_of_rules(rules, snapshots, offers, {key.owner_id for key in keys}, parents),
+        *_problems_of_rules(rules, snapshots, offers, parents),
         *_groups_without_rules(parents),
         *_keys_without_rules(keys, callers, reach, offers),
         *_models_for_nobody(callers, reach, offers),
@@ -73,10 +80,10 @@ def _problems_of_rules(
     rules: Iterable[Rule],
     snapshots: dict[int, RuleSnapshot],
     offers: Offers,
-    owners: set[int],
     parents: Mapping[int, int],
 ) -> Iterator[Finding]:
     rules = [rule for rule in rules if rule.pk in snapshots]
+    owners = set(ApiKey.objects.usable().order_by().values_list("owner_id", flat=True).distinct())
     links, empty_groups = linked_providers(rules, parents), load_empty_groups(rules, parents)
     drafts = [RuleDraft(snapshots[rule.pk], True, links.get(reach_of(rule), ())) for rule in rules]
     verdicts = Survey(snapshots.values(), offers, parents).verdicts(drafts)
@@ -173,6 +180,15 @@ def _load_callers(parents: Mapping[int, int]) -> dict[int, Caller]:
     return {user_id: Caller(user_id, with_ancestors(groups.get(user_id, ()), parents)) for user_id in users}
 
 
-def _load_keys() -> list[Key]:
+def _load_keys(idle: Collection[int]) -> list[Key]:
+    """The usable keys that may differ from their owners: what narrows them, or aliases name them.
+
+    And all keys of the idle owners, who may use no model.
+    """
+    keys = ApiKey.objects.usable().order_by("pk")
+    if len(idle) <= MAX_IDLE:
+        names = AliasTarget.objects.filter(match__has_key="keyName").values("match__keyName")
+        narrowed = Q(provider__isnull=False) | ~Q(model_patterns=[])
+        keys = keys.filter(narrowed | Q(name__in=[row["match__keyName"] for row in names]) | Q(owner__in=idle))
     columns = ("pk", "name", "owner__username", "owner_id", "provider_id", "model_patterns")
-    return [Key(*row) for row in ApiKey.objects.usable().order_by("pk").values_list(*columns)]
+    return [Key(*row) for row in keys.values_list(*columns)]

@@ -3,13 +3,11 @@
 from collections.abc import Collection
 from typing import Any
 
-from django.db.models import Q
-
 from gateway_project.name_patterns import Pattern, compile_pattern, names_by_pattern
 from gateway_project.work.runtime import running
 from gateway_project.work.snapshot.loading import RULE_COLUMNS, rule_record
 from rules.matching import RuleBook, RuleSnapshot
-from rules.models import Everyone, Rule
+from rules.models import Rule
 
 
 class StoredRules:
@@ -23,8 +21,7 @@ class StoredRules:
 
     def load(self, user_ids: Collection[int], group_ids: Collection[int]) -> list[RuleSnapshot]:
         """The enabled rules for everyone, these users and these groups, as requests are judged by them."""
-        audience = ~Q(everyone=Everyone.NOT) | Q(user__in=user_ids) | Q(group__in=group_ids)
-        rows = Rule.objects.enabled().filter(audience).values_list(*RULE_COLUMNS)
+        rows = Rule.objects.enabled().for_any_of(user_ids, group_ids).values_list(*RULE_COLUMNS)
         former = self._records
         self._records = {row: former[row] if row in former else self._record(row) for row in rows}
         return [record for record in self._records.values() if record is not None]

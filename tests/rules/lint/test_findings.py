@@ -5,16 +5,20 @@ from pathlib import Path
 
 import pytest
 
+from keys.services import issue_key
 from providers.models import Model
 from providers.services import create_provider
+from rules.lint import findings
 from rules.lint.findings import find_problems
 from rules.lint.fixes import Action
 from rules.linter import Problem
 from rules.models import Rule
+from rules.services import create_rule
 from tests.rules.lint.test_reach import large_book
 from tests.support.management import new_user
 
 pytestmark = pytest.mark.django_db
+KEYS = ("plain", "other model", "linked")
 ROOT = Path(__file__).parents[3]
 
 
@@ -33,6 +37,23 @@ def test_the_documentation_lists_each_problem_and_each_fix():
     assert set(Problem) - {Problem.DISABLED} <= documented.keys()
     fixes = "".join(documented[problem] for problem in Problem if problem != Problem.DISABLED)
     assert all(f"`{action}`" in fixes for action in Action)
+
+
+def test_a_key_is_judged_one_by_one_only_if_that_matters(monkeypatch):
+    """The findings are the same when all keys are loaded."""
+    provider = create_provider(name="east", url="http://127.0.0.1:9/v1", format_name="openai", models=["m.1", "m.2"])
+    owner, idle = new_user(), new_user()
+    create_rule(name="one", user_id=owner.pk, regex=r"m\.1")
+    for user in (owner, idle):
+        issue_key(owner=user, name="plain")
+        issue_key(owner=user, name="other model", models=["m.2"])
+        issue_key(owner=user, name="linked", provider_id=provider.pk)
+    some = find_problems()
+    monkeypatch.setattr(findings, "MAX_IDLE", -1)
+    assert find_problems() == some
+    named = [finding.message for finding in some if finding.problem == Problem.KEY_WITHOUT_RULES]
+    expected = f"Key other model of user {owner.username}:", *(f"Key {one} of user {idle.username}:" for one in KEYS)
+    assert [message.partition(" no rule")[0] for message in named] == [*expected]
 
 
 @pytest.mark.slow
@@ -57,7 +78,7 @@ def test_a_large_rule_book_takes_two_seconds(db):
         for one in rules
     )
     began = time.process_time()
-    findings = find_problems()
+    problems = find_problems()
     seconds = time.process_time() - began
-    assert len(findings) > 1000
+    assert len(problems) > 1000
     assert seconds < 2
