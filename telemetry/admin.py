@@ -126,7 +126,7 @@ class EntryAdmin(ReadOnlyAdmin):
     unlisted: ClassVar[tuple[str, ...]]  # fields that may be long, and that PostgreSQL stores out of line
     paginator = InfinitePaginator
     show_full_result_count = False
-    list_per_page = 50
+    list_per_page = 30
     list_filter_submit = True
     list_filter_sheet = True
     list_fullwidth = True

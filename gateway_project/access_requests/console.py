@@ -72,7 +72,7 @@ class AccessRequestAdmin(ReadOnlyAdmin):
         *("subject", "user", "label", "reason", "created_at"),
         *("decided_by", "decided_at", "note", "ends_at", "ended_at"),
     ]
-    list_per_page = 50
+    list_per_page = 30
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[AccessRequest]:
         return super().get_queryset(request).shown()

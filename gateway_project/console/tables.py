@@ -222,7 +222,8 @@ class ServiceAdmin(ConsoleAdmin[Row]):
     delete_confirmation_template = delete_selected_confirmation_template = "console/delete.html"
     compressed_fields = True
     list_filter_submit = True
-    list_per_page = 50
+    list_per_page = 30
+    show_full_result_count = False  # beside what a filter selects: it counts the whole table for each page
     actions = ["delete_selected"]
 
     # -- What a subclass defines ------------------------------------------------------------------------

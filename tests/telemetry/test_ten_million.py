@@ -8,6 +8,7 @@ import statistics
 import time
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 import requests
@@ -61,6 +62,9 @@ FROM generate_series(0, %(rows)s - 1) n
 """
 LOGS = ["", "page[number]=5", "id=7", "type=WorkRequest", "source=Cache", "id=7&type=Message", "end={old}"]
 LOGS += ["search=model-7", "search=user-7", "search=served"]  # of the model, the user's name and the message
+SEARCHES = ["keys/apikey/?q=key 7", "keys/apikey/?state=active"]
+SEARCHES += ["accounts/user/?q=user-7", "rules/rule/?q=team-7", "rules/rule/?for_model=team-7/large"]
+NAMES = ["key 7", "user-7", "rule 7"]
 USAGE = ["by=day", "by=user", "by=model,day", "by=provider&userId=7"]
 
 
@@ -137,6 +141,11 @@ def row_pages():
         yield f"{table}/…/change/", f"{table}/{row.pk}/change/"
 
 
+def console_pages():
+    """Name and address of each page: without a row, of a row, and with what somebody looks for."""
+    return [*((path, path) for path in (*pages(), *lists(), *SEARCHES)), *row_pages()]
+
+
 def clear():
     for partition in partitions.partitions():
         execute(f'DROP TABLE "{partition.name}"')
@@ -180,8 +189,11 @@ def measured(gateway, days):
 
     values = {f"page {query}": median_seconds(f"/logs/?{query.format(old=old)}") for query in LOGS}
     values["page of the console"] = median(lambda: answered(visitor.get, "telemetry/logentry/"))
-    for name, path in [*((path, path) for path in (*pages(), *lists())), *row_pages()]:
+    for name, path in console_pages():
         values[f"console {name}"] = median(lambda path=path: answered(visitor.get, path), CONSOLE_TAKES)
+    for text in NAMES:
+        find = partial(visitor.post, "find/", text=text)
+        values[f"console find {text}"] = median(lambda find=find: find().raise_for_status(), CONSOLE_TAKES)
     values |= {f"statistics {query}": median_seconds(f"/stats/usage/?{query}") for query in USAGE}
     for name, period in PERIODS.items():
         # The page shows figures again for a while: the first one is that which has to add them up.

@@ -1,5 +1,6 @@
 """The state of an object as every page shows it: a label, and beside it why, if that does not follow from the word."""
 
+from functools import lru_cache
 from typing import NamedTuple
 
 from django.template.loader import render_to_string
@@ -15,4 +16,10 @@ class Badge(NamedTuple):
 
     @property
     def html(self) -> SafeString:
-        return render_to_string("console/badge.html", {"badge": self})
+        return _html(self)
+
+
+@lru_cache(maxsize=1000)
+def _html(badge: Badge) -> SafeString:
+    """Rendered once: most rows of a list have the same."""
+    return render_to_string("console/badge.html", {"badge": badge})
