@@ -223,7 +223,6 @@ class ServiceAdmin(ConsoleAdmin[Row]):
     compressed_fields = True
     list_filter_submit = True
     list_per_page = 30
-    show_full_result_count = False  # beside what a filter selects: it counts the whole table for each page
     actions = ["delete_selected"]
 
     # -- What a subclass defines ------------------------------------------------------------------------
