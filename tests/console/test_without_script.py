@@ -55,6 +55,7 @@ def test_links_lead_on_without_scripts(window, entry):
 def test_the_users_own_pages_are_read_without_scripts(window, world, entry):
     page = window.page
     world.allow(everyone="user", regex=world.model)
+    world.settle()
     shown = {"": "API key", "usage/": "By model"}
     shown |= {"models/": "How to ask", "keys/": "New API key"}
     page.goto(f"{window.url}/me/login/")
