@@ -253,3 +253,44 @@ def test_a_conversation_is_read_in_every_look(console, look, orm):
     assert "<b>Why?</b>" in turns[0]
     assert window.check() == []
     entry.delete()
+
+
+def test_a_key_with_a_limit_is_made_and_tried_with_three_clicks(hand, world):
+    name = world.name("laptop")
+    hand.go("keys/apikey/")
+    hand.click("a[href$='/keys/apikey/add/']")
+    hand.page.fill("#id_name", name)
+    hand.page.focus("#id_owner + .select2-container [role=combobox]")
+    hand.page.keyboard.press("Enter")
+    hand.page.keyboard.insert_text(world.user.username)
+    hand.page.locator(".select2-results__option--highlighted", has_text=world.user.username).wait_for()
+    hand.page.keyboard.press("Enter")
+    hand.page.select_option("#id_limit_measure", "requests")
+    hand.page.fill("#id_limit_amount", "500")
+    hand.click("[name=_save]")
+    key = ApiKey.objects.get(name=name)
+    assert key.owner == world.user
+    assert key.limits.get().amount == 500
+    assert hand.page.inner_text("#key") in hand.page.locator("pre, code", has_text="curl").first.inner_text()
+    assert hand.clicks <= 3
+
+
+def test_a_key_is_rotated_with_three_clicks_and_its_secret_lives_on_for_a_day(hand, world):
+    issued = world.new_key()
+    hand.search(issued.text, "API key")
+    hand.click("a[href$='/rotate/']")
+    hand.page.select_option("[name=hours]", label="24 hours")
+    hand.click("#main [type=submit]")
+    assert hand.page.inner_text("#key") != issued.text
+    assert ApiKey.objects.get(pk=issued.key.pk).former_public_id == issued.key.public_id
+    assert hand.clicks <= 3
+
+
+def test_the_rule_that_makes_another_useless_is_opened_with_three_clicks(hand, world):
+    world.provider()
+    first, second = world.allow(name=world.name("all"), position=1), world.allow(regex=world.model, position=2)
+    hand.search(world.user.username, "User")
+    hand.click("#main [aria-label='What belongs to it'] a:has-text('Rules')")
+    hand.click(f"#result_list tr:has-text('{second.name}') a:has-text('Open {first.name}')")
+    assert hand.page.url.endswith(f"/rules/rule/{first.pk}/change/")
+    assert hand.clicks <= 3
