@@ -90,7 +90,7 @@ class KeyForm(ServiceForm):
         required=False,
         min_value=1,
         max_value=MAX_TOKENS,
-        label="Tokens in a request",
+        label="Tokens in an answer",
         widget=UnfoldAdminIntegerFieldWidget,
         help_text="The most tokens that an answer may have. Empty: no bound.",
     )

@@ -227,7 +227,8 @@ class RuleAdmin(ServiceAdmin):
         "Disable",
         icon="toggle_off",
         path="disable",
-        effect=f"The rule is ignored: what only it allows is denied, what only it denies is not. {EFFECTIVE_WITHIN}",
+        effect="The rule is ignored from now on. Requests that only this rule allows are denied; those that only this "
+        f"rule denies are left to the other rules. {EFFECTIVE_WITHIN}",
         applies_to=lambda rule: rule.enabled,
     )
     def disable(self, request: HttpRequest, rule: Rule) -> str:

@@ -57,6 +57,6 @@ class PasskeyForm(forms.Form):
     name = forms.CharField(
         max_length=MAX_PASSKEY_NAME_LENGTH,
         widget=UnfoldAdminTextInputWidget,
-        help_text="By which you know the device again.",
+        help_text="A name by which you recognise the device.",
     )
     current_password = _password()

@@ -40,7 +40,8 @@ class IdentityProviderForm(ServiceForm):
             "slug": "In the addresses of the flow: a-z, 0-9 and -.",
             "issuer": "Exactly as the provider's discovery document has it.",
             "create_users": "A first login creates a user. Without it, only linked users log in.",
-            "match_user_names": "A first login takes over the local user of the same name; never an admin.",
+            "match_user_names": "A first login takes over the local user of the same name, but none with more rights "
+            "than usual.",
             "rules": "One a line: groups contains llm-admins → role admin; email_domain equals example.com → group "
             "Staff; always → role user. Each login gives what they say, and takes it away again.",
         }
@@ -80,7 +81,7 @@ class IdentityProviderAdmin(ServiceAdmin):
         "Fetch keys now",
         icon="key",
         path="fetch",
-        effect="Its addresses and keys are read from the provider now; logins wait for nothing.",
+        effect="Its addresses and keys are read from the provider now; logins do not wait for this.",
         atomic=False,
         applies_to=lambda row: row.enabled,
     )

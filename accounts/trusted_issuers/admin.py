@@ -57,8 +57,8 @@ class TrustedIssuerForm(ServiceForm):
             "issuer": "The exact iss of its tokens.",
             "audience": "What must be in aud of its tokens. Let nobody else accept tokens for it.",
             "jwks_url": "An https URL. Empty: as the issuer's /.well-known/openid-configuration says.",
-            "user_claim": "The claim that says who sends.",
-            "user_prefix": "Without subjects: the user is the one named by this, followed by the claim.",
+            "user_claim": "The claim that names the sender.",
+            "user_prefix": "Without subjects, the user name is this prefix followed by the value of the claim.",
             "leeway_seconds": "How far its clock may differ from the gateway's.",
             "max_age_seconds": "For how long after iat a token is accepted, whatever its exp says.",
         }

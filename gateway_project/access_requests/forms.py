@@ -16,7 +16,14 @@ from gateway_project.console.display.widgets import NativeSelect
 from gateway_project.errors import ValidationError
 
 PAGE_ROWS = 25
-HOURS = [("1", "1 hour"), ("24", "1 day"), ("168", "7 days"), ("720", "30 days"), ("2160", "90 days"), ("0", "good")]
+HOURS = [
+    ("1", "1 hour"),
+    ("24", "1 day"),
+    ("168", "7 days"),
+    ("720", "30 days"),
+    ("2160", "90 days"),
+    ("0", "an unlimited time"),
+]
 DECISIONS = ("grant", "refuse", "end")
 
 

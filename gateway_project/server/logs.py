@@ -28,3 +28,8 @@ class OncePerMinute(logging.Filter):
         lines = record.getMessage().splitlines() or [""]
         record.msg, record.args = f"{lines[0]} (Further messages of this kind are suppressed for a minute.)", ()
         return True
+
+
+def is_not_client_timeout(record: logging.LogRecord) -> bool:
+    """gunicorn would log a read that timed out as an error of the gateway, with its stack."""
+    return not (record.exc_info and isinstance(record.exc_info[1], BlockingIOError))

@@ -10,6 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 
 log = logging.getLogger("gateway.threads")
 
@@ -113,3 +114,19 @@ def note_wait(submitted: float, begun: float) -> None:
 def take_wait() -> tuple[float, float] | None:
     """The span of note_wait(), once; None if no server's thread serves the request."""
     return _waits.pop(threading.get_ident(), None)
+
+
+@dataclass(slots=True)
+class CompletedRequest:
+    """The outcome of a request, with the methods of a Future that gunicorn calls."""
+
+    keep: object  # whether the connection stays open
+    error: BaseException | None = None
+
+    def cancelled(self) -> bool:
+        return False
+
+    def result(self) -> object:
+        if self.error is not None:
+            raise RuntimeError("a request failed outside its view") from self.error
+        return self.keep

@@ -13,7 +13,6 @@ import selectors
 import socket
 import threading
 import time
-from dataclasses import dataclass
 from functools import partial
 from types import FrameType
 
@@ -22,23 +21,34 @@ from gunicorn.workers.gthread import TConn, ThreadWorker
 
 from gateway_project.errors import GatewayError, InternalError, ServiceUnavailable, ValidationError
 from gateway_project.server import drain, http1, overload
-from gateway_project.server.connections.addresses import AddressBook, Places
+from gateway_project.server.connections.addresses import AddressBook, Places, host_of
 from gateway_project.server.connections.closing import LingeringCloser
-from gateway_project.server.connections.logins import TOO_MANY_LOGINS, is_whole_login
+from gateway_project.server.connections.descriptors import OUT_OF_ROOM, raise_limit
+from gateway_project.server.connections.logins import (
+    HEAD_END,
+    TOO_MANY_LOGINS,
+    forwarded_for,
+    is_login,
+    is_whole,
+    may_be_login,
+)
 from gateway_project.server.connections.parking import (
     BodyPending,
     NonBlockingReader,
     ParkedParser,
     SlowBody,
+    buffered_bytes,
     is_ready,
     late_reader,
     may_be_parked,
     parked_parser,
+    peek,
 )
 from gateway_project.server.connections.refusals import refuse_login, send_error
+from gateway_project.server.logs import is_not_client_timeout
 from gateway_project.server.proxies import TrustedProxies
 from gateway_project.server.sockets import bound_waits
-from gateway_project.server.threads import LifoThreadPool, note_wait
+from gateway_project.server.threads import CompletedRequest, LifoThreadPool, note_wait
 
 log = logging.getLogger("gateway.connections")
 malformed_log = logging.getLogger("gateway.malformed")
@@ -48,14 +58,14 @@ RESPONSE_ERRORS = (InvalidResponseHeader, InvalidResponseHeaderName)  # gunicorn
 HEAD_CHECK_SECONDS = 0.25
 NOTIFY_SECONDS = 1.0
 RESERVE_THREADS = 8
-HEAD_END = b"\r\n\r\n"
-MAX_PEEKED_HEAD_BYTES = 16 * 1024  # a longer head waits for its end in a thread
+PEEKED_BYTES = 16 * 1024  # a longer head, or body of a login, waits for its end in a thread
 SLOW_SHARE = 8  # threads wait for heads in an eighth of all threads, and for bodies in another one
 # From so many busy threads on, a head is looked at before it gets a thread: of a new connection, and of a kept one.
 # Few are enough for new ones: floods come with them, and those who keep theirs pay nothing.
 CROWD_FOR_NEW, CROWD = 4, 32
 MAX_LOGINS, MAX_LOGINS_OF_ADDRESS = 8, 3  # in a crowd: more would not get their hash within the second they wait
 ACCEPTED_AT_ONCE = 64
+NO_ROOM_SECONDS = 0.01  # between tries to accept a connection for which the process has no descriptor
 PARKED = object()  # the outcome of a request whose body has not arrived
 
 
@@ -68,6 +78,7 @@ class GatewayThreadWorker(ThreadWorker):
         from django.conf import settings
 
         http1.install()
+        raise_limit()
         self.client_timeout = settings.GATEWAY_CLIENT_TIMEOUT
         self.closer = LingeringCloser()
         self.closer.start()
@@ -75,7 +86,8 @@ class GatewayThreadWorker(ThreadWorker):
         self.reading_heads: dict[int, tuple[TConn, float]] = {}
         # Connections that wait for the rest of a head, and since when, oldest first; only the accepting thread uses it.
         self.parked: dict[TConn, float] = {}
-        # Of logins in a crowd. Those through proxies have theirs where the address that they report is known (wsgi.py).
+        self.begun: set[TConn] = set()  # those of which something is here: the timer looks for the rest
+        self.is_check_due = False  # whether the timer has asked for that
         self.logins = Places(MAX_LOGINS, MAX_LOGINS_OF_ADDRESS, TOO_MANY_LOGINS)
         self.login_hosts: dict[int, str] = {}  # by id(): the addresses of connections that have such a place
         self.slow_bodies: set[int] = set()  # by id(): connections in threads whose body had not come with the head
@@ -86,7 +98,7 @@ class GatewayThreadWorker(ThreadWorker):
         self.reserve = LifoThreadPool(RESERVE_THREADS, "reserve", overload.mark_thread)
         self.busy = 0
         self.notified = -math.inf
-        self.log.error_log.addFilter(_is_not_client_timeout)
+        self.log.error_log.addFilter(is_not_client_timeout)
         super().init_process()
 
     def notify(self) -> None:
@@ -109,10 +121,12 @@ class GatewayThreadWorker(ThreadWorker):
         try:
             client, address = listener.accept()
         except OSError as error:
-            if error.errno not in (errno.EAGAIN, errno.EWOULDBLOCK, errno.ECONNABORTED):
+            if error.errno in OUT_OF_ROOM:
+                self._make_room()
+            elif error.errno not in (errno.EAGAIN, errno.EWOULDBLOCK, errno.ECONNABORTED):
                 raise
             return False
-        host = _host(address)
+        host = host_of(address)
         if not (is_proxy := self._is_proxy(host)) and not self.addresses.add(host, client):
             log.warning("%s has too many connections (GATEWAY_CONNECTIONS_PER_ADDRESS): a new one was closed.", host)
             client.close()
@@ -121,6 +135,16 @@ class GatewayThreadWorker(ThreadWorker):
             client.setblocking(True)
             self.enqueue_req(TConn(self.cfg, client, address, listener.getsockname()))
         return True
+
+    def _make_room(self) -> None:
+        """Close the connection that has waited longest for its head or body, or else all idle ones."""
+        log.warning("No file can be opened: idle connections are closed. Raise the limit of open files (ulimit -n).")
+        if self.parked:
+            self._drop(next(iter(self.parked)))
+        else:
+            for conn in self.keepalived_conns:
+                conn.timeout = -math.inf  # gunicorn closes them after the events that it has
+        time.sleep(NO_ROOM_SECONDS)  # until then the event would come again at once
 
     def enqueue_req(self, conn: TConn) -> None:
         """While enough threads read heads, or many are busy, park connections until their whole head has arrived.
@@ -167,6 +191,7 @@ class GatewayThreadWorker(ThreadWorker):
         """Check the first bytes; from here on the timer checks, since peeked bytes keep the socket readable."""
         if conn in self.parked:
             self.poller.unregister(client)
+            self.begun.add(conn)
             self._check_arrival(conn)
 
     def _check_arrival(self, conn: TConn) -> None:
@@ -174,20 +199,20 @@ class GatewayThreadWorker(ThreadWorker):
         parser = parked_parser(conn)
         if parser is None:
             self._check_head(conn)
-        elif _peek(conn, buffered=b"") is None:
+        elif peek(conn, PEEKED_BYTES) is None:
             self._drop(conn)
         elif is_ready(parser.request, conn) and self._has_room_for_body(is_ready=True):
             self._unpark(conn)
             self._submit(conn)
 
     def _check_head(self, conn: TConn) -> None:
-        buffered = _buffered(conn)
-        received = buffered if HEAD_END in buffered else _peek(conn, buffered=buffered)
+        buffered = buffered_bytes(conn)
+        received = buffered if _is_enough(buffered) else peek(conn, PEEKED_BYTES)
         if received is None:
             self._drop(conn)
-        elif is_whole_login(received) and self._is_crowded(conn) and not self._is_proxy(host := _host(conn.client)):
-            self._admit_login(conn, host)
-        elif HEAD_END in received or (len(received) >= MAX_PEEKED_HEAD_BYTES and self._has_room_for_partial_head()):
+        elif is_login(received) and self._is_crowded(conn) and (host := self._client_of(conn, received)):
+            self._admit_login(conn, host, is_here=is_whole(received) or len(received) >= PEEKED_BYTES)
+        elif HEAD_END in received or (self._has_room_for_partial_head() and _is_worth_a_thread(received)):
             self._unpark(conn)
             self._submit(conn)
 
@@ -195,28 +220,32 @@ class GatewayThreadWorker(ThreadWorker):
         """Whether this is a trusted proxy, or whoever has the Unix socket: many clients come from there."""
         return not host or self.trusted_proxies.is_trusted(host)
 
-    def _admit_login(self, conn: TConn, host: str) -> None:
-        """Give a login to a thread, or refuse it at once if enough are in threads."""
-        try:
-            self.logins.take(host)
-        except ServiceUnavailable as error:
-            send_error(conn.sock, error)
+    def _client_of(self, conn: TConn, received: bytes) -> str:
+        """The address that a login counts for: of a trusted proxy the one that it reports; "" of a Unix socket."""
+        host = host_of(conn.client)
+        is_forwarded = self.trusted_proxies.is_trusted(host)
+        return self.trusted_proxies.client(host, forwarded_for(received)) if is_forwarded else host
+
+    def _admit_login(self, conn: TConn, host: str, *, is_here: bool) -> None:
+        """Give a login to a thread, or refuse it if enough are in threads; without its body it waits where it is."""
+        if not self.logins.has_room(host):
+            send_error(conn.sock, ServiceUnavailable(TOO_MANY_LOGINS, retry_after=1))
             self._drop(conn)
-        else:
+        elif is_here:
+            self.logins.take(host)
             self.login_hosts[id(conn)] = host
             self._unpark(conn)
             self._submit(conn)
 
     def _check_parked(self) -> None:
         """End what is late, bodies a few at a time: each takes a thread, and all at once would take every thread."""
-        limit, waiting = time.monotonic() - self.client_timeout, self.poller.get_map()
+        self.is_check_due, limit = False, time.monotonic() - self.client_timeout
         late = [conn for conn, since in self.parked.items() if since < limit]
         later = [conn for conn in late if parked_parser(conn) is not None][self._slow_places :]
         for conn in set(late).difference(later):
             self._end_wait(conn)
-        for conn in list(self.parked):
-            if conn.sock not in waiting:
-                self._check_arrival(conn)
+        for conn in list(self.begun):
+            self._check_arrival(conn)
 
     def _end_wait(self, conn: TConn) -> None:
         """Close a connection whose head is late; a request whose body is late is answered without it."""
@@ -234,6 +263,7 @@ class GatewayThreadWorker(ThreadWorker):
 
     def _unpark(self, conn: TConn) -> None:
         del self.parked[conn]
+        self.begun.discard(conn)
         with contextlib.suppress(KeyError):  # unregistered when its first bytes came
             self.poller.unregister(conn.sock)
 
@@ -248,7 +278,7 @@ class GatewayThreadWorker(ThreadWorker):
             outcome = CompletedRequest(False, error)
         self.method_queue.defer(self.finish_request, conn, outcome)
 
-    def finish_request(self, conn: TConn, fs: "CompletedRequest") -> None:
+    def finish_request(self, conn: TConn, fs: CompletedRequest) -> None:
         self.busy -= 1
         if host := self.login_hosts.pop(id(conn), ""):
             self.logins.release(host)
@@ -298,7 +328,8 @@ class GatewayThreadWorker(ThreadWorker):
                 if since < limit:
                     with contextlib.suppress(OSError):
                         conn.sock.shutdown(socket.SHUT_RDWR)
-            if self.parked:
+            if self.parked and not self.is_check_due:
+                self.is_check_due = True
                 self.method_queue.defer(self._check_parked)
 
     def handle(self, conn: TConn) -> object:
@@ -361,26 +392,10 @@ class GatewayThreadWorker(ThreadWorker):
             waiting = select.poll()
             waiting.register(listener, select.POLLIN)
             with contextlib.suppress(OSError):  # the process has no file descriptor left
-                while waiting.poll(0):
-                    self.accept(listener)
+                while waiting.poll(0) and self._accept_one(listener):
+                    pass
             listener.close()
         self.sockets = []
-
-
-@dataclass(slots=True)
-class CompletedRequest:
-    """The outcome of a request, with the methods of a Future that gunicorn calls."""
-
-    keep: object  # whether the connection stays open
-    error: BaseException | None = None
-
-    def cancelled(self) -> bool:
-        return False
-
-    def result(self) -> object:
-        if self.error is not None:
-            raise RuntimeError("a request failed outside its view") from self.error
-        return self.keep
 
 
 def _read_without_waiting(conn: TConn) -> None:
@@ -390,31 +405,15 @@ def _read_without_waiting(conn: TConn) -> None:
         conn.parser.unreader.sock = NonBlockingReader(conn.sock)
 
 
-def _host(address: tuple[object, ...] | str) -> str:
-    """The IP address of a client; "" of a Unix socket."""
-    return str(address[0]) if isinstance(address, tuple) else ""
+def _is_enough(buffered: bytes) -> bool:
+    """Whether what was read together with the request before it tells what to do with a request."""
+    return HEAD_END in buffered and (is_whole(buffered) or not is_login(buffered))
 
 
-def _peek(conn: TConn, *, buffered: bytes) -> bytes | None:
-    """The buffered bytes of a head and those in the socket, which stay there; None if the client has gone."""
-    try:
-        more = conn.sock.recv(MAX_PEEKED_HEAD_BYTES, socket.MSG_PEEK | socket.MSG_DONTWAIT)
-    except BlockingIOError:
-        return buffered
-    except OSError:
-        return None
-    return buffered + more if more else None
-
-
-def _buffered(conn: TConn) -> bytes:
-    """The bytes of the next request that were read together with the previous one."""
-    return conn.parser.unreader.buf.getvalue() if conn.parser is not None else b""
+def _is_worth_a_thread(received: bytes) -> bool:
+    """Whether a thread may wait for the rest of a head: in a crowd a login would take one from the others."""
+    return len(received) >= PEEKED_BYTES or (bool(received) and not may_be_login(received))
 
 
 def _do_not_close(graceful: bool = False) -> None:
     """Replaces the close() of a connection that the LingeringCloser closes."""
-
-
-def _is_not_client_timeout(record: logging.LogRecord) -> bool:
-    """gunicorn would log a read that timed out as an error of the gateway, with its stack."""
-    return not (record.exc_info and isinstance(record.exc_info[1], BlockingIOError))

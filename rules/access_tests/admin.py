@@ -31,7 +31,7 @@ class AccessTestForm(ServiceForm):
         help_texts = {
             "user": "Either a user or a group.",
             "key_name": "A key of the user. Empty: the user has logged in.",
-            "group": "Somebody who is in this group and in no other.",
+            "group": "The test is about a user who is in this group and in no other.",
             "model": "What is asked for: a model, provider/model or an alias.",
             "provider": "The provider that is asked for. Empty: any.",
             "expected": "Allowed: the request would be served. Denied: it would not, whatever its tags.",

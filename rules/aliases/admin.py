@@ -39,7 +39,7 @@ class AliasForm(ServiceForm):
         initial=list(DEFAULT_CAUSES),
         widget=UnfoldAdminCheckboxSelectMultipleWidget,
         label="Fall back on",
-        help_text="After these the next target is asked, never once an answer has begun.",
+        help_text="After one of these causes the next target is asked, unless an answer has begun.",
     )
     target_lines = forms.CharField(
         label="Targets",

@@ -20,7 +20,9 @@ WAVE_SECONDS = 4
 USUAL = {"GATEWAY_THREADS": "1200", "GATEWAY_CLIENT_TIMEOUT": "20", "GATEWAY_KEY_REQUESTS_PER_MINUTE": "0"}
 
 
-def under_flood(world: World, logins: int, addresses: int, waves: int) -> tuple[Measurement, Measurement, str]:
+def under_flood(
+    world: World, *form: str, logins: int, addresses: int, waves: int
+) -> tuple[Measurement, Measurement, str]:
     """What honest clients get without and under the flood, and the attacker's answers by status."""
     world.allow()
     world.provider()
@@ -31,16 +33,18 @@ def under_flood(world: World, logins: int, addresses: int, waves: int) -> tuple[
         "-m",
         "tests.support.login_flood",
         *map(str, (world.gateway.port, logins, addresses, waves, WAVE_SECONDS)),
+        *form,
     ]
     with measuring(world) as flooded:
         attacker = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=100)
     return quiet, flooded, attacker.stdout.strip()
 
 
+@pytest.mark.parametrize("form", [(), ("late",)], ids=["at once", "bodies later"])
 @promise("A flood of logins delays neither health checks nor work", target="healthz p99 ≤ 250 ms")
-def test_health_and_work_go_on_under_a_flood_of_logins(own_gateway, figure):
+def test_health_and_work_go_on_under_a_flood_of_logins(own_gateway, figure, form):
     world = own_gateway(GATEWAY_THREADS="64", GATEWAY_KEY_REQUESTS_PER_MINUTE="0", **PATIENT)
-    quiet, flooded, answers = under_flood(world, logins=150, addresses=14, waves=3)
+    quiet, flooded, answers = under_flood(world, *form, logins=150, addresses=14, waves=3)
     figure(f"{flooded}; quiet: {quiet}; logins: {answers}")
     print(f"quiet: {quiet}\nflooded: {flooded}\nlogins: {answers}")
     assert flooded.health_p99 <= patience(HEALTH_SECONDS)

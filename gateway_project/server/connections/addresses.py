@@ -92,3 +92,8 @@ def network_of(address: str) -> str:
     """The address that counts: of IPv6 the /64 network, all of which one client has."""
     canonical = read_address(address.partition("%")[0])
     return str(ip_network((canonical, 64), strict=False)) if ":" in canonical else canonical or address
+
+
+def host_of(address: tuple[object, ...] | str) -> str:
+    """The IP address of a client; "" of a Unix socket."""
+    return str(address[0]) if isinstance(address, tuple) else ""

@@ -1,20 +1,55 @@
 """What logs in with a password: it costs a core for a tenth of a second before its sender is known."""
 
 import re
+from urllib.parse import unquote_to_bytes
 
 LOGIN_PATHS = ("/auth/login", "/admin/login", "/me/login")
 TOO_MANY_LOGINS = "Too many logins are in progress. Try again in a few seconds."
-_BEGINNINGS = tuple(f"POST {path}".encode() for path in LOGIN_PATHS)
-_BODY_BYTES = re.compile(rb"\r\ncontent-length:[ \t]*([0-9]{1,7})[ \t]*\r\n", re.IGNORECASE)
+LINE_END, HEAD_END = b"\r\n", b"\r\n\r\n"
+_PATHS = frozenset(path.encode() for path in LOGIN_PATHS)
+_READS = (b"GET", b"HEAD")
+_BODY_BYTES = re.compile(rb"\r\ncontent-length:[ \t]*0*([0-9]{1,18})[ \t]*\r\n", re.IGNORECASE)
+_HAS_BODY = re.compile(rb"\r\n(?:content-length|transfer-encoding)[ \t]*:", re.IGNORECASE)
+_FORWARDED_FOR = re.compile(rb"\r\nx-forwarded-for:([^\r\n]*)", re.IGNORECASE)
 
 
-def is_whole_login(received: bytes) -> bool:
-    """Whether these bytes of a connection begin with a login and its whole body.
+def is_login(received: bytes) -> bool:
+    """Whether these bytes of a connection begin with the whole head of a login, as the application reads it."""
+    line, _, rest = _without_line_end(received).partition(LINE_END)
+    return _is_of_login(line) and (rest.startswith(LINE_END) or HEAD_END in rest)
 
-    One whose body is missing is none: slow bodies would keep the places of the others.
-    """
-    if not received.startswith(_BEGINNINGS):
+
+def may_be_login(received: bytes) -> bool:
+    """Whether they begin with a login, or its first line is not whole yet."""
+    line, end, _ = _without_line_end(received).partition(LINE_END)
+    return not end or _is_of_login(line)
+
+
+def is_whole(received: bytes) -> bool:
+    """Whether the body of a request whose head is here is here, too; of a chunked one nobody knows."""
+    head, _, body = _without_line_end(received).partition(HEAD_END)
+    head += LINE_END
+    size = _BODY_BYTES.search(head)
+    return _HAS_BODY.search(head) is None if size is None else len(body) >= int(size[1])
+
+
+def forwarded_for(received: bytes) -> str:
+    """X-Forwarded-For of a request whose head is here, as WSGI has it; '' if there is none."""
+    head = received.partition(HEAD_END)[0]
+    return b",".join(_FORWARDED_FOR.findall(head)).decode("latin-1")
+
+
+def _without_line_end(received: bytes) -> bytes:
+    """gunicorn skips one before a request, as RFC 9112 (2.2) says."""
+    return received.removeprefix(LINE_END)
+
+
+def _is_of_login(line: bytes) -> bool:
+    """Whether a request's first line is that of a login; its target may have a host, a query and escapes."""
+    method, _, rest = line.partition(b" ")
+    if method in _READS:
         return False
-    head, _, body = received.partition(b"\r\n\r\n")
-    size = _BODY_BYTES.search(head + b"\r\n")
-    return size is not None and len(body) >= int(size[1])
+    path = rest.partition(b" ")[0].partition(b"?")[0].partition(b"#")[0]
+    if b"://" in path:
+        path = b"/" + path.partition(b"://")[2].partition(b"/")[2]
+    return unquote_to_bytes(path).removesuffix(b"/") in _PATHS

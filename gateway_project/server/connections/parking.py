@@ -15,6 +15,23 @@ READY_BYTES = 16 * 1024
 LAST_CHUNK = b"0\r\n\r\n"
 
 
+def buffered_bytes(conn: TConn) -> bytes:
+    """The bytes of the next request that were read together with the previous one."""
+    return conn.parser.unreader.buf.getvalue() if conn.parser is not None else b""
+
+
+def peek(conn: TConn, most: int) -> bytes | None:
+    """The buffered bytes of the next request and those in the socket, which stay there; None if the client has gone."""
+    buffered = buffered_bytes(conn)
+    try:
+        more = conn.sock.recv(most, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        return buffered
+    except OSError:
+        return None
+    return buffered + more if more else None
+
+
 class BodyPending(BaseException):
     """The request is parked. Not an Exception: gunicorn would answer it with an error."""
 

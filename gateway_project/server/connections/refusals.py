@@ -7,7 +7,7 @@ from gunicorn import util
 
 from gateway_project.errors import GatewayError, ServiceUnavailable
 from gateway_project.server.client_response import REASONS, error_response
-from gateway_project.server.connections.logins import TOO_MANY_LOGINS, is_whole_login
+from gateway_project.server.connections.logins import TOO_MANY_LOGINS, is_login, is_whole
 from gateway_project.server.request_ids import new_request_id
 
 MAX_LOGIN_BYTES = 16 * 1024  # a longer one gets a thread
@@ -24,7 +24,7 @@ def send_error(client: socket.socket, error: GatewayError) -> None:
 
 
 def refuse_login(client: socket.socket) -> bool:
-    """Refuse what a new connection has sent if that is a login; False if it is none, or not here yet.
+    """Refuse what a new connection has sent if that is a whole login; False if it is none, or not here yet.
 
     The login is read, so that closing does not reset the connection.
     """
@@ -32,7 +32,7 @@ def refuse_login(client: socket.socket) -> bool:
         received = client.recv(MAX_LOGIN_BYTES, socket.MSG_PEEK | socket.MSG_DONTWAIT)
     except OSError:
         return False
-    if not is_whole_login(received):
+    if not (is_login(received) and is_whole(received)):
         return False
     with client:
         client.recv(len(received))

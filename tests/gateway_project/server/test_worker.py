@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import resource
 import selectors
 import socket
 import time
@@ -16,6 +17,9 @@ from types import SimpleNamespace
 import pytest
 import requests
 
+from gateway_project.server.connections.addresses import AddressBook, Places
+from gateway_project.server.connections.logins import TOO_MANY_LOGINS
+from gateway_project.server.proxies import TrustedProxies
 from gateway_project.server.worker import GatewayThreadWorker
 from tests.support.pace import patience
 from tests.support.promises import promise
@@ -199,9 +203,37 @@ def test_a_head_that_came_with_the_request_before_waits_for_nothing():
     ours, theirs = socket.socketpair()
     with ours, theirs, worker.poller:
         rest = Kept(ours, head("GET /healthz HTTP/1.1", "Host: localhost"))
-        worker.parked = {rest: 0.0}
+        worker.parked, worker.begun = {rest: 0.0}, set()
         worker._check_head(rest)
         assert (handed, worker.parked) == ([rest], {})
+
+
+def test_connections_that_are_queued_at_the_end_are_accepted_beyond_the_limit():
+    """Otherwise they would be asked for again and again, and nothing else would be done any more."""
+    worker, accepted = object.__new__(GatewayThreadWorker), []
+    worker.trusted_proxies, worker.addresses = TrustedProxies([]), AddressBook(10)
+    worker.logins = Places(1, 1, TOO_MANY_LOGINS)
+    worker.busy, worker.nr_conns, worker.worker_connections, worker.cfg = 0, 5, 5, None
+    worker.enqueue_req = accepted.append
+    with socket.create_server(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname()):
+        worker.sockets = [listener]
+        worker._close_listeners()
+    [connection] = accepted
+    connection.sock.close()
+
+
+def test_without_a_descriptor_idle_connections_end_and_the_worker_lives(own_gateway):
+    gateway = own_gateway(GATEWAY_THREADS=str(THREADS)).gateway
+    [pid] = gateway.workers()
+    most = len(os.listdir(f"/proc/{pid}/fd")) + 20
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (most, most))
+    with ExitStack() as resources:
+        socks = [connect(gateway, resources) for _ in range(60)]
+        for sock in socks:
+            sock.sendall(b"POST /wo")
+        assert health_seconds(gateway) < patience(3)
+        assert gateway.workers() == [pid]
+    assert "ulimit -n" in gateway.log()
 
 
 def test_the_master_is_told_once_a_second_that_the_worker_lives():
