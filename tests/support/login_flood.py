@@ -1,6 +1,8 @@
 """Sends a flood of logins: python -m tests.support.login_flood PORT LOGINS ADDRESSES WAVES SECONDS [late].
 
-With `late` the bodies follow when all heads are sent, as of programs that write them separately. A wave begins every SECONDS, so that a gateway that refuses faster is not attacked more often. It is a process of its
+With `late` the bodies follow when all heads are sent, as of programs that write them separately.
+
+A wave begins every SECONDS, so that a gateway that refuses faster is not attacked more often. It is a process of its
 own, so that it takes no time from the clients that are measured. It prints how often each status came.
 """
 
