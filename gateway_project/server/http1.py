@@ -7,6 +7,7 @@ import fcntl
 import socket
 import sys
 import termios
+from collections.abc import Callable
 
 from gunicorn.http import wsgi
 from gunicorn.http.body import Body, ChunkedReader, LengthReader
@@ -36,6 +37,8 @@ class GatewayRequest(Request):
     Transfer codings other than chunked are refused: gunicorn accepts some that nothing here decodes
     (RFC 9112, section 6.1).
     """
+
+    on_answer: Callable[[], None] | None = None  # called when the answer begins
 
     def __init__(self, *arguments: object) -> None:
         self.is_overloaded = overload.is_overloaded()  # should_close() also runs in the thread of the next request
@@ -84,6 +87,8 @@ class JoinedResponse(wsgi.Response):
 
     def _send(self, data: bytes) -> None:
         if not self.headers_sent:
+            if self.req.on_answer is not None:
+                self.req.on_answer()
             head = self._head()
             self.headers_sent = True  # even if sendall() fails midway: no other response can follow
             if len(data) > MAX_JOINED_BODY_BYTES:

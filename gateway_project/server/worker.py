@@ -28,6 +28,7 @@ from gateway_project.server.connections.logins import (
     HEAD_END,
     TOO_MANY_LOGINS,
     forwarded_for,
+    is_judgeable,
     is_login,
     is_whole,
     may_be_login,
@@ -65,7 +66,7 @@ SLOW_SHARE = 8  # threads wait for heads in an eighth of all threads, and for bo
 CROWD_FOR_NEW, CROWD = 4, 32
 MAX_LOGINS, MAX_LOGINS_OF_ADDRESS = 8, 3  # in a crowd: more would not get their hash within the second they wait
 ACCEPTED_AT_ONCE = 64
-NO_ROOM_SECONDS = 0.01  # between tries to accept a connection for which the process has no descriptor
+NO_ROOM_SECONDS = 0.01  # between tries to accept a connection for which no file can be opened
 PARKED = object()  # the outcome of a request whose body has not arrived
 
 
@@ -86,9 +87,9 @@ class GatewayThreadWorker(ThreadWorker):
         self.reading_heads: dict[int, tuple[TConn, float]] = {}
         # Connections that wait for the rest of a head, and since when, oldest first; only the accepting thread uses it.
         self.parked: dict[TConn, float] = {}
-        self.begun: set[TConn] = set()  # those of which something is here: the timer looks for the rest
-        self.is_check_due = False  # whether the timer has asked for that
-        self.logins = Places(MAX_LOGINS, MAX_LOGINS_OF_ADDRESS, TOO_MANY_LOGINS)
+        self.begun: set[TConn] = set()  # those of which something is here
+        self.is_check_due = False  # whether the timer has asked to look for the rest
+        self.logins = Places(MAX_LOGINS, MAX_LOGINS_OF_ADDRESS, TOO_MANY_LOGINS)  # in a crowd
         self.login_hosts: dict[int, str] = {}  # by id(): the addresses of connections that have such a place
         self.slow_bodies: set[int] = set()  # by id(): connections in threads whose body had not come with the head
         self.trusted_proxies = TrustedProxies(settings.GATEWAY_TRUSTED_PROXIES)
@@ -207,7 +208,7 @@ class GatewayThreadWorker(ThreadWorker):
 
     def _check_head(self, conn: TConn) -> None:
         buffered = buffered_bytes(conn)
-        received = buffered if _is_enough(buffered) else peek(conn, PEEKED_BYTES)
+        received = buffered if is_judgeable(buffered) else peek(conn, PEEKED_BYTES)
         if received is None:
             self._drop(conn)
         elif is_login(received) and self._is_crowded(conn) and (host := self._client_of(conn, received)):
@@ -280,12 +281,16 @@ class GatewayThreadWorker(ThreadWorker):
 
     def finish_request(self, conn: TConn, fs: CompletedRequest) -> None:
         self.busy -= 1
-        if host := self.login_hosts.pop(id(conn), ""):
-            self.logins.release(host)
+        self._end_login(conn)
         if fs.keep is PARKED:
             self._park(conn)
         else:
             super().finish_request(conn, fs)
+
+    def _end_login(self, conn: TConn) -> None:
+        """Give back its place, if it has one."""
+        if host := self.login_hosts.pop(id(conn), ""):
+            self.logins.release(host)
 
     def handle_request(self, req: http1.GatewayRequest, conn: TConn) -> bool:
         self.reading_heads.pop(id(conn), None)  # the head is whole
@@ -294,6 +299,8 @@ class GatewayThreadWorker(ThreadWorker):
             conn.parser, since = parser.parser, parser.since
             if isinstance(parser.unreader.sock, NonBlockingReader):
                 req.force_close()  # the next request would be read without waiting, too
+        if id(conn) in self.login_hosts:  # who is slow to read the answer keeps the place from nobody
+            req.on_answer = partial(self._end_login, conn)
         if may_be_parked(req, conn) and not overload.is_overloaded():
             self._take_place_for_body(req, conn, since)
         try:
@@ -366,7 +373,7 @@ class GatewayThreadWorker(ThreadWorker):
         super().handle_exit(sig, frame)
 
     def count_requests(self) -> int:
-        """The number of requests that threads are serving."""
+        """How many requests threads are serving."""
         return self.busy
 
     def is_parent_alive(self) -> bool:
@@ -405,14 +412,9 @@ def _read_without_waiting(conn: TConn) -> None:
         conn.parser.unreader.sock = NonBlockingReader(conn.sock)
 
 
-def _is_enough(buffered: bytes) -> bool:
-    """Whether what was read together with the request before it tells what to do with a request."""
-    return HEAD_END in buffered and (is_whole(buffered) or not is_login(buffered))
-
-
 def _is_worth_a_thread(received: bytes) -> bool:
     """Whether a thread may wait for the rest of a head: in a crowd a login would take one from the others."""
-    return len(received) >= PEEKED_BYTES or (bool(received) and not may_be_login(received))
+    return len(received) >= PEEKED_BYTES or not may_be_login(received)
 
 
 def _do_not_close(graceful: bool = False) -> None:

@@ -33,6 +33,11 @@ def is_whole(received: bytes) -> bool:
     return _HAS_BODY.search(head) is None if size is None else len(body) >= int(size[1])
 
 
+def is_judgeable(received: bytes) -> bool:
+    """Whether the whole head of a request is here, and of a login the body, too."""
+    return HEAD_END in received and (is_whole(received) or not is_login(received))
+
+
 def forwarded_for(received: bytes) -> str:
     """X-Forwarded-For of a request whose head is here, as WSGI has it; '' if there is none."""
     head = received.partition(HEAD_END)[0]

@@ -21,11 +21,21 @@ class Socket:
         self.sent.append(bytes(data))
 
 
-def response(*headers, method="POST", status="200 OK"):
-    request = SimpleNamespace(method=method, version=(1, 1), should_close=lambda: False)
+def response(*headers, method="POST", status="200 OK", on_answer=None):
+    request = SimpleNamespace(method=method, version=(1, 1), should_close=lambda: False, on_answer=on_answer)
     response = JoinedResponse(request, Socket(), Config())
     response.start_response(status, list(headers))
     return response
+
+
+def test_before_the_first_byte_is_sent_the_request_is_told():
+    sent = []
+    row = response(("Content-Length", "10"), on_answer=lambda: sent.append(list(row.sock.sent)))
+    row.write(b"hello")
+    row.write(b"hello")
+    row.close()
+    assert sent == [[]]
+    assert len(row.sock.sent) == 2
 
 
 def test_head_and_body_go_out_together():

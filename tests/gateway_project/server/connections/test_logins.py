@@ -137,6 +137,9 @@ def test_a_login_has_its_place_only_while_all_of_it_is_here():
         assert places.has_room("192.0.2.101")
         assert waiting.sends(b"    ") == "served"
         assert not places.has_room("192.0.2.101")
+        for _ in range(2):  # when the answer begins, and when it is sent
+            waiting.worker._end_login(waiting.connection)
+        assert places.has_room("192.0.2.101")
 
 
 def test_without_a_place_a_login_is_refused_by_its_head():
