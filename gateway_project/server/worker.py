@@ -21,18 +21,10 @@ from gunicorn.workers.gthread import TConn, ThreadWorker
 
 from gateway_project.errors import GatewayError, InternalError, ServiceUnavailable, ValidationError
 from gateway_project.server import drain, http1, overload
+from gateway_project.server.connections import logins
 from gateway_project.server.connections.addresses import AddressBook, Places, host_of
 from gateway_project.server.connections.closing import LingeringCloser
 from gateway_project.server.connections.descriptors import OUT_OF_ROOM, raise_limit
-from gateway_project.server.connections.logins import (
-    HEAD_END,
-    TOO_MANY_LOGINS,
-    forwarded_for,
-    is_judgeable,
-    is_login,
-    is_whole,
-    may_be_login,
-)
 from gateway_project.server.connections.parking import (
     BodyPending,
     NonBlockingReader,
@@ -89,7 +81,7 @@ class GatewayThreadWorker(ThreadWorker):
         self.parked: dict[TConn, float] = {}
         self.begun: set[TConn] = set()  # those of which something is here
         self.is_check_due = False  # whether the timer has asked to look for the rest
-        self.logins = Places(MAX_LOGINS, MAX_LOGINS_OF_ADDRESS, TOO_MANY_LOGINS)  # in a crowd
+        self.logins = Places(MAX_LOGINS, MAX_LOGINS_OF_ADDRESS, logins.TOO_MANY_LOGINS)  # in a crowd
         self.login_hosts: dict[int, str] = {}  # by id(): the addresses of connections that have such a place
         self.slow_bodies: set[int] = set()  # by id(): connections in threads whose body had not come with the head
         self.trusted_proxies = TrustedProxies(settings.GATEWAY_TRUSTED_PROXIES)
@@ -208,12 +200,12 @@ class GatewayThreadWorker(ThreadWorker):
 
     def _check_head(self, conn: TConn) -> None:
         buffered = buffered_bytes(conn)
-        received = buffered if is_judgeable(buffered) else peek(conn, PEEKED_BYTES)
+        received = buffered if logins.is_judgeable(buffered) else peek(conn, PEEKED_BYTES)
         if received is None:
             self._drop(conn)
-        elif is_login(received) and self._is_crowded(conn) and (host := self._client_of(conn, received)):
-            self._admit_login(conn, host, is_here=is_whole(received) or len(received) >= PEEKED_BYTES)
-        elif HEAD_END in received or (self._has_room_for_partial_head() and _is_worth_a_thread(received)):
+        elif logins.is_login(received) and self._is_crowded(conn) and (host := self._client_of(conn, received)):
+            self._admit_login(conn, host, is_here=logins.is_whole(received) or len(received) >= PEEKED_BYTES)
+        elif logins.HEAD_END in received or (self._has_room_for_partial_head() and _is_worth_a_thread(received)):
             self._unpark(conn)
             self._submit(conn)
 
@@ -225,12 +217,12 @@ class GatewayThreadWorker(ThreadWorker):
         """The address that a login counts for: of a trusted proxy the one that it reports; "" of a Unix socket."""
         host = host_of(conn.client)
         is_forwarded = self.trusted_proxies.is_trusted(host)
-        return self.trusted_proxies.client(host, forwarded_for(received)) if is_forwarded else host
+        return self.trusted_proxies.client(host, logins.forwarded_for(received)) if is_forwarded else host
 
     def _admit_login(self, conn: TConn, host: str, *, is_here: bool) -> None:
         """Give a login to a thread, or refuse it if enough are in threads; without its body it waits where it is."""
         if not self.logins.has_room(host):
-            send_error(conn.sock, ServiceUnavailable(TOO_MANY_LOGINS, retry_after=1))
+            send_error(conn.sock, ServiceUnavailable(logins.TOO_MANY_LOGINS, retry_after=1))
             self._drop(conn)
         elif is_here:
             self.logins.take(host)
@@ -414,7 +406,7 @@ def _read_without_waiting(conn: TConn) -> None:
 
 def _is_worth_a_thread(received: bytes) -> bool:
     """Whether a thread may wait for the rest of a head: in a crowd a login would take one from the others."""
-    return len(received) >= PEEKED_BYTES or not may_be_login(received)
+    return len(received) >= PEEKED_BYTES or not logins.may_be_login(received)
 
 
 def _do_not_close(graceful: bool = False) -> None:
