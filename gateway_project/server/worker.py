@@ -24,7 +24,7 @@ from gateway_project.server import drain, http1, overload
 from gateway_project.server.connections import logins
 from gateway_project.server.connections.addresses import AddressBook, Places, host_of
 from gateway_project.server.connections.closing import LingeringCloser
-from gateway_project.server.connections.descriptors import OUT_OF_ROOM, raise_limit
+from gateway_project.server.connections.descriptors import OUT_OF_ROOM, most_connections, raise_limit
 from gateway_project.server.connections.parking import (
     BodyPending,
     NonBlockingReader,
@@ -66,12 +66,13 @@ class GatewayThreadWorker(ThreadWorker):
     """gthread in which slow senders, slow readers and slow closers block a thread for a bounded time only."""
 
     sockets: list[socket.socket]  # gunicorn's listeners: its class hands all attributes of a socket on
+    worker_connections: int
 
     def init_process(self) -> None:
         from django.conf import settings
 
         http1.install()
-        raise_limit()
+        self.worker_connections = min(self.worker_connections, most_connections(raise_limit()))
         self.client_timeout = settings.GATEWAY_CLIENT_TIMEOUT
         self.closer = LingeringCloser()
         self.closer.start()
@@ -133,7 +134,9 @@ class GatewayThreadWorker(ThreadWorker):
         """Close the connection that has waited longest for its head or body, or else all idle ones."""
         log.warning("No file can be opened: idle connections are closed. Raise the limit of open files (ulimit -n).")
         if self.parked:
-            self._drop(next(iter(self.parked)))
+            self._unpark(oldest := next(iter(self.parked)))
+            self.nr_conns -= 1
+            oldest.sock.close()  # lingering would keep its file
         else:
             for conn in self.keepalived_conns:
                 conn.timeout = -math.inf  # gunicorn closes them after the events that it has

@@ -47,6 +47,6 @@ def test_a_leaked_key_is_found_and_no_address_has_it(console, world):
 def test_without_scripts_the_page_finds_users_and_requests(administrator, world):
     page = administrator.post("find/", text=world.user.username)
     assert f"User:</span> {world.user.username}" in page.text
-    assert "Nothing has this in its name." in administrator.post("find/", text="nothing-like-this").text
+    assert "No name contains this text." in administrator.post("find/", text="nothing-like-this").text
     assert administrator.post("find/", text="\x00" + "x" * 5000).status_code == 200
     assert administrator.post("find/", text="<img src=x>").text.count("<img src=x>") == 0
