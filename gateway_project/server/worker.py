@@ -206,7 +206,7 @@ class GatewayThreadWorker(ThreadWorker):
         received = buffered if logins.is_judgeable(buffered) else peek(conn, PEEKED_BYTES)
         if received is None:
             self._drop(conn)
-        elif logins.is_login(received) and self._is_crowded(conn) and (host := self._client_of(conn, received)):
+        elif logins.is_login(received) and (host := self._client_of(conn, received)):
             self._admit_login(conn, host, is_here=logins.is_whole(received) or len(received) >= PEEKED_BYTES)
         elif logins.HEAD_END in received or (self._has_room_for_partial_head() and _is_worth_a_thread(received)):
             self._unpark(conn)

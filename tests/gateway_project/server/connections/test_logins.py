@@ -142,6 +142,15 @@ def test_a_login_has_its_place_only_while_all_of_it_is_here():
         assert places.has_room("192.0.2.101")
 
 
+def test_a_login_that_waits_for_its_body_still_waits_when_the_crowd_is_gone():
+    """In a thread its time would begin anew."""
+    with Waiting(Places(1, 1, TOO_MANY_LOGINS), "192.0.2.100") as waiting:
+        assert waiting.sends(LOGIN + b"Content-Length: 5\r\n\r\n") == "waits"
+        waiting.worker.busy = 0
+        assert waiting.sends(b"{") == "waits"
+        assert waiting.sends(b"    ") == "served"
+
+
 def test_without_a_place_a_login_is_refused_by_its_head():
     with Waiting(Places(0, 0, TOO_MANY_LOGINS), "192.0.2.100") as waiting:
         assert waiting.sends(LOGIN + b"Content-Length: 5\r\n") == "waits"
