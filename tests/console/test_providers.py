@@ -46,7 +46,7 @@ def test_a_rest_that_a_provider_asked_for_stands_there_with_its_end(administrato
     provider.default = Answer(status=429, headers={"Retry-After": "600"})
     assert world.ask().status_code == 429
     page = f"providers/provider/{row.pk}/change/"
-    world.until(lambda: "Circuit closed Pause until" in page_text(administrator, page), seconds=10)
+    world.until(lambda: "Circuit closed Rest until" in page_text(administrator, page), seconds=10)
     for path in (f"providers/provider/?q={row.name}", page):
         assert re.search(r"Resting until \d\d:\d\d:\d\d UTC", page_text(administrator, path)), path
 
