@@ -4,6 +4,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 
 from gateway_project.console.site import console_site
+from gateway_project.database.ids import id_in
 from licensing.models import SUBJECTS, Limit
 
 
@@ -21,7 +22,7 @@ def limit_by_name(request: HttpRequest) -> HttpResponse:
 def _row_of(name: str) -> int | None:
     """The id of the limit of such a name (measure, whose, their id, window); None if the settings have it."""
     measure, kind, number, window = (*name.split(":"), "", "", "", "")[:4]
-    if kind not in SUBJECTS or not (number.isascii() and number.isdecimal() and len(number) < 19):
+    if kind not in SUBJECTS:
         return None
-    rows = Limit.objects.filter(**{kind: int(number)}, measure=measure, window=window)
+    rows = Limit.objects.filter(**{kind: id_in(number)}, measure=measure, window=window)
     return rows.values_list("pk", flat=True).first()

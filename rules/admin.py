@@ -22,6 +22,7 @@ from gateway_project.console.links import link, link_to, linked
 from gateway_project.console.row_actions import row_action
 from gateway_project.console.site import console_site
 from gateway_project.console.tables import ServiceAdmin, ServiceForm
+from gateway_project.database.ids import id_in
 from gateway_project.json_types import JsonObject
 from rules import services
 from rules.linter import RuleProblem
@@ -263,7 +264,7 @@ def show_preview(request: HttpRequest) -> HttpResponse:
     form = PreviewForm(request.GET)
     form.full_clean()
     number = request.GET.get("rule", "")
-    rule = drafted_rule(form.cleaned_data, int(number) if number.isdecimal() else None)
+    rule = drafted_rule(form.cleaned_data, id_in(number) or None)
     return TemplateResponse(request, "console/rule_preview_result.html", {"preview": preview(rule)})
 
 

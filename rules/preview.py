@@ -112,10 +112,16 @@ def _unreadable(error: ValidationError) -> RuleProblem:
 
 def _enabled_rules(rules: Iterable[Rule], parents: Mapping[int, int]) -> list[RuleSnapshot]:
     """The enabled rules for whoever these rules are for."""
-    audiences = {audience for rule in rules if (audience := reach_of(rule)) is not None}
-    users, groups = ([number for kind, number in audiences if kind == one] for one in ("user", "group"))
+    _, users, groups = _audiences_of(rules)
     enabled = Rule.objects.enabled().for_any_of(users, with_ancestors(groups, parents))
     return list(filter(None, map(judged_snapshot_of, enabled)))
+
+
+def _audiences_of(rules: Iterable[Rule]) -> tuple[bool, list[int], list[int]]:
+    """Whether one of them is for everyone, and the ids of the users and groups that others are for."""
+    audiences = {audience for rule in rules if (audience := reach_of(rule)) is not None}
+    users, groups = ([number for kind, number in audiences if kind == one] for one in ("user", "group"))
+    return EVERYONE in audiences, users, groups
 
 
 def load_empty_groups(rules: Iterable[Rule], parents: Mapping[int, int]) -> dict[int, str]:
@@ -158,10 +164,9 @@ def load_offers() -> Offers:
 def linked_providers(rules: Iterable[Rule], parents: Mapping[int, int]) -> Links:
     """The providers that the usable keys of each audience are linked to, by audience."""
     keys = ApiKey.objects.usable().exclude(provider=None)
-    audiences = {audience for rule in rules if (audience := reach_of(rule)) is not None}
-    users, groups = ([number for kind, number in audiences if kind == one] for one in ("user", "group"))
+    for_everyone, users, groups = _audiences_of(rules)
     links: dict[Audience | None, set[int]] = defaultdict(set)
-    if EVERYONE in audiences:
+    if for_everyone:
         links[EVERYONE].update(keys.order_by().values_list("provider_id", flat=True).distinct())
     if users:
         for user_id, provider_id in _pairs(keys, "owner_id", users):

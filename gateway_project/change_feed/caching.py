@@ -10,7 +10,7 @@ from django.db import connection
 from gateway_project.change_feed.feed import ChangeFeed, Position
 
 Result = TypeVar("Result")
-MAX_AGE_SECONDS = 60  # keys also expire, which is no change
+MAX_AGE_SECONDS = 60  # an expiry of a key is no change in the feed
 
 
 class Stored(NamedTuple, Generic[Result]):

@@ -12,6 +12,7 @@ from accounts.tokens import issue_access
 from gateway_project.console.audit import LOGIN
 from gateway_project.console.display.money import exactly
 from gateway_project.console.site import console_site
+from gateway_project.database.ids import id_in
 from providers.models import Model
 from rules.aliases.models import Alias
 from telemetry.details import bodies_of, cost
@@ -37,8 +38,8 @@ def playground(request: HttpRequest) -> HttpResponse:
 
 def logged_prompt(entry_id: str) -> tuple[dict[str, str], str]:
     """The first system prompt and the last question of a logged request, and its model; empty if there is none."""
-    is_id = entry_id.isascii() and entry_id.isdigit() and len(entry_id) < 19
-    entry = LogEntry.objects.filter(pk=entry_id, entry_type=EntryType.WORK_REQUEST).first() if is_id else None
+    entries, row_id = LogEntry.objects.filter(entry_type=EntryType.WORK_REQUEST), id_in(entry_id)
+    entry = entries.filter(pk=row_id).first() if row_id else None
     if entry is None:
         return {}, ""
     texts: dict[str, str] = {}

@@ -11,6 +11,7 @@ from gateway_project.api.audit import ChangeDetails
 from gateway_project.change_feed.caching import ConfigurationCache
 from gateway_project.console.audit import record
 from gateway_project.console.site import console_site
+from gateway_project.database.ids import id_in
 from gateway_project.database.saving import races_as_conflicts
 from gateway_project.errors import AccessTestFailed, GatewayError
 from rules.lint.findings import Finding, find_problems
@@ -72,11 +73,11 @@ def _record(request: HttpRequest, fixed: Fixed) -> None:
 
 
 def _read_fix(request: HttpRequest) -> Fix:
-    row_id = request.POST.get("id", "")
+    row_id = id_in(request.POST.get("id", ""))
     try:
         action = Action(request.POST.get("action", ""))
     except ValueError:
         raise Http404 from None
-    if not row_id.isdecimal() or len(row_id) > 18:
+    if not row_id:
         raise Http404
-    return Fix(action, int(row_id))
+    return Fix(action, row_id)

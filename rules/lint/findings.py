@@ -24,7 +24,7 @@ from rules.offers import Offers
 from rules.preview import linked_providers, load_empty_groups, load_offers, reach_of, why_nobody
 from rules.snapshots import judged_snapshot_of, snapshot_of
 
-MAX_IDLE = 1000  # users whose keys are asked for by their owners; of more, all keys are
+MAX_IDLE = 1000  # owners in a query; if more are idle, all keys are loaded
 
 
 class Finding(NamedTuple):
@@ -181,9 +181,9 @@ def _load_callers(parents: Mapping[int, int]) -> dict[int, Caller]:
 
 
 def _load_keys(idle: Collection[int]) -> list[Key]:
-    """The usable keys that may differ from their owners: what narrows them, or aliases name them.
+    """The usable keys that are restricted, or that a target of an alias names, and all keys of the idle owners.
 
-    And all keys of the idle owners, who may use no model.
+    Every other key may use what its owner may use. An idle owner may use no model.
     """
     keys = ApiKey.objects.usable().order_by("pk")
     if len(idle) <= MAX_IDLE:

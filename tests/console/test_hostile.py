@@ -213,7 +213,6 @@ def test_bad_addresses_are_no_faults(administrator, table):
         "telemetry/logentry/tail/?nothing=1",
         "telemetry/cacheentry/purge/?nothing=1",
         "telemetry/logentry/1/change/?_changelist_filters=user%3D%2500",
-        "statistics/?user=" + "9" * 5000,
         "search/?s=a&page=x",
         *(f"r/{number}/abc/" for number in range(1, 40)),
     ],

@@ -29,12 +29,12 @@ def response(*headers, method="POST", status="200 OK", on_answer=None):
 
 
 def test_before_the_first_byte_is_sent_the_request_is_told():
-    sent = []
-    row = response(("Content-Length", "10"), on_answer=lambda: sent.append(list(row.sock.sent)))
+    pieces = []
+    row = response(("Content-Length", "10"), on_answer=lambda: pieces.append(list(row.sock.sent)))
     row.write(b"hello")
     row.write(b"hello")
     row.close()
-    assert sent == [[]]
+    assert pieces == [[]]
     assert len(row.sock.sent) == 2
 
 

@@ -16,8 +16,8 @@ def test_the_limit_becomes_the_highest():
         resource.setrlimit(resource.RLIMIT_NOFILE, (200, 400))
 
     command = [sys.executable, "-c", RAISED]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, preexec_fn=lower)
-    assert done.stdout == "400\n"
+    process = subprocess.run(command, check=True, capture_output=True, text=True, preexec_fn=lower)
+    assert process.stdout == "400\n"
 
 
 @pytest.mark.parametrize(("files", "connections"), [(10_000, 4950), (1024, 462), (50, 1)])
