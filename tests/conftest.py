@@ -23,7 +23,7 @@ from tests.support.fault_proxy import FaultProxy
 from tests.support.hashing import QUICK_HASHERS
 from tests.support.licences import Vendor
 from tests.support.management import PASSWORD, Client, new_admin, new_user
-from tests.support.promises import figure, mark_promises, pytest_addoption, pytest_configure
+from tests.support.promises import FOLDERS, figure, mark_promises, pytest_addoption, pytest_configure
 from tests.support.running import RunningGateway, Store, fresh_store
 from tests.support.template import begin_run, copy_template_file, end_run, template_database
 from tests.support.world import World
@@ -198,6 +198,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skips tests that need PostgreSQL and Redis where there are none, and marks those that need a running server."""
     tests = Path(__file__).parent
     mark_promises(items)
+    refuse_lost_promises(items)
     items.sort(key=lambda item: item.path.relative_to(tests).parts[0] not in LONG)
     for item in items:
         if SERVERS.intersection(getattr(item, "fixturenames", ())) or item.path.is_relative_to(tests / "fault"):
@@ -210,3 +211,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("servers"):
             item.add_marker(pytest.mark.skip(reason="needs DATABASE_URL of PostgreSQL and REDIS_URL"))
+
+
+def refuse_lost_promises(items: list[pytest.Item]) -> None:
+    """Each promise stands in one of the tables: it is in the folder of a suite, or names its suite."""
+    for item in items:
+        if item.get_closest_marker("promise") and not any(map(item.get_closest_marker, FOLDERS)):
+            raise pytest.UsageError(f'{item.nodeid}: its promise needs suite="attack" or suite="fault"')

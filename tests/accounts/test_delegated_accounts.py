@@ -93,7 +93,9 @@ def test_a_name_that_tokens_of_an_issuer_stand_for_is_for_administrators(as_boss
         assert make(admin, group, name).status_code == 201
 
 
-@promise("An admin of a group manages no users but its service accounts", target="403 or 404 for all others")
+@promise(
+    "An admin of a group manages no users but its service accounts", target="403 or 404 for all others", suite="attack"
+)
 def test_they_reach_no_other_user(as_boss, boss, group, elsewhere, ann):
     add_member(group, user_id=ann.pk)
     add_member(group, user_id=elsewhere.pk)

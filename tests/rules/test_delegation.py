@@ -60,7 +60,9 @@ def test_they_write_change_and_delete_rules_that_deny(as_boss, group, below):
     assert Rule.objects.count() == 1
 
 
-@promise("An admin of a group widens nothing by rules", target="403 for rules that allow, or are for others")
+@promise(
+    "An admin of a group widens nothing by rules", target="403 for rules that allow, or are for others", suite="attack"
+)
 def test_they_allow_nothing_and_reach_nobody_else(as_boss, boss, group, other):
     for attributes, field in (
         ({"effect": "allow"}, "effect"),

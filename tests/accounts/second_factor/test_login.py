@@ -81,7 +81,7 @@ def test_wrong_codes_count_in_the_throttle_of_wrong_passwords(nobody, app, setti
     refused(log_in(nobody, otp=app.code()), 429, "RateLimited")
 
 
-@promise("Codes of an app cannot be guessed from many addresses", target="20 wrong codes a day")
+@promise("Codes of an app cannot be guessed from many addresses", target="20 wrong codes a day", suite="attack")
 def test_wrong_codes_count_over_all_addresses(nobody, app, ann, settings):
     settings.GATEWAY_LOGIN_FAILURES_PER_ACCOUNT = 10_000
     wrong = "000000" if app.code() != "000000" else "111111"
