@@ -15,7 +15,7 @@ from rules.matching import DEFAULT_POSITION
 from rules.models import Effect, Everyone, Rule, RuleVersion
 from rules.patterns import compile_pattern
 from rules.versions.models import RuleChange
-from rules.versions.recording import record_first_version, record_version
+from rules.versions.recording import record_first_versions, record_version
 
 Row = TypeVar("Row", bound=Model)
 
@@ -83,7 +83,7 @@ def update_rule(rule: Rule, *, check: Callable[[Rule], None] = permit, **changes
     """
     lock_row(rule, Rule.objects.all())
     check(rule)
-    record_first_version(rule)
+    record_first_versions([rule])
     _write(rule, changes)
     record_version(rule, RuleChange.UPDATE)
 
@@ -96,7 +96,7 @@ def delete_rule(rule: Rule, *, check: Callable[[Rule], None] = permit) -> None:
     """
     lock_row(rule, Rule.objects.all())
     check(rule)
-    record_first_version(rule)
+    record_first_versions([rule])
     record_version(rule, RuleChange.DELETE)
     rule.delete()
 

@@ -32,8 +32,8 @@ def move_row(request: HttpRequest) -> HttpResponse:
     try:
         with races_as_conflicts(), transaction.atomic():
             neighbour_id = int(match[4]) if match[4] else None
-            for moved in move_rule(rule_id=int(match[1]), direction=direction, neighbour_id=neighbour_id):
-                _record(request, moved)
+            moves = move_rule(rule_id=int(match[1]), direction=direction, neighbour_id=neighbour_id)
+            _record(request, int(match[1]), moves)
     except AccessTestFailed:
         raise  # the site asks for a reason
     except GatewayError as error:
@@ -62,8 +62,18 @@ def _move(rule: Rule, neighbour: Rule | None, beside: Direction, alone: Directio
     return f"{rule.pk}-{beside}-{neighbour.pk}"
 
 
-def _record(request: HttpRequest, moved: MovedRule) -> None:
-    after = RuleViewSet.serialize_row(moved.rule)
-    before = (after or {}) | {"position": moved.former_position}
-    resource = RuleViewSet.resource_name
-    record(request, "update", resource, moved.rule.pk, before=before, after=after, attributes=["position"])
+def _record(request: HttpRequest, rule_id: int, moves: Sequence[MovedRule]) -> None:
+    """Write the moved rule to the audit as any change of a rule, and all that gave way to it as one change."""
+    own = [move for move in moves if move.rule.pk == rule_id]
+    others = [move for move in moves if move.rule.pk != rule_id]
+    for move in own:
+        after = RuleViewSet.serialize_row(move.rule)
+        _record_positions(request, rule_id, before=(after or {}) | {"position": move.former_position}, after=after)
+    if others:
+        before = {str(move.rule.pk): move.former_position for move in others}
+        after = {str(move.rule.pk): move.rule.position for move in others}
+        _record_positions(request, None, before={"positions": before}, after={"positions": after})
+
+
+def _record_positions(request: HttpRequest, rule_id: int | None, *, before: object, after: object) -> None:
+    record(request, "update", RuleViewSet.resource_name, rule_id, before=before, after=after, attributes=["position"])

@@ -1,17 +1,20 @@
 """Moves a rule in the order of judging."""
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
 from django.db.models import QuerySet
+from django.utils import timezone
 
 from gateway_project.database.guarding import Access, guarded_change
 from gateway_project.errors import NotFound, ValidationError
 from rules.guardrails.models import MAX_POSITION
 from rules.models import Rule
-from rules.order.positions import Place, renumber
-from rules.versions.models import RuleChange
-from rules.versions.recording import record_first_version, record_version
+from rules.order.positions import Place, Positions, renumber
+from rules.versions.recording import record_first_versions, record_new_positions
+
+BATCH = 500  # rules of one statement
 
 
 class Direction(StrEnum):
@@ -49,7 +52,7 @@ def move_rule(*, rule_id: int, direction: Direction, neighbour_id: int | None = 
     places.remove(moved)
     places.insert(index, moved)
     positions = renumber(places, index, highest=MAX_POSITION)
-    return [_store(rule, positions[rule.pk]) for rule in peers.filter(pk__in=positions).in_order_of_judging()]
+    return _store(list(peers.filter(pk__in=positions).in_order_of_judging()), positions)
 
 
 def _lock_places(peers: QuerySet[Rule]) -> list[Place]:
@@ -70,10 +73,13 @@ def _index(places: list[Place], index: int, direction: Direction, neighbour_id: 
     return ids.index(neighbour_id) + (direction == Direction.AFTER)
 
 
-def _store(rule: Rule, position: int) -> MovedRule:
-    former_position = rule.position
-    record_first_version(rule)
-    rule.position = position
-    rule.save(update_fields=["position", "updated_at"])
-    record_version(rule, RuleChange.UPDATE)
-    return MovedRule(rule, former_position)
+def _store(rules: Sequence[Rule], positions: Positions) -> list[MovedRule]:
+    """Write new positions and versions; the number of queries hardly depends on that of the rules."""
+    record_first_versions(rules)
+    moves = [MovedRule(rule, rule.position) for rule in rules]
+    moment = timezone.now()
+    for rule in rules:
+        rule.position, rule.updated_at = positions[rule.pk], moment
+    Rule.objects.bulk_update(rules, ["position", "updated_at"], batch_size=BATCH)
+    record_new_positions(rules)
+    return moves

@@ -47,6 +47,19 @@ def test_a_rule_moves_beside_another_and_only_what_changes_gets_a_version(rules)
     assert names() == "deny d b c a"
 
 
+def test_however_many_rules_give_way_the_queries_are_few(rules, django_assert_max_num_queries):
+    Rule.objects.bulk_create(Rule(name=f"rule {number}", everyone="user") for number in range(400))
+    last = Rule.objects.get(name="rule 200")
+    with django_assert_max_num_queries(20):
+        moved = move_rule(rule_id=last.pk, direction=Direction.UP)
+    assert len(moved) > 190
+    assert {(one.former_position, one.rule.position) for one in moved if one.rule != last} == {(100, 101)}
+    versions = RuleVersion.objects.of(moved[-1].rule.pk).values_list("change", "attributes__position")
+    assert list(versions) == [("update", 101), ("initial", 100)]
+    names_in_order = list(Rule.objects.in_order_of_judging().values_list("name", flat=True))
+    assert names_in_order[203:207] == ["rule 198", "rule 200", "rule 199", "rule 201"]
+
+
 def test_a_rule_stays_among_those_of_its_effect(rules):
     for neighbour_id in (rules["deny"].pk, rules["a"].pk, 10**9):
         with pytest.raises(ValidationError, match="of its effect"):
@@ -71,8 +84,10 @@ class TestConsole:
         answer = console.post(address, {"move": f"{rules['c'].pk}-up"})
         assert (answer.status_code, answer.url) == (302, "/admin/rules/rule/?effect__exact=allow")
         assert names() == "deny a c b d"
-        entries = AuditEntry.objects.filter(resource="rules", action="update")
-        assert {json.loads(entry.after)["position"] for entry in entries} == {99}
+        own, others = AuditEntry.objects.filter(resource="rules", action="update").order_by("id")
+        assert [json.loads(text)["position"] for text in (own.before, own.after)] == [100, 99]
+        assert json.loads(others.before) == {"positions": {str(rules["a"].pk): 100}}
+        assert json.loads(others.after) == {"positions": {str(rules["a"].pk): 99}}
 
     def test_a_list_that_another_column_sorts_has_no_buttons(self, console, rules):
         assert "formaction" not in console.get("/admin/rules/rule/?o=2").text
