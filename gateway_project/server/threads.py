@@ -40,6 +40,11 @@ class LifoThreadPool:
                 return
         thread.wake(task)
 
+    @property
+    def has_room(self) -> bool:
+        """Whether a thread is free, or can still be started."""
+        return bool(self._idle) or self._started < self._max_threads
+
     def wait(self) -> None:
         """Return when all tasks are done."""
         while self._queue or len(self._idle) < self._started:

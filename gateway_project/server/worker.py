@@ -180,7 +180,7 @@ class GatewayThreadWorker(ThreadWorker):
         self.reading_heads[id(conn)] = (conn, math.inf)
         conn.submitted = time.perf_counter()
         self.busy += 1  # here and in finish_request: both run in the thread that accepts
-        pool = self.reserve if self.busy > self.cfg.threads else self.tpool
+        pool = self.tpool if self.tpool.has_room else self.reserve
         pool.submit(partial(self._serve, conn))
 
     def _on_readable(self, conn: TConn, client: socket.socket) -> None:

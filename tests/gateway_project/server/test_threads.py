@@ -48,6 +48,16 @@ def until(condition):
         time.sleep(0.001)
 
 
+def test_there_is_room_while_a_thread_is_free_or_can_be_started(work):
+    pool = LifoThreadPool(2, "t")
+    for expected in (True, True, False):
+        assert pool.has_room is expected
+        pool.submit(work.long)
+    work.may_end.set()
+    work.wait_for(3)
+    until(lambda: pool.has_room)
+
+
 def test_who_was_busy_last_works_next(work):
     pool = LifoThreadPool(10, "t")
     for _ in range(5):

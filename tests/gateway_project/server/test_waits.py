@@ -24,11 +24,16 @@ class Connection:
         self.sock, self.request, self.answered = sock, request, threading.Event()
 
 
+class OneThread(LifoThreadPool):
+    """May have more threads, of which the system lets it start one."""
+
+    has_room = True
+
+
 def worker_with_one_thread():
-    """A worker that may have two threads, of which the system lets it start one."""
     worker = object.__new__(GatewayThreadWorker)
-    worker.cfg, worker.client_timeout, worker.busy = SimpleNamespace(threads=2), SECONDS, 0
-    worker.reading_heads, worker.tpool, worker.reserve = {}, LifoThreadPool(1, "request"), None
+    worker.client_timeout, worker.busy = SECONDS, 0
+    worker.reading_heads, worker.tpool, worker.reserve = {}, OneThread(1, "request"), None
     worker.handle = lambda conn: conn.request()
     worker.method_queue = SimpleNamespace(defer=lambda finish, conn, outcome: conn.answered.set())
     return worker

@@ -7,6 +7,7 @@ import resource
 import selectors
 import socket
 import time
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
@@ -21,7 +22,7 @@ from gateway_project.server.connections.addresses import AddressBook, Places
 from gateway_project.server.connections.logins import TOO_MANY_LOGINS
 from gateway_project.server.proxies import TrustedProxies
 from gateway_project.server.worker import GatewayThreadWorker
-from tests.support.load import wait_until
+from tests.support.load import send_many, wait_until
 from tests.support.pace import patience
 from tests.support.promises import promise
 from tests.support.running import RunningGateway, Store, fresh_store
@@ -242,6 +243,15 @@ def test_a_worker_that_can_open_no_file_lives_on(own_gateway):
         wait_until(lambda: "ulimit -n" in gateway.log())
     wait_until(lambda: is_healthy(gateway), patience(3))
     assert gateway.workers() == [pid]
+
+
+def test_twelve_clients_at_once_never_find_sixteen_threads_busy(own_gateway):
+    """Each request has a connection of its own: many are accepted before the worker hears which threads are done."""
+    world = own_gateway(GATEWAY_THREADS="16", GATEWAY_KEY_REQUESTS_PER_MINUTE="0", GATEWAY_USER_CONCURRENT="0")
+    world.allow()
+    world.provider()
+    sent = send_many(world, 400, at_once=12)
+    assert Counter(one.status for one in sent) == {200: 400}
 
 
 def test_the_master_is_told_once_a_second_that_the_worker_lives():
