@@ -19,11 +19,13 @@ from django.urls import reverse
 from django.utils.text import capfirst
 from unfold.admin import ModelAdmin
 from unfold.dataclasses import UnfoldAction
+from unfold.decorators import display
 
 from gateway_project.api.audit import ChangeDetails
 from gateway_project.api.viewsets import ApiViewSet
 from gateway_project.console.audit import record
 from gateway_project.console.display.badges import Badge
+from gateway_project.console.display.rows import row_checkbox
 from gateway_project.console.period import period_of
 from gateway_project.console.site import REASON, view_name
 from gateway_project.console.tabs import Tab
@@ -140,6 +142,10 @@ class ConsoleAdmin(ModelAdmin, Generic[Row]):
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, str | list[str]]:
         """Nothing: Django takes any text from the address, and whoever makes the link would fill in the form."""
         return {}
+
+    @display(description=ModelAdmin.action_checkbox.short_description)
+    def action_checkbox(self, obj: Row) -> str:
+        return row_checkbox(obj.pk)
 
     def attempt(self, request: HttpRequest, do: Callable[..., object], *args: object, atomic: bool = True) -> bool:
         """Call do(*args); False if it raised a GatewayError, which the next page shows."""

@@ -1,0 +1,38 @@
+"""What the theme computes for each row of a list although all rows have the same: half of the time of a page."""
+
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import Any
+
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.utils.html import escape
+from django.utils.safestring import SafeString
+from unfold.admin import checkbox
+from unfold.templatetags import unfold_list
+
+Headers = Callable[[Any], Iterable[dict[str, object]]]
+PLACEHOLDER = "the-id-of-a-row"
+
+
+def share_headers() -> None:
+    """Let each list compute its headers once."""
+    unfold_list.result_headers = _once(unfold_list.result_headers)
+
+
+def _once(headers: Headers) -> Headers:
+    def of(changelist: Any) -> list[dict[str, object]]:
+        if not hasattr(changelist, "headers"):
+            changelist.headers = list(headers(changelist))
+        return changelist.headers  # type: ignore[no-any-return]
+
+    return of
+
+
+def row_checkbox(row_id: object) -> SafeString:
+    """The checkbox that selects a row for an action."""
+    return SafeString(_template().replace(PLACEHOLDER, escape(row_id)))
+
+
+@cache
+def _template() -> str:
+    return checkbox.render(ACTION_CHECKBOX_NAME, PLACEHOLDER)
