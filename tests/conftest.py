@@ -4,6 +4,7 @@ import os
 import secrets
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ from tests.support.fault_proxy import FaultProxy
 from tests.support.hashing import QUICK_HASHERS
 from tests.support.licences import Vendor
 from tests.support.management import PASSWORD, Client, new_admin, new_user
-from tests.support.promises import FOLDERS, figure, mark_promises, pytest_addoption, pytest_configure
+from tests.support.promises import FOLDERS, figure, mark_promises, pytest_addoption, pytest_configure, suite_of
 from tests.support.running import RunningGateway, Store, fresh_store
 from tests.support.template import begin_run, copy_template_file, end_run, template_database
 from tests.support.world import World
@@ -196,21 +197,26 @@ def pytest_unconfigure() -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skips tests that need PostgreSQL and Redis where there are none, and marks those that need a running server."""
-    tests = Path(__file__).parent
     mark_promises(items)
     refuse_lost_promises(items)
-    items.sort(key=lambda item: item.path.relative_to(tests).parts[0] not in LONG)
+    items.sort(key=lambda item: not is_in(item.path, LONG))
     for item in items:
-        if SERVERS.intersection(getattr(item, "fixturenames", ())) or item.path.is_relative_to(tests / "fault"):
+        if SERVERS.intersection(getattr(item, "fixturenames", ())) or suite_of(item.path) == "fault":
             item.add_marker("end_to_end")
         is_bound = item.get_closest_marker("embedded") or item.get_closest_marker("browser")
-        if not is_bound and any(item.path.is_relative_to(tests / path) for path in EITHER_STORE):
+        if not is_bound and is_in(item.path, EITHER_STORE):
             item.add_marker("either_store")
     if os.environ.get("DATABASE_URL", "").startswith("postgres") and os.environ.get("REDIS_URL"):
         return
     for item in items:
         if item.get_closest_marker("servers"):
             item.add_marker(pytest.mark.skip(reason="needs DATABASE_URL of PostgreSQL and REDIS_URL"))
+
+
+@cache
+def is_in(path: Path, places: tuple[str, ...]) -> bool:
+    """Whether a test's file is one of these, or stands in one of these folders, below tests/."""
+    return any(path.is_relative_to(Path(__file__).parent / place) for place in places)
 
 
 def refuse_lost_promises(items: list[pytest.Item]) -> None:

@@ -23,6 +23,14 @@ LOOKS = {
     "dark": {"color_scheme": "dark", "viewport": {"width": 1280, "height": 900}},
     "phone": {"color_scheme": "light", "viewport": {"width": 390, "height": 844}},
 }
+# The theme asks for the colours of the system once, when a page is loaded; changes of colours take their time.
+SWITCH = """
+isDark => {
+  document.documentElement.classList.toggle("dark", isDark);
+  return new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() =>
+    Promise.allSettled(document.getAnimations().map(animation => animation.finished)).then(() => done()))));
+}
+"""
 USERNAME, PASSWORD = "console-admin", "a long pass phrase for tests"
 
 
@@ -98,6 +106,17 @@ class Console:
     def check(self) -> list[str]:
         """What is wrong with the page as it stands: errors, overlaps, findings of axe."""
         return [*self.problems, *problems_on(self.page)]
+
+    def check_looks(self) -> dict[str, list[str]]:
+        """The same in each look in which something is wrong; the page is loaded once."""
+        problems = {}
+        for look, options in LOOKS.items():
+            self.page.emulate_media(color_scheme=options["color_scheme"])
+            self.page.set_viewport_size(options["viewport"])
+            self.page.evaluate(SWITCH, look == "dark")
+            if found := self.check():
+                problems[look] = found
+        return problems
 
 
 class Visitor:

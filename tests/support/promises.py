@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -74,13 +75,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def mark_promises(items: Iterable[pytest.Item]) -> None:
     """Gives tests the marker of their folder, and their promises to the report, which also workers of xdist send."""
     for item in items:
-        for marker, folder in FOLDERS.items():
-            if item.path.is_relative_to(folder):
-                item.add_marker(marker)
+        if marker := suite_of(item.path):
+            item.add_marker(marker)
         for mark in item.iter_markers("promise"):
             item.user_properties.append(("promise", list(mark.args)))
             if suite := mark.kwargs.get("suite"):
                 item.add_marker(suite)
+
+
+@cache
+def suite_of(path: Path) -> str:
+    """The marker of the folder that a test's file stands in; "" of any other folder."""
+    return next((marker for marker, folder in FOLDERS.items() if path.is_relative_to(folder)), "")
 
 
 class Collector:

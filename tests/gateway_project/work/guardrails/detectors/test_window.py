@@ -53,12 +53,21 @@ def assert_same(text, pieces, detectors):
         assert sorted(match for place, match in findings if place == number) == sorted(detector.scan(text)), pieces
 
 
+PLACES = [20, pytest.param(100_000, marks=pytest.mark.slow)]
+
+
+def assert_same_however_split(text, detectors, places):
+    """In two parts, at some twenty places or at each, and in as many parts as there are characters."""
+    step = max(1, len(text) // places)
+    for place in range(len(text) % step, len(text) + 1, step):
+        assert_same(text, split(text, place), detectors)
+    assert_same(text, list(text), detectors)
+
+
+@pytest.mark.parametrize("places", PLACES)
 @pytest.mark.parametrize(("type", "text"), every_sample())
-def test_each_finding_may_be_split_at_each_character(type, text):
-    text = f"Well, {text} That was it."
-    for place in range(len(text) + 1):
-        assert_same(text, split(text, place), [DETECTORS[type]])
-    assert_same(text, list(text), [DETECTORS[type]])
+def test_each_finding_may_be_split_at_each_character(type, text, places):
+    assert_same_however_split(f"Well, {text} That was it.", [DETECTORS[type]], places)
 
 
 MEASURED = {type: compile_detector(type, measurement.PARAMETERS[type]) for type in ("pattern", "words", "topic")}
@@ -67,11 +76,10 @@ MEASURED = {type: compile_detector(type, measurement.PARAMETERS[type]) for type 
 HITS = [(type, one.text) for type in MEASURED for one in labelled(type) if MEASURED[type].scan(one.text)]
 
 
+@pytest.mark.parametrize("places", PLACES)
 @pytest.mark.parametrize(("type", "text"), HITS)
-def test_what_parameters_say_may_be_split_at_each_character(type, text):
-    for place in range(len(text) + 1):
-        assert_same(text, split(text, place), [MEASURED[type]])
-    assert_same(text, list(text), [MEASURED[type]])
+def test_what_parameters_say_may_be_split_at_each_character(type, text, places):
+    assert_same_however_split(text, [MEASURED[type]], places)
 
 
 FRAGMENTS = st.sampled_from(
