@@ -108,9 +108,9 @@ class Console:
         return [*self.problems, *problems_on(self.page)]
 
     def check_looks(self) -> dict[str, list[str]]:
-        """The same in each look in which something is wrong; the page is loaded once."""
+        """The same of each look in which something is wrong; the page is loaded once, and ends as it was: light."""
         problems = {}
-        for look, options in LOOKS.items():
+        for look, options in reversed(LOOKS.items()):
             self.page.emulate_media(color_scheme=options["color_scheme"])
             self.page.set_viewport_size(options["viewport"])
             self.page.evaluate(SWITCH, look == "dark")

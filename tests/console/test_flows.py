@@ -3,15 +3,13 @@
 import json
 from urllib.parse import urlsplit
 
-import pytest
-
 from accounts import services as accounts
 from keys.models import ApiKey
 from providers.models import Provider
 from rules.models import Rule
 from rules.services import create_rule, delete_rule
 from telemetry.models import LogEntry
-from tests.console.conftest import LOOKS, PASSWORD, USERNAME, stand_still
+from tests.console.conftest import PASSWORD, USERNAME, stand_still
 
 CREDENTIAL = "sk-typed-in-the-browser"
 PROMPT = "What is the capital of Portugal?"
@@ -334,8 +332,7 @@ def test_what_a_service_refuses_is_told_at_its_field(console, world):
     assert window.page.input_value("#id_regex") == "(unclosed"
 
 
-@pytest.mark.parametrize("look", LOOKS)
-def test_rows_have_whole_pages(console, world, look):
+def test_rows_have_whole_pages(console, world):
     world.provider()
     key, rule = world.new_key().key, world.allow()
     provider = Provider.objects.order_by("-pk").first()
@@ -346,9 +343,9 @@ def test_rows_have_whole_pages(console, world, look):
         f"accounts/user/{world.user.pk}/change/",
         f"accounts/user/{world.user.pk}/delete/",
     ):
-        window = console(look)
+        window = console()
         window.open(path)
-        assert window.check() == [], path
+        assert window.check_looks() == {}, path
 
 
 class TestSigningIn:

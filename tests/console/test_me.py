@@ -7,7 +7,7 @@ import pytest
 import requests
 
 from licensing.services import set_limit
-from tests.console.conftest import LOOKS, PASSWORD, stand_still
+from tests.console.conftest import PASSWORD, stand_still
 from tests.console.test_clicks import Hand
 from tests.support.management import PASSWORD as USER_PASSWORD
 
@@ -37,20 +37,19 @@ def served(world):
     return world
 
 
-@pytest.mark.parametrize("look", LOOKS)
-def test_every_page_is_whole(visitor, served, look):
-    window = visitor(look)
+def test_every_page_is_whole(visitor, served):
+    window = visitor()
     window.page.goto(f"{window.url}/me/login/")
-    assert window.check() == []
+    assert window.check_looks() == {}
     enter(window, served.user.username)
     for path in PAGES:
         window.page.goto(f"{window.url}/me/{path}")
         stand_still(window.page)
-        assert window.check() == [], path
+        assert window.check_looks() == {}, path
     window.page.goto(f"{window.url}/me/requests/")
     window.page.locator("tbody a").first.click()
     stand_still(window.page)
-    assert window.check() == []
+    assert window.check_looks() == {}
     assert "What is on the user's page?" in window.page.inner_text("#main")
 
 

@@ -1,17 +1,15 @@
 """The lists of models and prices in the browser."""
 
-import pytest
 
-from tests.console.conftest import LOOKS, stand_still
+from tests.console.conftest import stand_still
 
 
-@pytest.mark.parametrize("look", LOOKS)
-def test_a_model_shows_price_and_traffic_and_leads_to_the_playground(console, world, look):
+def test_a_model_shows_price_and_traffic_and_leads_to_the_playground(console, world):
     world.provider().answers(text="Lisbon")
     world.allow(everyone="user")
     world.price("1.25", 10)
     world.entry(world.ask())
-    window = console(look)
+    window = console()
     page = window.page
 
     def shows_traffic() -> bool:
@@ -20,18 +18,17 @@ def test_a_model_shows_price_and_traffic_and_leads_to_the_playground(console, wo
 
     world.until(shows_traffic)
     assert "$1.25 input, $10 output" in page.inner_text("#result_list tbody .field-price")
-    assert window.check() == []
+    assert window.check_looks() == {}
     page.click("#result_list tbody >> text=Try")
     stand_still(page)
     assert page.input_value("[name=model]") == world.model
     assert window.problems == []
 
 
-@pytest.mark.parametrize("look", LOOKS)
-def test_prices_begin_with_those_of_my_models(console, world, look):
+def test_prices_begin_with_those_of_my_models(console, world):
     world.provider()
     mine, foreign = world.price(1, 2), world.price(3, 4, model=world.name("foreign"))
-    window = console(look)
+    window = console()
     page = window.page
     window.open(f"providers/modelprice/?q={mine.model}")
     assert "$1" in page.inner_text("#result_list tbody")
@@ -41,4 +38,4 @@ def test_prices_begin_with_those_of_my_models(console, world, look):
     stand_still(page)
     assert page.inner_text(".console-tabs [aria-current]") == "All"
     assert foreign.model in page.inner_text("#result_list tbody")
-    assert window.check() == []
+    assert window.check_looks() == {}

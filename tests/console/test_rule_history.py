@@ -56,12 +56,11 @@ def protected_rule(model: str) -> tuple[Rule, AccessTest]:
     return rule, create_access_test(name=model, user_id=ann.pk, model=model)
 
 
-@LOOKS
-def test_two_versions_are_compared_by_the_form_and_one_is_restored(console, model, look):
+def test_two_versions_are_compared_by_the_form_and_one_is_restored(console, model):
     rule = create_rule(name=model, user_id=0, regex=model)
     update_rule(rule, regex="second")
     update_rule(rule, regex="third")
-    window = console(look)
+    window = console()
     page = window.page
     window.open(f"rules/rule/{rule.pk}/change/")
     follow(page, "Versions of this rule")
@@ -72,41 +71,39 @@ def test_two_versions_are_compared_by_the_form_and_one_is_restored(console, mode
     press(page, "Compare")
     assert comparison.locator("thead th").all_inner_texts()[1:] == ["Version 1", "Version 2"]
     assert comparison.locator("strong").all_inner_texts() == ["second"]
-    assert window.check() == []
+    assert window.check_looks() == {}
     follow(page, "Restore version 1")
     assert "The rule becomes what it was in this version" in page.inner_text("#main")
-    assert window.check() == []
+    assert window.check_looks() == {}
     press(page, "Restore")
     assert "The rule is what it was in version 1." in page.inner_text("body")
     assert page.input_value("#id_regex") == model
-    assert window.check() == []
+    assert window.check_looks() == {}
     rule.refresh_from_db()
     assert (rule.regex, RuleVersion.objects.of(rule.pk)[0].change) == (model, "restore")
 
 
-@LOOKS
-def test_a_deleted_rule_is_found_and_restored(console, model, look):
+def test_a_deleted_rule_is_found_and_restored(console, model):
     rule = create_rule(name=model, user_id=0, regex=model)
     number = rule.pk
     delete_rule(rule)
-    window = console(look)
+    window = console()
     page = window.page
     window.open("rules/rule/")
     follow(page, "Deleted rules")
-    assert window.check() == []
+    assert window.check_looks() == {}
     follow(page, model)
     assert "The rule is deleted." in page.inner_text("#main")
-    assert window.check() == []
+    assert window.check_looks() == {}
     follow(page, "Restore version 2")
     press(page, "Restore")
     assert page.url.endswith(f"/rules/rule/{number}/change/")
     assert Rule.objects.get(pk=number).regex == model
 
 
-@LOOKS
-def test_a_restoration_that_breaks_an_access_test_asks_for_a_reason(console, model, look):
+def test_a_restoration_that_breaks_an_access_test_asks_for_a_reason(console, model):
     rule, test = protected_rule(model)
-    window = console(look)
+    window = console()
     page = window.page
     window.open(f"rules/rule/{rule.pk}/versions/")
     follow(page, "Restore version 1")
@@ -119,31 +116,30 @@ def test_a_restoration_that_breaks_an_access_test_asks_for_a_reason(console, mod
     assert window.problems
     assert all("409" in problem for problem in window.problems)
     window.problems.clear()
-    assert window.check() == []
+    assert window.check_looks() == {}
     assert Rule.objects.get(pk=rule.pk).effect == "allow"
     page.fill("#id_override_reason", REASON)
     press(page, "Do it anyway")
     assert "The rule is what it was in version 1." in page.inner_text("body")
     assert Rule.objects.get(pk=rule.pk).effect == "deny"
     assert REASON in AuditEntry.objects.filter(action="override").latest("pk").message
-    assert window.check() == []
+    assert window.check_looks() == {}
 
 
-@LOOKS
-def test_a_press_fixes_a_problem(console, model, look):
+def test_a_press_fixes_a_problem(console, model):
     rule = create_rule(name=model, user_id=0, regex="nosuch")
     group = create_group(name=model)
-    window = console(look)
+    window = console()
     page = window.page
     window.open("rules/rule/")
     follow(page, "Find problems")
-    assert window.check() == []
+    assert window.check_looks() == {}
     row = page.locator("#main tr", has_text=f"Rule {model}:")
     row.get_by_role("button", name="Disable the rule").click()
     stand_still(page)
     assert "Done: Disable the rule." in page.inner_text("body")
     assert row.count() == 0
-    assert window.check() == []
+    assert window.check_looks() == {}
     rule.refresh_from_db()
     assert not rule.enabled
     addresses = []
@@ -152,17 +148,16 @@ def test_a_press_fixes_a_problem(console, model, look):
         page.locator("#main tr", has_text=f"Group {model}:").get_by_role("button").click()
         stand_still(page)
         assert sentence in page.inner_text("body")
-        assert window.check() == []
+        assert window.check_looks() == {}
         addresses.append(page.url)
     prepared = Rule.objects.get(group=group)
     assert addresses == [f"{window.url}/admin/rules/rule/{prepared.pk}/change/"] * 2
     assert not prepared.enabled
 
 
-@LOOKS
-def test_access_tests_are_exported_as_a_file_and_imported_from_one(console, model, look):
+def test_access_tests_are_exported_as_a_file_and_imported_from_one(console, model):
     _, test = protected_rule(model)
-    window = console(look)
+    window = console()
     page = window.page
     window.open("rules/accesstest/")
     with page.expect_download() as download:
@@ -177,11 +172,11 @@ def test_access_tests_are_exported_as_a_file_and_imported_from_one(console, mode
     page.set_input_files("#id_file", {"name": "wrong.yaml", "mimeType": "application/yaml", "buffer": b"["})
     press(page, "Import")
     assert page.locator("#main [role=alert]").count() == 1
-    assert window.check() == []
+    assert window.check_looks() == {}
     page.set_input_files("#id_file", {"name": "tests.yaml", "mimeType": "application/yaml", "buffer": exported})
     assert page.input_value("#import_form input[type=text]") == "tests.yaml"
     press(page, "Import")
     assert page.url.endswith("/admin/rules/accesstest/")
     assert model in page.inner_text("#result_list")
-    assert window.check() == []
+    assert window.check_looks() == {}
     assert AccessTest.objects.get(name=model).model == model

@@ -12,7 +12,7 @@ from licensing.models import Limit
 from rules.guardrails.services import create_guardrail
 from rules.models import Rule, WhatIf
 from telemetry.models import LogEntry
-from tests.console.conftest import LOOKS, USERNAME, stand_still
+from tests.console.conftest import USERNAME, stand_still
 
 
 @pytest.fixture
@@ -43,12 +43,11 @@ def wait_for_result(window) -> str:
     return window.page.inner_text("[data-what-if]")
 
 
-@pytest.mark.parametrize("look", LOOKS)
-def test_a_draft_in_json(console, world, entries, look):
+def test_a_draft_in_json(console, world, entries):
     rule, _, recorded = entries
-    window = console(look)
+    window = console()
     window.open("what-if/")
-    assert window.check() == []
+    assert window.check_looks() == {}
     draft = {"delete": {"rules": [rule.pk]}}
     window.page.fill("[name=draft]", json.dumps(draft))
     window.page.get_by_role("button", name="Try it").click()
@@ -65,7 +64,7 @@ def test_a_draft_in_json(console, world, entries, look):
     path = group.get_by_role("link").first.get_attribute("href")
     assert parse_qs(urlsplit(path).query)["group"] == [Group.objects.get(members=world.user).name]
     assert "What cannot be known" in window.page.inner_text("#main")
-    assert window.check() == []
+    assert window.check_looks() == {}
     window.open(row.get_by_role("link").first.get_attribute("href").removeprefix("/admin/"))
     assert window.page.locator("#result_list tbody tr").count() == 3
     window.open(path.removeprefix("/admin/"))
@@ -74,13 +73,12 @@ def test_a_draft_in_json(console, world, entries, look):
     assert WhatIf.objects.latest("id").user_name == USERNAME
 
 
-@pytest.mark.parametrize("look", ["light", "phone"])
-def test_the_form_of_a_rule(console, world, entries, look):
+def test_the_form_of_a_rule(console, world, entries):
     rule, _, _ = entries
-    window = console(look)
+    window = console()
     window.open(f"rules/rule/{rule.pk}/change/")
     window.page.fill("[name=regex]", "another-.*")
-    assert window.check() == []
+    assert window.check_looks() == {}
     window.page.get_by_role("button", name="Try on the last 7 days").click()
     text = wait_for_result(window)
     assert "Newly denied" in text
@@ -123,8 +121,7 @@ def test_the_forms_of_an_alias_a_limit_and_a_price(console, world, entries):
     limit.delete()
 
 
-@pytest.mark.parametrize("look", LOOKS)
-def test_the_form_of_a_guardrail(console, world, entries, look):
+def test_the_form_of_a_guardrail(console, world, entries):
     rows = entries[2]
     kept = {"request": {"model": world.model, "messages": [{"role": "user", "content": "swordfish"}]}, "response": "Hi"}
     LogEntry.objects.filter(pk=rows[0].pk).update(payload=json.dumps(kept))
@@ -136,7 +133,7 @@ def test_the_form_of_a_guardrail(console, world, entries, look):
         parameters={"words": ["swordfish"]},
         applies_to=audience,
     )
-    window = console(look)
+    window = console()
     window.open(f"rules/guardrail/{guardrail.pk}/change/")
     window.page.select_option("[name=action]", "block")
     window.page.get_by_role("button", name="Try on the last 7 days").click()
@@ -145,7 +142,7 @@ def test_the_form_of_a_guardrail(console, world, entries, look):
     cells = [one.split()[0] for one in row.locator("td").all_inner_texts()[1:]]
     assert cells == ["0", "0", "1", "1", "0", "0", "2"]
     assert row.get_by_role("link", name=str(rows[0].pk)).count() == 2
-    assert window.check() == []
+    assert window.check_looks() == {}
     guardrail.refresh_from_db()
     assert guardrail.action == "monitor"
     guardrail.delete()
