@@ -29,6 +29,7 @@ class LifoThreadPool:
         self._idle: list[_Thread] = []
         self._queue: deque[Callable[[], None]] = deque()
         self._started = 0
+        self._is_refused = False  # whether the system refused a thread since one was idle
         atexit.register(self.wait)
 
     def submit(self, task: Callable[[], None]) -> None:
@@ -43,7 +44,13 @@ class LifoThreadPool:
     @property
     def has_room(self) -> bool:
         """Whether a thread is free, or can still be started."""
-        return bool(self._idle) or self._started < self._max_threads
+        return bool(self._idle) or (self._started < self._max_threads and not self._is_refused)
+
+    def start(self) -> None:
+        """Start all threads now: later, when they are needed, the system may refuse them."""
+        with self._lock:
+            while (thread := self._new()) is not None:
+                self._idle.append(thread)
 
     def wait(self) -> None:
         """Return when all tasks are done."""
@@ -59,6 +66,7 @@ class LifoThreadPool:
             if self._queue:
                 return self._queue.popleft()
             self._idle.append(thread)
+            self._is_refused = False
             return None
 
     def _new(self) -> "_Thread | None":
@@ -68,6 +76,7 @@ class LifoThreadPool:
         try:
             thread.start()
         except RuntimeError:  # the system refuses another thread
+            self._is_refused = True
             if self._started:
                 return None
             raise

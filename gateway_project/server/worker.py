@@ -8,7 +8,6 @@ import contextlib
 import errno
 import logging
 import math
-import select
 import selectors
 import socket
 import threading
@@ -17,7 +16,7 @@ from functools import partial
 from types import FrameType
 
 from gunicorn.http.errors import InvalidResponseHeader, InvalidResponseHeaderName, ParseException
-from gunicorn.workers.gthread import TConn, ThreadWorker
+from gunicorn.workers.gthread import TConn
 
 from gateway_project.errors import GatewayError, InternalError, ServiceUnavailable, ValidationError
 from gateway_project.server import drain, http1, overload
@@ -38,6 +37,8 @@ from gateway_project.server.connections.parking import (
     peek,
 )
 from gateway_project.server.connections.refusals import refuse_login, send_error
+from gateway_project.server.connections.stopping import StoppingWorker
+from gateway_project.server.http1 import has_arrived
 from gateway_project.server.logs import is_not_client_timeout
 from gateway_project.server.proxies import TrustedProxies
 from gateway_project.server.sockets import bound_waits
@@ -62,10 +63,9 @@ NO_ROOM_SECONDS = 0.01  # between tries to accept a connection for which no file
 PARKED = object()  # the outcome of a request whose body has not arrived
 
 
-class GatewayThreadWorker(ThreadWorker):
+class GatewayThreadWorker(StoppingWorker):
     """gthread in which slow senders, slow readers and slow closers block a thread for a bounded time only."""
 
-    sockets: list[socket.socket]  # gunicorn's listeners: its class hands all attributes of a socket on
     worker_connections: int
 
     def init_process(self) -> None:
@@ -73,6 +73,7 @@ class GatewayThreadWorker(ThreadWorker):
 
         http1.install()
         self.worker_connections = min(self.worker_connections, most_connections(raise_limit()))
+        self.max_keepalived = max(self.worker_connections - self.cfg.threads, self.worker_connections // 2)
         self.client_timeout = settings.GATEWAY_CLIENT_TIMEOUT
         self.closer = LingeringCloser()
         self.closer.start()
@@ -90,6 +91,7 @@ class GatewayThreadWorker(ThreadWorker):
         threading.Thread(target=self._enforce_head_timeout, name="heads", daemon=True).start()
         # Used when all threads are busy: health is still answered, and work is refused with 503.
         self.reserve = LifoThreadPool(RESERVE_THREADS, "reserve", overload.mark_thread)
+        self.reserve.start()
         self.busy = 0
         self.notified = -math.inf
         self.log.error_log.addFilter(is_not_client_timeout)
@@ -163,10 +165,14 @@ class GatewayThreadWorker(ThreadWorker):
             conn.sock.setblocking(False)
             self.poller.register(conn.sock, selectors.EVENT_READ, partial(self._on_readable, conn))
         if len(self.parked) > self.worker_connections // 2:  # otherwise no new connection would be accepted
-            self._drop(next(iter(self.parked)))
+            self._end_wait(next(iter(self.parked)))
 
     def _has_room_for_partial_head(self) -> bool:
-        return self.busy < self.cfg.threads and len(self.reading_heads) < max(1, self.cfg.threads // SLOW_SHARE)
+        return self._has_free_thread() and len(self.reading_heads) < max(1, self.cfg.threads // SLOW_SHARE)
+
+    def _has_free_thread(self) -> bool:
+        """Whether a thread is free, or will be in a moment: of one that is done, the pool hears first or we do."""
+        return self.tpool.has_room or self.busy < self.cfg.threads
 
     def _is_crowded(self, conn: TConn) -> bool:
         """Whether so many threads are busy that logins are looked at first; new connections may bring a flood."""
@@ -179,8 +185,8 @@ class GatewayThreadWorker(ThreadWorker):
             conn.bounded = True
         self.reading_heads[id(conn)] = (conn, math.inf)
         conn.submitted = time.perf_counter()
+        pool = self.tpool if self._has_free_thread() else self.reserve
         self.busy += 1  # here and in finish_request: both run in the thread that accepts
-        pool = self.tpool if self.tpool.has_room else self.reserve
         pool.submit(partial(self._serve, conn))
 
     def _on_readable(self, conn: TConn, client: socket.socket) -> None:
@@ -197,7 +203,11 @@ class GatewayThreadWorker(ThreadWorker):
             self._check_head(conn)
         elif peek(conn, PEEKED_BYTES) is None:
             self._drop(conn)
+        elif has_arrived(parser.request.body):
+            self._unpark(conn)
+            self._submit(conn)
         elif is_ready(parser.request, conn) and self._has_room_for_body(is_ready=True):
+            self.slow_bodies.add(id(conn))  # here: those that are looked at next find its place taken
             self._unpark(conn)
             self._submit(conn)
 
@@ -276,6 +286,7 @@ class GatewayThreadWorker(ThreadWorker):
 
     def finish_request(self, conn: TConn, fs: CompletedRequest) -> None:
         self.busy -= 1
+        self.slow_bodies.discard(id(conn))
         self._end_login(conn)
         if fs.keep is PARKED:
             self._park(conn)
@@ -305,7 +316,7 @@ class GatewayThreadWorker(ThreadWorker):
 
     def _take_place_for_body(self, req: http1.GatewayRequest, conn: TConn, since: float) -> None:
         """Let this thread wait for the body until it is read; raises BodyPending if enough threads do so already."""
-        may_wait = self._has_room_for_body(is_ready=False)
+        may_wait = id(conn) in self.slow_bodies or self._has_room_for_body(is_ready=False)
         if not may_wait and not (is_ready(req, conn) and self._has_room_for_body(is_ready=True)):
             conn.parser = ParkedParser(conn, req, since)
             raise BodyPending
@@ -379,25 +390,14 @@ class GatewayThreadWorker(ThreadWorker):
             self.alive = False
         return alive
 
-    def set_accept_enabled(self, enabled: bool) -> None:
-        super().set_accept_enabled(enabled)
-        if not enabled and not self.alive:
-            self._close_listeners()
+    def silent_connections(self) -> list[TConn]:
+        """Those that wait for a head of which nothing is here."""
+        return [conn for conn in self.parked if parked_parser(conn) is None and conn not in self.begun]
 
-    def _close_listeners(self) -> None:
-        """Accept the connections that are queued, then let the kernel refuse new ones.
-
-        gunicorn listens until its last request has ended: clients that connect meanwhile would wait that long and
-        then be reset, and a successor would find the port taken.
-        """
-        for listener in self.sockets:
-            waiting = select.poll()
-            waiting.register(listener, select.POLLIN)
-            with contextlib.suppress(OSError):  # the process has no file descriptor left
-                while waiting.poll(0) and self._accept_one(listener):
-                    pass
-            listener.close()
-        self.sockets = []
+    def _cap_keepalive(self, deadline: float) -> None:
+        super()._cap_keepalive(deadline)
+        for conn in self.silent_connections():
+            self.parked[conn] = deadline - self.client_timeout
 
 
 def _read_without_waiting(conn: TConn) -> None:

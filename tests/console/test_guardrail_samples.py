@@ -1,6 +1,5 @@
 """What guardrails have matched, in the browser: read, and deleted."""
 
-
 from rules.guardrails.services import create_guardrail, delete_guardrail
 from tests.telemetry.guardrails.test_samples import keep_sample
 

@@ -1,6 +1,5 @@
 """The lists of models and prices in the browser."""
 
-
 from tests.console.conftest import stand_still
 
 

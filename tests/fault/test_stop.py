@@ -5,6 +5,7 @@ import signal
 import socket
 import threading
 import time
+from contextlib import ExitStack
 
 import pytest
 import requests
@@ -79,6 +80,19 @@ def test_what_lasts_too_long_is_told_so_before_the_stop(start):
     outcomes = [world.entry(fate.request_id).outcome for fate in fates]
     assert outcomes == ["completed", "truncated", "truncated", "failed"]
     assert leftovers(world.gateway) == []
+
+
+def test_a_stop_does_not_wait_for_connections_that_say_nothing(start):
+    gateway = start().gateway
+    with ExitStack() as resources:
+        for _ in range(3):
+            resources.enter_context(socket.create_connection(("127.0.0.1", gateway.port)))
+        time.sleep(5.5)  # for the first 5 s a thread waits for their first byte
+        resources.enter_context(socket.create_connection(("127.0.0.1", gateway.port)))
+        begun = time.monotonic()
+        assert gateway.stop() == 0
+    assert time.monotonic() - begun < patience(4)
+    assert leftovers(gateway) == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])

@@ -5,7 +5,7 @@ from urllib.parse import unquote_to_bytes
 
 LOGIN_PATHS = ("/auth/login", "/admin/login", "/me/login")
 TOO_MANY_LOGINS = "Too many logins are in progress. Try again in a few seconds."
-LINE_END, HEAD_END = b"\r\n", b"\r\n\r\n"
+LINE_END, HEAD_END, LAST_CHUNK = b"\r\n", b"\r\n\r\n", b"0\r\n\r\n"
 _PATHS = frozenset(path.encode() for path in LOGIN_PATHS)
 _READS = (b"GET", b"HEAD")
 _BODY_BYTES = re.compile(rb"\r\ncontent-length:[ \t]*0*([0-9]{1,18})[ \t]*\r\n", re.IGNORECASE)
@@ -26,11 +26,12 @@ def may_be_login(received: bytes) -> bool:
 
 
 def is_whole(received: bytes) -> bool:
-    """Whether the body of a request whose head is here is here, too; of a chunked one nobody knows."""
+    """Whether the body of a request whose head is here is here, too."""
     head, _, body = _without_line_end(received).partition(HEAD_END)
     head += LINE_END
-    size = _BODY_BYTES.search(head)
-    return _HAS_BODY.search(head) is None if size is None else len(body) >= int(size[1])
+    if size := _BODY_BYTES.search(head):
+        return len(body) >= int(size[1])
+    return _HAS_BODY.search(head) is None or body.endswith(LAST_CHUNK)
 
 
 def is_judgeable(received: bytes) -> bool:

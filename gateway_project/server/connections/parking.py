@@ -115,4 +115,5 @@ def _ends_with_last_chunk(buffered: bytes, sock: socket.socket) -> bool:
 
 def late_reader(request: Request, conn: TConn) -> NonBlockingReader:
     """What a request reads its body from whose time in the poller is up."""
-    return (RefusingReader if is_ready(request, conn) else NonBlockingReader)(conn.sock)
+    waits_for_thread = is_ready(request, conn) and not has_arrived(request.body)
+    return (RefusingReader if waits_for_thread else NonBlockingReader)(conn.sock)

@@ -58,6 +58,30 @@ def test_there_is_room_while_a_thread_is_free_or_can_be_started(work):
     until(lambda: pool.has_room)
 
 
+def test_there_is_no_room_from_when_the_system_refuses_a_thread_until_one_is_free(work, monkeypatch):
+    pool = LifoThreadPool(3, "t")
+    pool.submit(work.long)
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    pool.submit(work.quick)
+    assert not pool.has_room
+    work.may_end.set()
+    work.wait_for(2)
+    until(lambda: pool.has_room)
+
+
+def refuse(thread):
+    raise RuntimeError("can't start new thread")
+
+
+def test_all_threads_can_be_started_at_once(work):
+    pool = LifoThreadPool(3, "t")
+    pool.start()
+    until(lambda: len(pool._idle) == 3)
+    pool.submit(work.quick)
+    work.wait_for(1)
+    until(lambda: len(pool._idle) == 3)
+
+
 def test_who_was_busy_last_works_next(work):
     pool = LifoThreadPool(10, "t")
     for _ in range(5):

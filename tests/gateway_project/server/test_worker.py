@@ -180,6 +180,60 @@ def test_half_sent_bodies_on_every_thread_are_a_400(world, small):
     assert "Traceback" not in small.log()
 
 
+def test_a_body_that_is_whole_needs_none_of_the_places_for_slow_ones(world, small):
+    world.allow()
+    world.provider()
+    body = json.dumps({"model": world.model, "messages": [{"role": "user", "content": "late"}]}).encode()
+    with ExitStack() as resources:
+        slow = [connect(small, resources) for _ in range(2)]
+        for sock in slow:
+            sock.sendall(work_head(world, "Content-Length: 200000") + b"x" * 20_000)
+        time.sleep(0.3)
+        sock = connect(small, resources)
+        sock.sendall(work_head(world, f"Content-Length: {len(body)}"))
+        time.sleep(0.2)
+        sock.sendall(body)
+        assert response_on(sock).status == 200
+        for sock in slow:
+            sock.setblocking(False)
+            with pytest.raises(BlockingIOError):  # they still have their places
+                sock.recv(1)
+
+
+def test_one_free_place_releases_one_body_that_is_ready(monkeypatch):
+    worker, handed = object.__new__(GatewayThreadWorker), []
+    worker.cfg, worker.slow_bodies, worker.begun = SimpleNamespace(threads=16), {1}, set()
+    worker._submit = handed.append
+    monkeypatch.setattr("gateway_project.server.worker.peek", lambda conn, most: b"x")
+    monkeypatch.setattr("gateway_project.server.worker.is_ready", lambda request, conn: True)
+    monkeypatch.setattr("gateway_project.server.worker.has_arrived", lambda body: False)
+    monkeypatch.setattr("gateway_project.server.worker.parked_parser", lambda conn: conn.parser)
+    waiting = [Parked() for _ in range(5)]
+    worker.parked = dict.fromkeys(waiting, 0.0)
+    worker._unpark = worker.parked.pop
+    for conn in waiting:
+        worker._check_arrival(conn)
+    assert handed == waiting[:1]
+    assert list(worker.parked) == waiting[1:]
+
+
+class Parked:
+    """A connection whose request waits for its body."""
+
+    sock = None
+    parser = SimpleNamespace(request=SimpleNamespace(body=None))
+
+
+@pytest.mark.parametrize(("busy", "pool"), [(7, "threads"), (8, "reserve")])
+def test_a_thread_is_free_before_the_pool_hears_that_it_is_done(busy, pool):
+    worker, used = object.__new__(GatewayThreadWorker), []
+    worker.cfg, worker.busy, worker.reading_heads = SimpleNamespace(threads=8), busy, {}
+    worker.tpool = SimpleNamespace(has_room=False, submit=lambda task: used.append("threads"))
+    worker.reserve = SimpleNamespace(submit=lambda task: used.append("reserve"))
+    worker._submit(SimpleNamespace(bounded=True))
+    assert used == [pool]
+
+
 def half_a_login() -> bytes:
     lines = ("POST /auth/login HTTP/1.1", "Host: localhost", "Content-Type: application/json", "Content-Length: 100")
     return head(*lines) + b"{"
@@ -222,7 +276,8 @@ def test_connections_that_are_queued_at_the_end_are_accepted_beyond_the_limit():
     worker, accepted = object.__new__(GatewayThreadWorker), []
     worker.trusted_proxies, worker.addresses = TrustedProxies([]), AddressBook(10)
     worker.logins = Places(1, 1, TOO_MANY_LOGINS)
-    worker.busy, worker.nr_conns, worker.worker_connections, worker.cfg = 0, 5, 5, None
+    worker.busy, worker.nr_conns, worker.worker_connections = 0, 5, 5
+    worker.cfg = SimpleNamespace(backlog=10)
     worker.enqueue_req = accepted.append
     with socket.create_server(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname()):
         worker.sockets = [listener]
@@ -245,12 +300,15 @@ def test_a_worker_that_can_open_no_file_lives_on(own_gateway):
     assert gateway.workers() == [pid]
 
 
-def test_twelve_clients_at_once_never_find_sixteen_threads_busy(own_gateway):
-    """Each request has a connection of its own: many are accepted before the worker hears which threads are done."""
+def test_eight_clients_at_once_never_find_sixteen_threads_busy(own_gateway):
+    """Each request has a connection of its own: many are accepted before the worker hears which threads are done.
+
+    Twice as many threads: after its answer one has still to settle limits, while the client may send its next request.
+    """
     world = own_gateway(GATEWAY_THREADS="16", GATEWAY_KEY_REQUESTS_PER_MINUTE="0", GATEWAY_USER_CONCURRENT="0")
     world.allow()
     world.provider()
-    sent = send_many(world, 400, at_once=12)
+    sent = send_many(world, 400, at_once=8)
     assert Counter(one.status for one in sent) == {200: 400}
 
 

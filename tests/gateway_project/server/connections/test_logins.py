@@ -49,7 +49,8 @@ class Connection:
         (WHOLE[:-1], False),
         (LOGIN + b"\r\n", True),
         (b"POST /auth/login HTTP/1.1\r\n\r\n", True),
-        (LOGIN + b"Transfer-Encoding: chunked\r\n\r\n" + BODY, False),
+        (LOGIN + b"Transfer-Encoding: chunked\r\n\r\n5d\r\n" + BODY, False),
+        (LOGIN + b"Transfer-Encoding: chunked\r\n\r\n5d\r\n" + BODY + b"\r\n0\r\n\r\n", True),
         (LOGIN + b"Content-Length: 99999999999\r\n\r\n" + BODY, False),
         (LOGIN + b"Content-Length: " + b"9" * 5000 + b"\r\n\r\n" + BODY, False),
     ],
@@ -89,6 +90,7 @@ class Waiting:
         self.worker.trusted_proxies = TrustedProxies([ip_network("10.0.0.1")])
         self.worker.busy, self.worker.poller = CROWD_FOR_NEW, selectors.DefaultSelector()
         self.worker.cfg, self.worker.reading_heads = SimpleNamespace(threads=100), {}
+        self.worker.tpool = SimpleNamespace(has_room=True)
         self.worker.logins, self.worker.login_hosts = places, {}
         self.served, self.dropped = [], []
         self.worker._submit, self.worker._drop = self.served.append, self.dropped.append
