@@ -32,8 +32,13 @@ OVERLAPS = """
 
 def problems_on(page) -> list[str]:
     """Elements that overlap, and findings of axe's rules of accessibility."""
-    violations = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
-    return page.evaluate(OVERLAPS) + [
+    return page.evaluate(OVERLAPS) + findings(page)
+
+
+def findings(page, *rules: str) -> list[str]:
+    """What axe finds by these rules, or by all."""
+    options = {"resultTypes": ["violations"]} | ({"runOnly": rules} if rules else {})
+    return [
         f"{violation['id']}: {violation['nodes'][0]['failureSummary']} ({violation['nodes'][0]['html'][:160]})"
-        for violation in violations
+        for violation in Axe().run(page, options=options).response["violations"]
     ]

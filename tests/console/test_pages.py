@@ -34,6 +34,21 @@ def test_a_page_is_whole(console, paths):
         assert window.check_looks() == {}, path
 
 
+@pytest.mark.parametrize(
+    ("look", "style"),
+    [
+        ("light", "html:not(.dark) h1 { color: #ddd; background: #fff }"),
+        ("dark", "html.dark h1 { color: #222; background: #000 }"),
+        ("phone", "@media (max-width: 500px) { body { min-width: 900px } }"),
+    ],
+)
+def test_what_is_wrong_in_one_look_is_found(console, look, style):
+    window = console()
+    window.open("accounts/role/")
+    window.page.add_style_tag(content=style)
+    assert look in window.check_looks()
+
+
 def test_a_wrong_address_has_a_whole_page_with_a_way_back(console):
     window = console()
     window.open("nowhere/")
