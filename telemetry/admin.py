@@ -42,6 +42,7 @@ from telemetry.log_page.cells import NameCells, no_price, utc_time
 from telemetry.log_page.group_filter import GroupFilter
 from telemetry.log_page.histogram import histogram
 from telemetry.log_page.periods import periods
+from telemetry.log_page.result_filter import ResultFilter
 from telemetry.log_page.saved_filters import filter_links
 from telemetry.log_page.tab_filters import KeyIdFilter, ServedModelFilter
 from telemetry.models import CacheStatus, CostStatus, EntryType, LogEntry, Outcome
@@ -202,6 +203,7 @@ class LogAdmin(EntryAdmin):
         TabFilter,
         ("timestamp", MomentFilter),
         ("entry_type", ChoicesDropdownFilter),
+        ResultFilter,
         ("outcome", ChoicesDropdownFilter),
         ("severity", ChoicesDropdownFilter),
         ("cache_status", ChoicesDropdownFilter),

@@ -50,6 +50,11 @@ class Outcome(models.TextChoices):
     ABORTED = "aborted"
 
 
+REFUSED = (Outcome.DENIED, Outcome.BLOCKED, Outcome.REVOKED)
+# All other outcomes count as errors.
+NO_ERRORS = (Outcome.COMPLETED, *REFUSED, Outcome.CLIENT_CLOSED)
+
+
 class Operation(models.TextChoices):
     NONE = "", "none"
     CHAT = "chat"

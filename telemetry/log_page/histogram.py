@@ -18,7 +18,8 @@ from gateway_project.database.ids import id_in
 from providers.models import Provider
 from telemetry import services
 from telemetry.log_page.periods import NOT_KEPT, address
-from telemetry.models import Outcome
+from telemetry.log_page.result_filter import DENIED, ERRORS
+from telemetry.models import NO_ERRORS
 from telemetry.paging import QueryTimeout, statement_timeout
 from telemetry.querysets import EntryQuerySet
 from telemetry.usage.statistics import UsageQuery
@@ -27,9 +28,8 @@ SCAN_MS = 300
 DAY, HOUR, MINUTE = timedelta(days=1), timedelta(hours=1), timedelta(minutes=1)
 MAX_MINUTES, MAX_HOURS, MAX_DAYS = 3 * HOUR, 4 * DAY, 400 * DAY
 WIDTH, HEIGHT = 10, 60  # of a bar with its gap, and of the highest bar
-NO_ERRORS = (Outcome.COMPLETED, Outcome.DENIED, Outcome.BLOCKED, Outcome.REVOKED, Outcome.CLIENT_CLOSED)
 # Filters that the usage tables have too.
-FILTERED = ("user", "provider", "key_id", "served")
+FILTERED = ("user", "provider", "key_id", "served", "result")
 UNFILTERED = (*NOT_KEPT, "o", "entry_type__exact")
 
 Counts = dict[datetime, tuple[int, int]]  # requests and errors at each time
@@ -106,7 +106,8 @@ def _usage(query: Mapping[str, str], start: datetime, end: datetime, step: timed
     by = "hour" if step == HOUR else "day"
     period = services.period(start if step == HOUR else _floor(start, DAY), end)
     rows = services.usage(UsageQuery(*period, (by,), _filters(query)), 0, MAX_DAYS // DAY + 1).rows
-    return {_parsed(row[by]): (row["requests"], row["errors"]) for row in rows}
+    counted = {ERRORS: "errors", DENIED: "denied"}.get(query.get("result", ""), "requests")
+    return {_parsed(row[by]): (row[counted], 0 if counted == "denied" else row["errors"]) for row in rows}
 
 
 def _filters(query: Mapping[str, str]) -> dict[str, object]:

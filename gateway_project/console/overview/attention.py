@@ -22,7 +22,7 @@ from providers.console.model_links import price_form
 from providers.health.status import Health
 from telemetry import services
 from telemetry.journal.shipping import Backlog
-from telemetry.models import Outcome
+from telemetry.log_page.result_filter import ERRORS
 from telemetry.usage.overview import PERIODS
 
 KEY_DAYS, BEHIND_SECONDS = 7, 30
@@ -68,9 +68,7 @@ def _about_errors(figures: JsonObject) -> Iterator[Notice]:
     if errors > requests * MANY_ERRORS:
         since = f"{figures['since']:%H:%M} UTC"
         text = f"{errors:,} of {requests:,} requests since {since} failed. The log shows them."
-        yield Notice(
-            "warning", text, [Link("Show them", log_of(period_of_page(figures), outcome__exact=Outcome.FAILED))]
-        )
+        yield Notice("warning", text, [Link("Show them", log_of(period_of_page(figures), result=ERRORS))])
 
 
 def _about_the_log(backlog: Backlog) -> Iterator[Notice]:

@@ -15,7 +15,8 @@ from gateway_project.json_types import JsonObject
 from licensing import services as licensing
 from providers.console.currency import usual_currency
 from providers.console.model_links import model_page, price_form
-from telemetry.models import CacheStatus, Outcome
+from telemetry.log_page.result_filter import DENIED, ERRORS
+from telemetry.models import CacheStatus
 from telemetry.statistics_page.form import CHARTS
 from telemetry.usage.overview import TopRow
 
@@ -51,14 +52,14 @@ def cards_of(totals: JsonObject, period: Period) -> list[Card]:
     terms, uses = licensing.current(), licensing.statistics(1)["currentUses"]
     unpriced_count = totals["unknown_cost_requests"]
     no_price = (without_price(unpriced_count), _price_page(period)) if unpriced_count else ()
-    denied = log_of(period, outcome__exact=Outcome.DENIED)
+    denied = log_of(period, result=DENIED)
     by_day = {name: usage_of(period, by="day", chart=name) for name in CHARTS}
     cached = log_of(period, cache_status__exact=CacheStatus.HIT)
     active = f"of {terms.max_active_uses:,}" if terms.max_active_uses else "unlimited"
     return [
         Card("Requests", f"{totals['requests']:,}", by_day["requests"], f"{totals['denied']:,} denied", denied),
         Card("Errors", f"{totals['errors']:,}", by_day["errors"], _share(totals["errors"], requests),
-             log_of(period, outcome__exact=Outcome.FAILED)),
+             log_of(period, result=ERRORS)),
         Card("Tokens", short(totals["tokens"]), by_day["output_tokens"],
              f"{short(totals['output_tokens'])} output tokens"),
         Card("Cost", _money(totals["cost"]), by_day["cost"], *no_price),
