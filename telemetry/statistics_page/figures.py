@@ -19,7 +19,8 @@ from telemetry.statistics_page.form import CHARTS, TIMES, Link, UsageForm
 from telemetry.usage.rollups import TOKENS
 from telemetry.usage.statistics import DIMENSIONS, SHOWN, SORTED_BY, Page, UsageQuery
 
-MAX_TABLE_ROWS, MAX_CHART_ROWS, MAX_STACKED, LABEL_LENGTH = 100, 30, 8, 40
+MAX_TABLE_ROWS, MAX_CHART_ROWS, MAX_SETS, LABEL_LENGTH = 100, 30, 7, 40
+OTHERS = "all others"
 MAX_TIMES = 24 * 32  # the hours of a month
 EMPTY = "–"
 PRICED_BY = {"model", "provider_id"}  # the filters that the list of models without a price has columns for
@@ -66,11 +67,12 @@ class Total(NamedTuple):
 
 
 class Chart(NamedTuple):
-    """A chart: its data as JSON, and the names of its colours."""
+    """A chart: its data as JSON, the names of its colours, and what it leaves out."""
 
     title: str
     data: str
     legend: list[charts.LegendEntry]
+    note: str = ""
 
 
 def max_rows(query: UsageQuery) -> int:
@@ -209,7 +211,8 @@ def _simple_chart(rows: list[JsonObject], by: str, form: UsageForm) -> Chart:
     unit = next(iter(sets), "") if measure == "cost" and len(sets) == 1 else ""
     labels = [_label(name_of(row, by)) for row in shown]
     pages = [_page_of(row, by, form) for row in shown]
-    return Chart(CHARTS[measure], charts.bars(labels, sets, unit=unit, pages=pages), charts.legend(sets))
+    note = _note("first", len(shown), len(rows))
+    return Chart(CHARTS[measure], charts.bars(labels, sets, unit=unit, pages=pages), charts.legend(sets), note)
 
 
 def _chart_of_two(
@@ -220,13 +223,24 @@ def _chart_of_two(
     for row in (row for row in rows if DIMENSIONS[second] in row):
         of_name, at = values[name_of(row, second)], name_of(row, first)
         of_name[at] = _together(of_name.get(at), _value(row, measure, currency), measure)
-    greatest = sorted(values, key=lambda name: -sum(filter(None, values[name].values())))[:MAX_STACKED]
-    shown = [name for name in greatest if any(values[name].values())] or greatest
+    greatest = sorted(values, key=lambda name: -sum(filter(None, values[name].values())))
+    used = [name for name in greatest if any(values[name].values())] or greatest
+    shown, others = used[:MAX_SETS], used[MAX_SETS:]
     empty = 0 if measure in ADDITIVE else None
     sets = {_label(name): [values[name].get(at, empty) for at in labels] for name in shown}
+    notes = [] if first in TIMES else [_note("first", len(labels), len({name_of(row, first) for row in rows}))]
+    if others and measure in ADDITIVE:
+        sets[OTHERS] = [sum(values[name].get(at) or 0 for name in others) for at in labels]
+    else:
+        notes.append(_note("greatest", len(shown), len(used)))
     title = f"{CHARTS[measure]} ({currency})" if is_one_of_several else CHARTS[measure]
     data = _data_of_two(labels, sets, _pages(rows, first, form), form, currency)
-    return Chart(title, data, charts.legend(sets, _pages(rows, second, form)))
+    return Chart(title, data, charts.legend(sets, _pages(rows, second, form)), " ".join(filter(None, notes)))
+
+
+def _note(which: str, shown: int, total: int) -> str:
+    """What a chart says if it has not room for all."""
+    return f"The chart shows the {which} {shown} of {total} names." if shown < total else ""
 
 
 def _pages(rows: list[JsonObject], by: str, form: UsageForm) -> dict[str, str]:

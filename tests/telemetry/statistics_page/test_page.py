@@ -177,6 +177,26 @@ class TestTimesWithoutUsage:
         assert figures.times_of(page, sorted_by_requests) == []
 
 
+class TestMoreThanAChartHasRoomFor:
+    def test_parts_beyond_the_greatest_are_added_up(self, console):
+        for number in range(10):
+            for _ in range(10 - number):
+                use(0, f"m-{number}")
+        response = console.get(f"{PAGE}?{WEEK}&by=day&then=model")
+        [sets] = charts(response).values()
+        assert sum(values[0] for values in sets.values()) == 55
+        assert sets["all others"] == [6, 0, 0, 0, 0, 0, 0]
+        assert len(sets) == 8
+        assert "The chart shows" not in response.text
+
+    def test_what_does_not_add_up_and_names_beyond_the_first_are_named(self, console):
+        for number in range(31):
+            use(0, f"m-{number}")
+        assert "The chart shows the first 30 of 31 names." in console.get(f"{PAGE}?{WEEK}&by=model").text
+        text = console.get(f"{PAGE}?{WEEK}&by=day&then=model&chart=cache_share").text
+        assert "The chart shows the greatest 7 of 31 names." in text
+
+
 class TestCurrencies:
     def test_costs_of_two_dimensions_have_a_chart_for_each_currency(self, console):
         spend("2", "USD", model="m"), spend("3", "EUR", model="m"), spend("5", "USD", model="n", day=1)
