@@ -41,6 +41,9 @@ CHARTS = {
 }
 
 
+NAMES_WITH_ORDER = (*TIMES, "model", "alias", "tag")
+
+
 class Link(NamedTuple):
     title: str
     address: str
@@ -81,7 +84,7 @@ class UsageForm(forms.Form):
         widget=UnfoldAdminTextInputWidget(attrs={"placeholder": "Tags: name=value"}),
     )
     sort = forms.ChoiceField(
-        choices=[(sign + name, name) for name in SORTED_BY for sign in ("", "-")],
+        choices=[(sign + name, name) for name in (*SORTED_BY, *NAMES_WITH_ORDER) for sign in ("", "-")],
         required=False,
         widget=forms.HiddenInput,
     )
@@ -145,8 +148,9 @@ class UsageForm(forms.Form):
         return filters
 
     def _order(self) -> str:
-        if sort := self.cleaned_data.get("sort"):
-            return str(sort)
+        sort = self.cleaned_data.get("sort") or ""
+        if sort.removeprefix("-") in (*SORTED_BY, *self.dimensions):
+            return sort
         measure = self.measure if self.measure in SORTED_BY else "requests"
         return self.dimensions[0] if self.dimensions[0] in TIMES else f"-{measure}"
 
@@ -156,6 +160,12 @@ class UsageForm(forms.Form):
         """The address of this query with some parameters changed; those that are empty are left out."""
         values = {name: self.data.get(name) for name in self.fields if name not in NEW_FILTER} | changes
         return f"?{urlencode({name: value for name, value in values.items() if value not in ('', None)})}"
+
+    def dimension_headings(self) -> Iterator[Link]:
+        """The names of the dimensions, with the address of the table sorted by them; ids have no order."""
+        for name in self.dimensions:
+            sort = f"-{name}" if self._order() == name else name
+            yield Link(name.capitalize(), self.address(sort=sort) if name in NAMES_WITH_ORDER else "")
 
     def periods(self) -> Iterator[Link]:
         """Links to the usual periods."""

@@ -61,7 +61,7 @@ def _usage_context(query: UsageQuery, form: UsageForm) -> JsonObject:
     times = figures.times_of(page, query)
     rows = figures.with_empty_times(page.rows, times, query)
     return {
-        "dimensions": form.dimensions,
+        "dimensions": list(form.dimension_headings()),
         "query": query,
         "charts": figures.charts_of(rows, times, query, form),
         "totals": totals,

@@ -177,6 +177,21 @@ class TestTimesWithoutUsage:
         assert figures.times_of(page, sorted_by_requests) == []
 
 
+class TestOrder:
+    def test_times_and_names_sort_and_ids_do_not(self, console):
+        use(0, "b"), use(0, "b"), use(1, "a")
+        response = console.get(f"{PAGE}?{WEEK}&by=model&then=user&sort=-requests")
+        by_model, by_user = response.context["dimensions"]
+        assert (by_model.title, by_user.address) == ("Model", "")
+        assert [row[0] for row in table(console.get(PAGE + by_model.address))] == ["a", "b"]
+        by_model = console.get(PAGE + by_model.address).context["dimensions"][0]
+        assert [row[0] for row in table(console.get(PAGE + by_model.address))] == ["b", "a"]
+
+    def test_an_order_by_what_is_no_column_is_the_usual_one(self, console):
+        use(0, "b"), use(1, "a")
+        assert [row[0] for row in table(console.get(f"{PAGE}?{WEEK}&by=day&sort=model"))] == DAYS
+
+
 class TestMoreThanAChartHasRoomFor:
     def test_parts_beyond_the_greatest_are_added_up(self, console):
         for number in range(10):
