@@ -9,6 +9,7 @@ in AppConfig.ready(). HOOKS lists them all:
 | `require_licence` | `gateway_project.api.access` | `licensing.services` |
 | `administered_groups` | `gateway_project.api.access` | `accounts.managing.groups` |
 | `delete_keys_of` | `accounts.scim.services` | `keys.services` |
+| `is_name_of_alias` | `providers.services` | `rules.aliases.querysets` |
 | `read_costs_of_keys` | `keys.admin` | `telemetry.usage.key_costs` |
 | `read_model_traffic` | `providers.console.listed_models` | `telemetry.usage.model_traffic` |
 | `set_own_limits` | `keys.viewsets`, `keys.admin` | `licensing.key_limits` |

@@ -15,6 +15,7 @@ from django.utils import timezone
 from gateway_project.database.guarding import Access, guarded_change
 from gateway_project.database.saving import lock_row, save_or_refuse
 from gateway_project.errors import Conflict, PermissionDenied, ValidationError
+from gateway_project.hooks import Hook
 from gateway_project.json_types import JsonObject
 from providers.credentials import origin_of
 from providers.formats import FORMATS
@@ -43,6 +44,8 @@ CHANGEABLE = (*OPTIONS, "name", "url", "auth_method")
 LABEL = "[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
 HOST = re.compile(rf"{LABEL}(\.{LABEL})*\.?\Z")
 CLOCKS_DIFFER = timedelta(minutes=1)
+# Whether an alias has this name, or is a pattern that it fits.
+is_name_of_alias: Hook[[str], bool] = Hook("is_name_of_alias")
 
 
 @guarded_change(Access.PROVIDERS)
@@ -229,6 +232,8 @@ def _lock_model_names() -> None:
 
 def _refuse_offered(model: Model) -> None:
     """Raise Conflict if work for the name of this stored model goes elsewhere already: it would be re-routed."""
+    if is_name_of_alias(model.name):  # also of one that is disabled: it may be enabled again
+        raise Conflict(f"An alias stands for {model.name!r}. Choose another name.", field="name")
     if Model.objects.exclude(pk=model.pk).filter(name=model.name).exists():
         raise Conflict(f"A provider offers {model.name!r} already. Choose another name.", field="name")
     # A model's own name takes precedence over `provider/model`, also of a model that the provider gets later.

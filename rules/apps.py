@@ -12,10 +12,12 @@ class RulesConfig(AppConfig):
         from accounts.models import Group, User
         from gateway_project.database.guarding import watch_access
         from providers.sealing import OTHER_TABLES
+        from providers.services import is_name_of_alias
         from rules.access_tests import admin as access_tests  # noqa: F401  they add their pages to the site
         from rules.access_tests import console as pages_of_tests  # noqa: F401
         from rules.access_tests import watching
         from rules.aliases import admin as aliases  # noqa: F401
+        from rules.aliases.models import Alias
         from rules.guardrails import admin as guardrails  # noqa: F401
         from rules.guardrails.models import Guardrail
         from rules.lint import console as lint  # noqa: F401
@@ -25,5 +27,6 @@ class RulesConfig(AppConfig):
 
         OTHER_TABLES.append(Guardrail)
         watch_access.provide(watching.watch)
+        is_name_of_alias.provide(Alias.objects.stands_for)
         for owner in (User, Group):
             pre_delete.connect(record_loss_of_audience, sender=owner)

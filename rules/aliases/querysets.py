@@ -2,7 +2,10 @@
 
 from typing import Self, TypeVar
 
+import re2
 from django.db import models
+
+from gateway_project.name_patterns import compile_pattern
 
 # The model that a queryset belongs to: models.py imports this module, so it cannot be named here.
 Row = TypeVar("Row", bound=models.Model)
@@ -17,7 +20,17 @@ class AliasQuerySet(models.QuerySet[Row]):
         """Aliases that stand for all names that fit."""
         return self.filter(name__contains="*")
 
+    def stands_for(self, name: str) -> bool:
+        """Whether an alias, enabled or not, has this name or is a pattern that it fits."""
+        patterns = self.patterns().values_list("name", flat=True)
+        return self.filter(name=name).exists() or any(_fits(name, pattern) for pattern in patterns)
+
     def shown(self) -> Self:
         """Aliases with the targets and the mirror that lists show, in two queries."""
         targets = ("targets__model__provider", "targets__nested")
         return self.select_related("mirror__provider").prefetch_related(*targets)
+
+
+def _fits(name: str, pattern: str) -> bool:
+    """Whether a name fits the name of an alias in which each star stands for any text."""
+    return compile_pattern("(?s)" + ".*".join(map(re2.escape, pattern.split("*")))).fullmatch(name) is not None

@@ -7,6 +7,7 @@ import pytest
 from keys.services import issue_key
 from providers.credentials import decrypt
 from providers.models import Model, Provider, ProviderFormat
+from rules.aliases.services import create_alias
 from rules.services import create_rule
 from telemetry.models import LogEntry
 from tests.support.hostile import try_wrong
@@ -351,7 +352,12 @@ def test_without_the_permission_users_rename_only_what_they_added_and_take_no_na
     refused(user.patch(f"{path}{model.pk}/", name="broken"), 403, "PermissionDenied", "providers.modify")
     for name in ("demo", "demo-provider/demo", "demo-provider/not-yet"):
         refused(user.post(f"/providers/{other.pk}/models/", name=name), 409, "Conflict", name)
+    for alias in ("chat", "team-*"):
+        create_alias(name=alias, enabled=False)
+    for name in ("chat", "team-red"):
+        refused(user.post(path, name=name), 409, "Conflict", "alias", name)
     own = int(user.post(path, name="mine").headers["ModelId"])
+    refused(user.patch(f"{path}{own}/", name="chat"), 409, "Conflict", "alias")
     refused(user.patch(f"{path}{own}/", name="other"), 409, "Conflict", "other")
     assert user.patch(f"{path}{own}/", name="renamed").status_code == 200
     assert admin.patch(f"{path}{own}/", name="demo-2").status_code == 200
