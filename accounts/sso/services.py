@@ -15,6 +15,7 @@ from accounts.sso.protocol.metadata import forget_provider, renew_provider
 from gateway_project.database.names import composed
 from gateway_project.database.saving import lock_row, rows_by_id, save_or_refuse
 from gateway_project.errors import Conflict, RateLimited, ValidationError
+from providers.transport.addresses import url_refusal
 
 MAX_PROVIDERS = 50
 FETCH_SECONDS = 5  # between two fetches that somebody orders
@@ -95,6 +96,8 @@ def _write(provider: IdentityProvider, changes: IdentityProviderChanges) -> None
         provider.name = composed(changes["name"])
     if not is_secure(provider.issuer) or "?" in provider.issuer:
         raise ValidationError("must be an https address without a query.", field="issuer")
+    if problem := url_refusal(provider.issuer):
+        raise ValidationError(problem, field="issuer")
     if "openid" not in provider.scopes.split():
         raise ValidationError("must contain openid.", field="scopes")
     _set_secret(provider, values.get("client_secret"), is_moved=provider.origin != former_origin)

@@ -14,6 +14,7 @@ from accounts.trusted_issuers.values import NEEDS_HTTPS, is_fetchable, read_algo
 from gateway_project.database.saving import lock_row, save_or_refuse
 from gateway_project.errors import Conflict, ValidationError
 from gateway_project.json_types import JsonObject
+from providers.transport.addresses import url_refusal
 
 MAX_ISSUERS = 50
 MAX_PROBLEM_LENGTH = 500
@@ -132,6 +133,10 @@ def _check_source(row: TrustedIssuer) -> None:
     elif row.issuer and not is_fetchable(row.issuer):
         problem = "must be an https URL, at which its keys are discovered, unless jwksUrl or jwks is set."
         raise ValidationError(problem, field="issuer")
+    if row.jwks is None:
+        for field in ("jwks_url", "issuer"):
+            if problem := url_refusal(getattr(row, field)):
+                raise ValidationError(problem, field=field)
 
 
 def _with_exact_names(subjects: Mapping[str, str], before: Mapping[str, str]) -> dict[str, str]:

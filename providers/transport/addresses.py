@@ -2,6 +2,7 @@
 
 import ipaddress
 import re
+from urllib.parse import urlsplit
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -68,6 +69,13 @@ def literal_refusal(host: str, networks: str) -> str:
     except ValueError:
         pass
     return "is a number in disguise; write a name or a plain address" if is_disguised_address(host) else ""
+
+
+def url_refusal(url: str) -> str:
+    """What is wrong with the host of a URL ('' if nothing) that something else than a provider is to have."""
+    host = urlsplit(url).hostname or ""
+    reason = literal_refusal(host, "any")
+    return f"must name another host: {host} {reason}." if reason else ""
 
 
 def is_disguised_address(host: str) -> bool:

@@ -2,10 +2,13 @@
 
 import pytest
 
+from accounts.sso.services import create_identity_provider
+from accounts.trusted_issuers.services import create_trusted_issuer
 from gateway_project.errors import Conflict, NotFound, ValidationError
 from providers.credentials import CredentialUnreadable, decrypt
 from providers.models import Model, Provider, ProviderFormat
 from providers.services import add_model, change_model, create_provider, update_provider
+from rules.guardrails.services import create_guardrail
 from tests.support.promises import promise
 
 URL = "https://api.example.org/v1"
@@ -109,14 +112,16 @@ def test_of_a_credential_that_cannot_be_read_the_method_may_change(make, setting
     assert Provider.objects.get().auth_method == "basic"
 
 
-@pytest.mark.parametrize(
-    "host",
+METADATA_HOSTS = (
     ["169.254.169.254", "169.254.169.254.", "[fd00:ec2::254]", "[FD00:EC2:0:0:0:0:0:254]", "100.100.100.200"]
     + ["168.63.129.16", "[::ffff:168.63.129.16]", "[64:ff9b::a9fe:a9fe]", "[2002:a9fe:a9fe::1]", "[fe80::1%25eth0]"]
     + ["metadata.google.internal", "METADATA.google.internal.", "metadata.goog", "metadata", "instance-data"]
     + ["2852039166", "0xA9FEA9FE", "0251.0376.0251.0376", "025177524776", "0xa9.254.0xa9.254", "169.254.43518"]
-    + ["169.16689662", "1684301000", "0x64646464", "2822734096", "0xa8.63.129.16", "0250.077.0201.020", "0", "127.1"],
+    + ["169.16689662", "1684301000", "0x64646464", "2822734096", "0xa8.63.129.16", "0250.077.0201.020", "0", "127.1"]
 )
+
+
+@pytest.mark.parametrize("host", METADATA_HOSTS)
 @promise("A metadata address is refused when it is saved", target="400 in every spelling", suite="attack")
 def test_a_metadata_address_is_refused_when_it_is_saved(make, host):
     with pytest.raises(ValidationError, match="must name another host", check=lambda error: error.field == "url"):
@@ -125,6 +130,24 @@ def test_a_metadata_address_is_refused_when_it_is_saved(make, host):
     with pytest.raises(ValidationError, match="must name another host", check=lambda error: error.field == "url"):
         update_provider(provider, url=f"http://{host}/")
     assert Provider.objects.get().url == URL
+
+
+@pytest.mark.parametrize("host", METADATA_HOSTS)
+@promise("A metadata address is refused when it is saved", target="400 in every spelling", suite="attack")
+def test_so_is_that_of_a_guardrail_an_issuer_and_an_identity_provider(db, host):
+    for field, save in (
+        ("parameters.url", lambda url: create_guardrail(name="remote", type="http", parameters={"url": url})),
+        (
+            "jwks_url",
+            lambda url: create_trusted_issuer(
+                name="i", audience="a", issuer="https://issuer.example.org", jwks_url=url
+            ),
+        ),
+        ("issuer", lambda url: create_trusted_issuer(name="i", audience="a", issuer=url)),
+        ("issuer", lambda url: create_identity_provider(name="sso", slug="sso", issuer=url, client_id="c")),
+    ):
+        with pytest.raises(ValidationError, check=lambda error, field=field: error.field == field):
+            save(f"https://{host}/path")
 
 
 def test_a_private_address_is_refused_when_it_is_saved_where_only_public_ones_are_called(make, settings):

@@ -14,6 +14,7 @@ from gateway_project.json_types import JsonObject
 from gateway_project.work.guardrails.detectors.base import Detector, Match
 from gateway_project.work.guardrails.detectors.parameters import Parameters, invalid
 from providers.formats.json_values import dumped, read_json
+from providers.transport.addresses import url_refusal
 
 HTTP, PROVIDER = "http", "provider"
 REMOTE_TYPES = (HTTP, PROVIDER)
@@ -129,6 +130,8 @@ def compile_http(members: Mapping[str, object]) -> Remote:
     url = parameters.get("url")
     if not isinstance(url, str) or len(url) > MAX_URL_LENGTH or not _is_url(url):
         raise invalid("url", "must be a URL that begins with https:// or http://, without user and fragment.")
+    if problem := url_refusal(url):
+        raise invalid("url", problem)
     _check_seconds(parameters)
     secret = parameters.get("secret")
     if secret is not None and (
