@@ -128,7 +128,8 @@ class WorkRequest:
 
     @property
     def runs_in_background(self) -> bool:
-        return self.dialect.runs_in_background(self.body)
+        """Whether the provider goes on with it after its answer; on /work the body may be of any API that has this."""
+        return self.dialect.runs_in_background(self.body) or (not self.via_door and bool(self.body.get("background")))
 
     @cached_property
     def stateful_parameter(self) -> str:

@@ -88,6 +88,17 @@ def test_background_work_is_refused_under_a_quota(world, measure):
 
 
 @promise("Background work is not free", target="refused under a quota, else the reservation", suite="attack")
+def test_background_work_of_an_unknown_service_is_refused_under_a_quota(world):
+    world.allow()
+    provider = world.provider(format_name="passthrough")
+    key = limited(world, "tokens", "day", 1000)
+    response = world.post({"model": world.model, "input": "Hello!", "background": True}, key=key)
+    assert response.status_code == 400
+    assert "background" in response.json()["message"]
+    assert provider.seen == []
+
+
+@promise("Background work is not free", target="refused under a quota, else the reservation", suite="attack")
 def test_background_work_without_a_quota_counts_its_reservation(world):
     world.allow()
     provider = world.provider(format_name="openai-responses")

@@ -25,6 +25,7 @@ BOUND_FIELDS = (
     *("max_tokens", "max_completion_tokens", "max_output_tokens", "max_new_tokens"),
     *("maxTokens", "maxOutputTokens", "num_predict"),
 )
+PASSTHROUGH = "passthrough"  # the format of services whose shape is unknown
 NESTED_OBJECTS = ("options", "generationConfig", "generation_config", "inferenceConfig")
 MAX_ANSWERS = 128
 
@@ -56,20 +57,24 @@ def estimate_demand(work: WorkRequest) -> Demand:
 def largest_demand(work: WorkRequest, targets: "Sequence[Target]", limit: LimitDescription) -> Demand:
     """The most tokens that a request can use: no token is shorter than a byte, and the answer has a bound.
 
+    Only the parameters of the request's own dialect bound it: a provider ignores those of others.
     Raises ValidationError if neither the client nor the models of the targets bound the answer.
     """
-    demand = estimate_demand(work)
-    if not demand.output and demand.bounded:
-        return demand._replace(input=demand.input and len(work.raw))
+    if work.operation == COUNT_TOKENS:
+        return Demand(0, 0, True)
+    # What a service of an unknown shape does with a request is not known from its operation.
+    if work.operation == "embedding" and not any(target.provider.format_name == PASSTHROUGH for target in targets):
+        return Demand(len(work.raw), 0, True)
+    bound = _greatest([work.body], work.dialect.output_bounds)
     bounds = [target.provider.max_output_tokens.get(target.model) for target in targets]
     longest = max((bound for bound in bounds if bound is not None), default=0)
-    if not demand.bounded and (None in bounds or not longest):
+    if bound is None and (None in bounds or not longest):
         raise ValidationError(
             f"The {limit.measure} limit of {limit.subject.kind} {limit.name} is strict: say how long the answer may "
             "be, in max_tokens.",
             field="max_tokens",
         )
-    return Demand(len(work.raw), demand.output if demand.bounded else longest * _answers(work.body), True)
+    return Demand(len(work.raw), (bound or longest) * _answers(work.body), True)
 
 
 def with_reservations(
@@ -120,9 +125,11 @@ def _cost(demand: Demand, targets: "Sequence[Target]", snapshot: "Snapshot", lim
 def _bound(body: JsonObject) -> int | None:
     """The largest bound in the body, None if there is none."""
     places = [body, *(body[name] for name in NESTED_OBJECTS if isinstance(body.get(name), dict))]
-    bounds = [
-        place[name] for place in places for name in BOUND_FIELDS if type(place.get(name)) is int and place[name] > 0
-    ]
+    return _greatest(places, BOUND_FIELDS)
+
+
+def _greatest(places: Sequence[JsonObject], names: Sequence[str]) -> int | None:
+    bounds = [place[name] for place in places for name in names if type(place.get(name)) is int and place[name] > 0]
     return max(bounds, default=None)
 
 
