@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from tests.support.balance import is_idle
 from tests.support.load import wait_until
 from tests.support.promises import promise
 from tests.support.provider_answers import Answer
@@ -66,6 +67,7 @@ def test_clients_vanish(world, phase, goodbye, figure):
             leave(sock, goodbye)
         if is_asked:
             provider.wait_idle(5)
+            wait_until(lambda: is_idle(world.gateway), 5)  # its threads are free for the next ones
     if is_asked:
         ids = [f"gone-{world.number}-{number}" for number in range(COUNT)]
         gone = {"correlation_id__in": ids, "outcome": "client_closed"}
