@@ -105,10 +105,13 @@ def _was_cut_off(exchange: Exchange) -> bool:
 
 
 def _unseen_tokens(exchange: Exchange, request: WorkRequest) -> int:
-    """What an answer that is not finished may use, as it was reserved: a model's reasoning is seen by nobody."""
+    """What an answer may have used whose usage is not known, as it was reserved: a model's reasoning is seen by nobody.
+
+    A stream may lack its usage because the client did not ask for it.
+    """
     if request.runs_in_background:  # the provider goes on with it
         return estimate_demand(request).output
-    return exchange.limits.reserved_output if _was_cut_off(exchange) else 0
+    return exchange.limits.reserved_output if exchange.attempts.stream is not None else 0
 
 
 def _written_tokens(exchange: Exchange, answer: ClientResponse) -> int:

@@ -56,6 +56,19 @@ def test_leaving_before_the_end_costs_the_reservation(world, provider):
     assert (entry.outcome, entry.output_tokens) == ("client_closed", 6000)
 
 
+@pytest.mark.parametrize("format_name", ["openai", "passthrough"])
+@promise("Leaving a stream early saves no tokens", target="the usage, or the reservation", suite="attack")
+def test_a_stream_that_ends_without_its_usage_costs_the_reservation(world, format_name):
+    world.allow()
+    provider = world.provider(format_name=format_name)
+    key = limited(world, "tokens", "minute", 10_000)
+    provider.answers(stream=[TEXT, FINISH, END])
+    response = bypass(world, key, stream=True, max_tokens=6000)
+    assert "Lisbon" in response.text
+    entry = world.entry(response)
+    assert (entry.outcome, entry.output_tokens, entry.usage_estimated) == ("completed", 6000, True)
+
+
 def test_a_flood_after_the_finish_reason_is_not_read_for_ever(world, provider):
     key = limited(world, "tokens", "minute", 10_000)
     noise = 'data: {"choices": [], "x": "' + "y" * 10_000 + '"}\n\n'
