@@ -1,15 +1,16 @@
 """A filter of the log in the console by what the figures of errors and of denied requests count."""
 
-from django.contrib.admin import ModelAdmin, SimpleListFilter
+from django.contrib.admin import ModelAdmin
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from unfold.contrib.filters.admin import DropdownFilter
 
 from telemetry.models import NO_ERRORS, REFUSED
 
 ERRORS, DENIED = "errors", "denied"
 
 
-class ResultFilter(SimpleListFilter):
+class ResultFilter(DropdownFilter):
     """Requests that failed, or that were denied, whatever their exact outcome."""
 
     title, parameter_name = "result", "result"

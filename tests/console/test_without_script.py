@@ -52,6 +52,18 @@ def test_links_lead_on_without_scripts(window, entry):
     assert window.page.locator("#main").is_visible()
 
 
+@pytest.mark.parametrize("path", ["telemetry/logentry/", "keys/apikey/"])
+def test_a_list_is_filtered_without_scripts(window, world, entry, path):
+    window.open(path)
+    page = window.page
+    assert page.locator("#changelist-filter").is_visible()
+    field = page.locator("#changelist-filter input[name=user], #changelist-filter input[name=owner]").first
+    field.fill("nobody-has-this-name")
+    field.press("Enter")
+    assert "nobody-has-this-name" in page.url
+    assert page.locator("#result_list tbody tr").count() == 0
+
+
 def test_the_users_own_pages_are_read_without_scripts(window, world, entry):
     page = window.page
     world.allow(everyone="user", regex=world.model)
