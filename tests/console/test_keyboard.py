@@ -1,6 +1,7 @@
 """Everything without a mouse: signing in, finding a page, making a key and copying it, saying yes and no."""
 
 from collections.abc import Callable, Iterator
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -89,6 +90,28 @@ def test_a_question_is_answered_with_yes_or_no(console, world):
         press(page)
         key.refresh_from_db()
         assert bool(key.locked_time) is locked
+
+
+def test_a_period_is_drawn_in_the_histogram(console, world):
+    world.provider()
+    world.allow()
+    world.entry(world.ask())
+    window = console()
+    window.open("telemetry/logentry/")
+    page = window.page
+    page.locator("[data-histogram] a[tabindex='0']").focus()
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("Shift+ArrowLeft")
+    page.keyboard.press("Shift+ArrowLeft")
+    bars = page.locator("[data-histogram] a")
+    start, end = (
+        bars.nth(bars.count() - place).get_attribute(name) for place, name in ((4, "data-start"), (2, "data-end"))
+    )
+    page.keyboard.press("Enter")
+    page.wait_for_url("**timestamp_from_0=**")
+    query = parse_qs(urlsplit(page.url).query)
+    moments = [f"{query[f'timestamp_{side}_0'][0]}T{query[f'timestamp_{side}_1'][0]}" for side in ("from", "to")]
+    assert moments == [start, end]
 
 
 @pytest.mark.parametrize(

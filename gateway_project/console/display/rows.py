@@ -23,7 +23,7 @@ def _once(headers: Headers) -> Headers:
     def of(changelist: Any) -> list[dict[str, object]]:
         if not hasattr(changelist, "headers"):
             changelist.headers = list(headers(changelist))
-        return changelist.headers  # type: ignore[no-any-return]
+        return changelist.headers
 
     return of
 

@@ -143,12 +143,14 @@ addEventListener("DOMContentLoaded", () => {
   }
 });
 
-// In a histogram a period can be drawn: from the bar where the pointer goes down to the one where it goes up.
+// In a histogram a period can be drawn: from the bar where the pointer goes down to the one where it goes up, or with
+// Shift and the arrow keys. Arrow keys alone go from bar to bar; Enter opens the period.
 addEventListener("DOMContentLoaded", () => {
   for (const figure of document.querySelectorAll("[data-histogram]")) {
     const bars = [...figure.querySelectorAll("a")];
     let first = -1;
     let last = -1;
+    let isPressed = false;
     const barAt = (event) => {
       const box = figure.querySelector("svg").getBoundingClientRect();
       const place = Math.floor(((event.clientX - box.left) / box.width) * bars.length);
@@ -159,11 +161,30 @@ addEventListener("DOMContentLoaded", () => {
     figure.addEventListener("pointerdown", (event) => {
       if (event.button || !event.target.closest("svg")) return;
       first = last = barAt(event);
+      isPressed = true;
     });
-    addEventListener("pointermove", (event) => first >= 0 && ((last = barAt(event)), show()));
-    addEventListener("pointerup", () => {
+    addEventListener("pointermove", (event) => isPressed && ((last = barAt(event)), show()));
+    addEventListener("pointerup", () => isPressed && open());
+    figure.addEventListener("keydown", (event) => {
+      const at = bars.indexOf(document.activeElement);
+      const next = at + ({ ArrowLeft: -1, ArrowRight: 1 }[event.key] || 0);
+      if (event.key === "Enter" && first >= 0) {
+        event.preventDefault();
+        open();
+      }
+      if (at < 0 || next === at || !bars[next]) return;
+      event.preventDefault();
+      first = event.shiftKey ? (first < 0 ? at : first) : -1;
+      last = next;
+      bars[at].setAttribute("tabindex", "-1");
+      bars[next].setAttribute("tabindex", "0");
+      bars[next].focus();
+      show();
+    });
+    const open = () => {
       const [from, to] = [Math.min(first, last), Math.max(first, last)];
       first = -1;
+      isPressed = false;
       if (from < 0 || from === to) return show(); // the bar is a link
       const query = new URLSearchParams(location.search);
       ["p", "e"].forEach((name) => query.delete(name));
@@ -171,7 +192,7 @@ addEventListener("DOMContentLoaded", () => {
       for (const [side, moment] of Object.entries(ends))
         moment.split("T").forEach((text, part) => query.set(`timestamp_${side}_${part}`, text));
       location.search = query.toString();
-    });
+    };
   }
 });
 
