@@ -68,6 +68,18 @@ def test_the_prices_of_all_models_of_a_name_are_found_by_the_name_alone(console,
     assert console.get("/admin/providers/modelprice/?for_model=gpt-x").context["cl"].result_count == 2
 
 
+@pytest.mark.parametrize(
+    ("period", "time"),
+    [("timestamp_from_0=2026-11-01&timestamp_from_1=10:00:00", "10%3A00%3A00"), ("start=2026-11-01", "00%3A00%3A00")],
+)
+def test_the_attempts_of_a_provider_are_those_of_the_period_of_its_page(console, models, period, time):
+    path = f"/admin/providers/provider/{models['openai gpt-x'].provider_id}/change/"
+    log = "/admin/telemetry/logentry/?attempted=openai"
+    from_period = f"{log}&amp;timestamp_from_0=2026-11-01&amp;timestamp_from_1={time}"
+    assert f'href="{from_period}">Its attempts in the log' in console.get(f"{path}?{period}").text
+    assert f'href="{log}">Its attempts in the log' in console.get(path).text
+
+
 def test_the_owner_of_a_key_is_one_user(console):
     ann, _ = new_user(username="ann"), new_user(username="annabel")
     key = issue_key(owner=ann, name="laptop").key
