@@ -123,7 +123,7 @@ class KeyAdmin(RevocableAdmin[ApiKey]):
 
     def tabs(self, row: ApiKey) -> list[Tab]:
         return [
-            Tab("Owner", "accounts_user_changelist", {"q": row.owner.username}),
+            Tab("Owner", "accounts_user_change", {}, row_id=row.owner_id),
             Tab("Limits", "licensing_limit_changelist", {"key": row.public_id}, row.limits.count()),
             usage_tab(key=row.pk),
             log_tab(key_id=row.pk),

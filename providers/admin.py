@@ -21,6 +21,7 @@ from unfold.widgets import UnfoldAdminTextareaWidget
 
 from gateway_project.console.display.badges import Badge
 from gateway_project.console.links import link_to, links_to
+from gateway_project.console.period import period_of
 from gateway_project.console.row_actions import row_action
 from gateway_project.console.tables import ServiceAdmin, ServiceForm
 from gateway_project.console.tabs import Tab, log_tab, usage_tab
@@ -249,7 +250,10 @@ class ProviderAdmin(ServiceAdmin):
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: JsonObject | None = None
     ) -> HttpResponse:
         row = self.get_object(request, object_id)
-        context: JsonObject = {"health": health_of([row], with_usage=True)[0]} if row is not None else {}
+        context: JsonObject = {}
+        if row is not None:
+            attempts = log_tab(attempted=row.name).during(period_of(request.GET.dict()))
+            context = {"health": health_of([row], with_usage=True)[0], "attempts_page": attempts.address}
         return super().change_view(request, object_id, form_url, {**(extra_context or {}), **context})
 
     @display(description="URL", ordering="url")

@@ -54,6 +54,12 @@ class ModelQuerySet(models.QuerySet[RowT_co]):
         """Models of one provider."""
         return self.filter(provider=provider)
 
+    def named(self, name: str) -> Self:
+        """The model that `provider/model` names exactly; without such a one, all models with exactly this name."""
+        provider, _, own_name = name.partition("/")
+        of_provider = self.filter(provider__name=provider, name=own_name)
+        return of_provider if of_provider.exists() else self.filter(name=name)
+
     def upstream_names(self) -> dict[tuple[int, str], str]:
         """What providers are asked for where that differs from our name, by provider id and our name."""
         rows = self.exclude(upstream_name="").values_list("provider_id", "name", "upstream_name")

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from django.db.models import Count, QuerySet
 
@@ -29,7 +30,7 @@ from rules.linter import (
 )
 from rules.matching import RuleSnapshot
 from rules.models import Rule
-from rules.offers import OfferedProvider, Offers
+from rules.offers import OfferedAlias, OfferedProvider, Offers
 from rules.snapshots import judged_snapshot_of, snapshot_of
 
 MAX_SHOWN = 50
@@ -41,16 +42,16 @@ Links = Mapping[Audience | None, Collection[int]]
 class Preview:
     """The audience in words, what the rule allows or denies, and its warnings.
 
-    `aliases` are names; of one with stars the rule matches some names, perhaps. `linked_providers` are the names of
-    those that keys of the audience are linked to.
+    Of an alias with stars the rule matches some names, perhaps. `linked_providers` are those that keys of the audience
+    are linked to.
     """
 
     audience: str
     models: list[Target] = field(default_factory=list)
-    linked_providers: list[str] = field(default_factory=list)
+    linked_providers: list[OfferedProvider] = field(default_factory=list)
     warnings: list[RuleProblem] = field(default_factory=list)
     denies: bool = False
-    aliases: list[str] = field(default_factory=list)
+    aliases: list[OfferedAlias] = field(default_factory=list)
 
     @property
     def more(self) -> int:
@@ -67,7 +68,7 @@ class Preview:
         return max(0, len(self.aliases) - MAX_SHOWN)
 
     @property
-    def shown_aliases(self) -> list[str]:
+    def shown_aliases(self) -> list[OfferedAlias]:
         return self.aliases[:MAX_SHOWN]
 
 
@@ -80,11 +81,12 @@ def preview(rule: Rule) -> Preview:
     except ValidationError as error:
         return Preview(_audience(rule), warnings=[_unreadable(error)])
     others = [other for other in others if other.id != draft.rule.id]
-    links = [target.provider.name for target in covered_links(draft, others, offers, parents)]
+    links = [target.provider for target in covered_links(draft, others, offers, parents)]
     nobody = why_nobody(rule, load_empty_groups([rule], parents))
     problems = problems_of(draft, survey_one(draft, others, offers, parents), nobody=nobody)
     models = covered_models(draft, others, offers, parents)
-    aliases = covered_aliases(draft, others, offers, parents)
+    names = set(covered_aliases(draft, others, offers, parents))
+    aliases = sorted((alias for alias in offers.aliases if alias.name in names), key=attrgetter("name"))
     return Preview(_audience(rule), models, links, problems, rule.denies, aliases)
 
 

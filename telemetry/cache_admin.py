@@ -11,9 +11,11 @@ from unfold.decorators import display
 from gateway_project.console.audit import record
 from gateway_project.console.display.money import money
 from gateway_project.console.filters import MomentFilter, equals
+from gateway_project.console.links import link
 from gateway_project.console.period import ANY_TIME
 from gateway_project.errors import GatewayError
 from gateway_project.json_types import JsonObject
+from providers.console.model_links import model_page
 from telemetry import services
 from telemetry.admin import EntryAdmin
 from telemetry.log_page.cells import NameCells
@@ -58,13 +60,14 @@ class CacheAdmin(EntryAdmin):
     list_before_template = "console/cache_tools.html"
 
     def details_context(self, request: HttpRequest, entry: CacheEntry) -> JsonObject:
+        served = entry.served_model or entry.model
         facts = [
-            ("Model", entry.model),
-            ("Served by model", entry.served_model or entry.model),
-            ("Provider", entry.provider_name),
+            ("Model", link(entry.model, model_page(entry.model, None if entry.served_model else entry.provider_id))),
+            ("Served by model", link(served, model_page(served, entry.provider_id))),
+            ("Provider", NAMES.provider(entry)),
             ("Stored (UTC)", f"{entry.created_at:%Y-%m-%d %H:%M:%S}"),
             ("Expires (UTC)", f"{entry.expires_at:%Y-%m-%d %H:%M:%S}"),
-            ("By", entry.username),
+            ("By", NAMES.user(entry)),
             ("Kind", "stream" if entry.chunks else "whole answer"),
             ("Size", self.size(entry)),
             ("Hits", entry.hits),

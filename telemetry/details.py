@@ -6,8 +6,10 @@ from decimal import Decimal
 from typing import Any
 
 from django.urls import reverse
+from django.utils.html import format_html
 
 from gateway_project.console.display.money import Figure, money, short
+from gateway_project.console.links import link
 from gateway_project.console.period import ANY_TIME, Period, row_page
 from gateway_project.json_types import JsonObject
 from keys.models import ApiKey
@@ -64,18 +66,23 @@ def details(entry: LogEntry, period: Period = ANY_TIME, listed: EntryQuerySet | 
         "waterfall": waterfall(entry),
         "candidates": list(_candidates(entry, period)),
         "calls": list(_calls(entry, period)),
-        "sides": [_side(one, is_this=one is entry) for one in pair(entry)],
+        "sides": [_side(one, period, is_this=one is entry) for one in pair(entry)],
         "entry_links": list(_links(entry)),
         "related": related.newest_first().defer(*LONG_FIELDS)[:20] if entry.correlation_id else [],
     }
 
 
-def _side(entry: LogEntry, *, is_this: bool) -> Side:
+def _side(entry: LogEntry, period: Period, *, is_this: bool) -> Side:
     """An entry beside that of its mirror, or of the request that was mirrored."""
+    model = entry.served_model or entry.model
+    target = (
+        link(entry.provider_name, row_page("providers_provider", entry.provider_id, period)),
+        link(model, model_page(model, entry.provider_id, period)),
+    )
     return Side(
         entry.pk,
         "Mirror" if entry.entry_type == EntryType.MIRROR else "Original",
-        f"{entry.provider_name}/{entry.served_model or entry.model}",
+        format_html("{}/{}", *target),
         entry.outcome,
         _ms(entry.duration_ms),
         tokens(entry),

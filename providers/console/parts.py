@@ -1,15 +1,17 @@
 """What belongs to a provider in the console: its models and its further credentials."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from django import forms
 from django.contrib import admin
+from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.html import escape
 from unfold.decorators import display
 from unfold.views import ChangeList
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminPasswordWidget
 
+from gateway_project.console.filters import equals
 from gateway_project.console.links import linked
 from gateway_project.console.tables import ServiceAdmin, ServiceForm
 from gateway_project.console.tabs import Tab, log_tab, usage_tab
@@ -17,7 +19,8 @@ from gateway_project.json_types import JsonObject
 from providers import services
 from providers.columns import Modality
 from providers.console.listed_models import ListedModel, ModelList, price_cell, try_link
-from providers.models import CREDENTIAL_OPTIONS, Model, ModelPrice, ProviderCredential
+from providers.models import CREDENTIAL_OPTIONS, Model, ProviderCredential
+from providers.pricing.offered import ids_of_prices_of
 from providers.viewsets import CredentialViewSet, ModelViewSet
 
 SECRET_HELP = "Stored encrypted and never shown again."
@@ -83,7 +86,7 @@ class ModelForm(ServiceForm):
 class PartAdmin(ServiceAdmin):
     """A table of what belongs to providers, and stays with them."""
 
-    list_filter = ["provider"]
+    list_filter: ClassVar[list[Any]] = ["provider"]
     autocomplete_fields = ["provider"]
     list_select_related = ["provider"]
     ordering = ["provider_id", "name"]
@@ -100,18 +103,21 @@ class ModelAdmin(PartAdmin):
     form = ModelForm
     empty_message = "There are no models. Add them here, or fetch them on the provider's page."
     list_display = ["name", linked("provider"), "upstream_name", "context", "price", "traffic", "try_it"]
+    list_filter = ["provider", equals("name", "name", "name")]
     search_fields = ["name", "upstream_name", "provider__name"]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Model]:
+        return super().get_queryset(request).select_related("provider")
 
     def get_changelist(self, request: HttpRequest, **options: Any) -> type[ChangeList]:
         return ModelList
 
     def tabs(self, row: Model) -> list[Tab]:
-        priced_name = row.upstream_name or row.name
-        prices = ModelPrice.objects.filter(model=priced_name).count()
+        prices = {"for_model": f"{row.provider.name}/{row.name}", "of": "all"}
         providers = Model.objects.filter(name=row.name).count()
         return [
-            Tab("Prices", "providers_modelprice_changelist", {"q": priced_name, "of": "all"}, prices),
-            Tab("Providers", "providers_model_changelist", {"q": row.name}, providers),
+            Tab("Prices", "providers_modelprice_changelist", prices, len(ids_of_prices_of([row]))),
+            Tab("Providers", "providers_model_changelist", {"name": row.name}, providers),
             usage_tab(by="user", model=row.name),
             log_tab(served=row.name),
             Tab("Who may use it", "rules_rule_changelist", {"for_model": row.name, "enabled__exact": 1}),

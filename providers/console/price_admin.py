@@ -7,6 +7,7 @@ from django.contrib import admin
 from django.db import models
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from unfold.contrib.filters.admin import TextFilter
 from unfold.decorators import display
 from unfold.views import ChangeList
 
@@ -16,8 +17,8 @@ from gateway_project.console.tables import ServiceAdmin, ServiceForm, plain_deci
 from gateway_project.json_types import JsonObject
 from providers import services
 from providers.console.model_links import model_of
-from providers.models import AMOUNTS, SUBJECT, ModelPrice
-from providers.pricing.offered import ids_of_offered
+from providers.models import AMOUNTS, SUBJECT, Model, ModelPrice
+from providers.pricing.offered import ids_of_offered, ids_of_prices_of
 from providers.querysets import is_current
 from providers.viewsets import PriceViewSet
 
@@ -55,6 +56,18 @@ class OfferedFilter(admin.SimpleListFilter):
 
     def queryset(self, request: HttpRequest, prices: QuerySet) -> QuerySet:
         return prices if self.value() == "all" else prices.filter(pk__in=ids_of_offered())
+
+
+class ModelFilter(TextFilter):
+    """Prices of a model, given by our name or as `provider/model`: also those for its upstream name, and patterns."""
+
+    title, parameter_name = "model", "for_model"
+
+    def queryset(self, request: HttpRequest, prices: QuerySet) -> QuerySet:
+        name = self.value()
+        if not name:
+            return prices
+        return prices.filter(pk__in=ids_of_prices_of(Model.objects.select_related("provider").named(name)))
 
 
 class PriceForm(ServiceForm):
@@ -111,7 +124,7 @@ class PriceAdmin(ServiceAdmin):
     empty_message = "There are no prices of your models. The cost of requests is unknown."
     list_display = ["model", linked("provider"), "host", *map(price_of_tokens, LISTED), "origin", "validity"]
     list_before_template = "console/price_tabs.html"
-    list_filter = [OfferedFilter, "source", "currency", CurrentFilter]
+    list_filter = [OfferedFilter, ModelFilter, "source", "currency", CurrentFilter]
     search_fields = ["model", "host", "provider__name"]
     autocomplete_fields = ["provider"]
     list_select_related = ["provider"]

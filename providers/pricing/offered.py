@@ -1,4 +1,4 @@
-"""Which prices are of models that a provider offers."""
+"""Which prices are of models that providers offer."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -20,6 +20,14 @@ def ids_of_offered() -> list[int]:
     candidates = [pk for pk, model in names.iterator() if "*" in model or model in by_name]
     rows = ModelPrice.objects.in_bulk(candidates).values()
     return [row.pk for row in rows if _fits_any(row.offer, subjects if "*" in row.model else by_name[row.model])]
+
+
+def ids_of_prices_of(models: Iterable[Model]) -> list[int]:
+    """The ids of all prices, past ones and patterns included, that are of one of these models, with their providers."""
+    subjects = list(map(_subject, models))
+    names = {name for subject in subjects for name in (subject.model, subject.upstream)}
+    prices = ModelPrice.objects.naming(names).iterator()
+    return [price.pk for price in prices if _fits_any(price.offer, subjects)]
 
 
 def _subject(model: Model) -> PricedModel:

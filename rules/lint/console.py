@@ -5,11 +5,14 @@ from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
+from django.utils.safestring import SafeString
 from django.views.decorators.http import require_POST
 
 from gateway_project.api.audit import ChangeDetails
 from gateway_project.change_feed.caching import ConfigurationCache
 from gateway_project.console.audit import record
+from gateway_project.console.links import link
+from gateway_project.console.period import ANY_TIME, row_page
 from gateway_project.console.site import console_site
 from gateway_project.database.ids import id_in
 from gateway_project.database.saving import races_as_conflicts
@@ -31,6 +34,24 @@ def _first_problems() -> tuple[list[Finding], int]:
     return findings[:MAX_SHOWN], max(0, len(findings) - MAX_SHOWN)
 
 
+# What the row of a fix is, and its table.
+SUBJECTS = {
+    Action.DISABLE_RULE: ("rule", "rules_rule"),
+    Action.OPEN_RULE: ("rule", "rules_rule"),
+    Action.CREATE_GROUP_RULE: ("group", "accounts_group"),
+    Action.CREATE_MODEL_RULE: ("model", "providers_model"),
+    Action.CREATE_ALIAS_RULE: ("alias", "rules_alias"),
+    Action.LOCK_KEY: ("key", "keys_apikey"),
+    Action.DISABLE_ALIAS: ("alias", "rules_alias"),
+}
+
+
+def _subject_link(fix: Fix) -> SafeString | str:
+    """To the page of the row that a finding is about."""
+    kind, table = SUBJECTS[fix.action]
+    return link(f"Open {kind} {fix.id}", row_page(table, fix.id, ANY_TIME))
+
+
 FIRST_PROBLEMS = ConfigurationCache(_first_problems, ("rule", "user", "group", "key", "provider", "alias"))
 
 
@@ -38,7 +59,7 @@ FIRST_PROBLEMS = ConfigurationCache(_first_problems, ("rule", "user", "group", "
 def show_problems(request: HttpRequest) -> HttpResponse:
     """All problems, the first MAX_SHOWN of them."""
     findings, more = FIRST_PROBLEMS.get()
-    context = {"findings": findings, "more": more}
+    context = {"findings": [(finding, _subject_link(finding.fix)) for finding in findings], "more": more}
     page = console_site().context(request, "Problems of the rules", **context)
     return TemplateResponse(request, "console/rule_lint.html", page)
 

@@ -15,7 +15,7 @@ from unfold.decorators import display
 from gateway_project.api.audit import filters_of, start_export
 from gateway_project.console.filters import MomentFilter, equals
 from gateway_project.console.links import link
-from gateway_project.console.period import ANY_TIME, row_page
+from gateway_project.console.period import ANY_TIME, row_page, with_query
 from gateway_project.json_types import JsonObject
 from telemetry.admin import EntryAdmin
 from telemetry.audit.differences import differences
@@ -63,15 +63,20 @@ class AuditAdmin(EntryAdmin):
     def about(self, row: AuditEntry) -> str:
         return link(row.resource, resource_page(row.resource, row.resource_id))
 
+    def _about_row(self, entry: AuditEntry) -> str:
+        """The resource with its number, as a link to its page."""
+        number = "" if entry.resource_id is None else f" {entry.resource_id}"
+        return link(f"{entry.resource}{number}", resource_page(entry.resource, entry.resource_id))
+
     def details_context(self, request: HttpRequest, entry: AuditEntry) -> JsonObject:
         facts = [
             ("Time (UTC)", exact_utc_time(entry.timestamp)),
-            ("Actor", entry.actor),
+            ("Actor", self.by(entry)),
             ("Action", entry.action),
-            ("Resource", entry.resource if entry.resource_id is None else f"{entry.resource} {entry.resource_id}"),
+            ("Resource", self._about_row(entry)),
             ("Message", entry.message),
             ("Address", entry.address),
-            ("Request id", entry.request_id),
+            ("Request id", link(entry.request_id, with_query(self.list_path, {"request": entry.request_id}))),
             ("Hash", entry.hash),
             ("Hash before", entry.previous_hash),
         ]

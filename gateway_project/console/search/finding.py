@@ -1,5 +1,6 @@
-"""What a text finds: rows by their names and ids, pages of the side bar, and the forms for new rows."""
+"""What a text finds: rows by their names and ids, pages, and the forms for new rows."""
 
+import re
 from collections.abc import Iterator
 from enum import IntEnum
 from functools import reduce
@@ -12,8 +13,10 @@ from django.urls import reverse
 
 from accounts.models import Group, User
 from gateway_project.console.display.badges import Badge
+from gateway_project.console.period import with_query
 from gateway_project.console.sidebar import NAVIGATION
 from gateway_project.console.tables import ReadOnlyAdmin
+from gateway_project.database.ids import id_in
 from keys.models import ApiKey
 from keys.secrets import without_secrets
 from providers.console.presets import PRESETS
@@ -24,6 +27,19 @@ from rules.models import Rule
 from telemetry.models import LogEntry
 
 OF_EACH_KIND = 5
+# A key as the audit names it, or its number alone.
+KEY_NUMBER = re.compile(r"(?:keys? )?([0-9]+)", re.IGNORECASE)
+# Pages that the side bar does not list: the name of each, and its filters.
+UNLISTED_PAGES: dict[str, tuple[str, dict[str, str]]] = {
+    "Find problems of the rules": ("rule-lint", {}),
+    "Deleted rules": ("deleted-rules", {}),
+    "Run access tests": ("access-tests-run", {}),
+    "Import access tests": ("access-tests-import", {}),
+    "Usage of guardrails": ("guardrail-usage", {}),
+    "Messages of the log": ("telemetry_logentry_changelist", {"tab": "messages"}),
+    "Live log": ("log-tail", {}),
+    "Verify the audit chain": ("audit-verify", {}),
+}
 
 
 class Rank(IntEnum):
@@ -65,12 +81,12 @@ def _sources() -> tuple[Source, ...]:
 def find(text: str) -> list[Result]:
     """What has the text in its name: first what it names exactly, then what begins with it, at most OF_EACH_KIND rows.
 
-    A whole key is found by its id.
+    A whole key is found by its id, and any key by its number; so are keys that are deleted.
     """
     searched = without_secrets(text).replace("\0", "")
     rows = (ranked for source in _sources() for ranked in _rows(source, searched))
-    ranked_results = [*_pages(searched.lower()), *rows, *_requests(searched)]
-    return [result for _, result in sorted(ranked_results, key=itemgetter(0))]
+    ranked_results = [*_pages(searched.lower()), *_keys(searched), *rows, *_requests(searched)]
+    return list(dict.fromkeys(result for _, result in sorted(ranked_results, key=itemgetter(0))))
 
 
 def _rows(source: Source, text: str) -> Iterator[tuple[Rank, Result]]:
@@ -83,6 +99,16 @@ def _rows(source: Source, text: str) -> Iterator[tuple[Rank, Result]]:
     for row in source.rows.filter(containing).annotate(search_rank=rank).order_by("search_rank", "pk")[:OF_EACH_KIND]:
         address = reverse(f"admin:{source.page}_change", args=[row.pk])
         yield row.search_rank, Result(source.kind, _title(row), address, _badge(row))
+
+
+def _keys(text: str) -> Iterator[tuple[Rank, Result]]:
+    """The deleted key with this id, present or former, and the key with this number, deleted or not."""
+    numbered = KEY_NUMBER.fullmatch(text)
+    has_number = Q(pk=id_in(numbered[1]) if numbered else 0)
+    deleted = Q(is_deleted=True) & (Q(public_id=text) | Q(former_public_id=text))
+    for key in ApiKey.objects.with_state().filter(has_number | deleted).order_by("pk"):
+        address = reverse("admin:keys_apikey_change", args=[key.pk])
+        yield Rank.EXACT, Result("API key", _title(key), address, _badge(key))
 
 
 def _requests(text: str) -> Iterator[tuple[Rank, Result]]:
@@ -105,7 +131,7 @@ def _badge(row: Any) -> Badge | None:
 
 
 def _pages(text: str) -> Iterator[tuple[Rank, Result]]:
-    """The pages of the side bar, and the forms for new rows; that of a provider for each preset."""
+    """The pages, and the forms for new rows; that of a provider for each preset."""
     for result, name in _named_pages():
         if text in name.lower():
             yield _rank(text, name.lower()), result
@@ -115,6 +141,8 @@ def _named_pages() -> Iterator[tuple[Result, str]]:
     """All of them, each with the name that is looked at."""
     for item in (item for section in NAVIGATION for item in section["items"]):
         yield Result("Page", item["title"], str(item["link"])), item["title"]
+    for name, (page, filters) in UNLISTED_PAGES.items():
+        yield Result("Page", name, with_query(reverse(f"admin:{page}"), filters)), name
     for model, table in admin.site._registry.items():
         name = f"New {model._meta.verbose_name}"
         if not isinstance(table, ReadOnlyAdmin):

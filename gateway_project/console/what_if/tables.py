@@ -1,17 +1,20 @@
 """A result as what its page shows: figures, and tables with links to the entries behind each number."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from datetime import UTC
 from decimal import Decimal
 from typing import Any, NamedTuple
 
 from django.urls import reverse
+from django.utils.safestring import SafeString
 
 from gateway_project.console.display.money import amounts
+from gateway_project.console.links import link_to
 from gateway_project.console.period import Period, with_query
 from gateway_project.json_types import JsonObject
 from gateway_project.work.what_if.outcome import COUNTED
 from providers.console.currency import usual_currency
+from rules.guardrails.models import Guardrail
 from rules.models import WhatIf
 
 LABELS = {
@@ -78,10 +81,7 @@ def shown(what_if: WhatIf) -> JsonObject:
         "labels": list(LABELS.values()),
         "tables": list(_tables(result, what_if)),
         "examples": [(label, ids) for name, label in ENTRY_LABELS.items() if (ids := _examples(result, name))],
-        "guardrails": [
-            (row["guardrail"], [(row[name], _examples(row, name)) for name in GUARDRAIL_LABELS])
-            for row in result.get("byGuardrail", ())  # results of before an update lack it
-        ],
+        "guardrails": _guardrails(result.get("byGuardrail", ())),  # results of before an update lack it
         "guardrail_labels": list(GUARDRAIL_LABELS.values()),
         "unknown": result["unknown"],
         "log": _log(what_if),
@@ -113,6 +113,19 @@ def _row(row: JsonObject, name: str, parameter: str, what_if: WhatIf) -> Row:
     numbers = [(row[change.value], _examples(row, change.value)) for change in COUNTED]
     log = _log(what_if, **{parameter: name}) if name else ""  # a group that was deleted has no name
     return Row(name, log, numbers, _money(row["costBefore"]), _money(row["costAfter"]), _cache(row))
+
+
+def _guardrails(rows: Collection[JsonObject]) -> list[tuple[SafeString | str, list[tuple[int, list[Example]]]]]:
+    """The name of each guardrail, as a link if it exists, and its numbers by GUARDRAIL_LABELS."""
+    guardrails = Guardrail.objects.filter(name__in=[row["guardrail"] for row in rows])
+    by_name = {guardrail.name: guardrail for guardrail in guardrails}
+    return [
+        (
+            link_to(by_name.get(row["guardrail"])) or row["guardrail"],
+            [(row[name], _examples(row, name)) for name in GUARDRAIL_LABELS],
+        )
+        for row in rows
+    ]
 
 
 def _examples(counts: JsonObject, name: str) -> list[Example]:

@@ -1,16 +1,32 @@
 """The names of other rows in the console's lists, and on its pages, are links to them."""
 
 import re
+from datetime import timedelta
 
 import pytest
 from django.db.models import Model as Row
+from django.template.loader import render_to_string
 from django.urls import reverse
+from django.utils.timezone import now
 
 from accounts.access_requests.models import AccessRequest
 from accounts.models import Group, Role, User
 from gateway_project.api.audit import Actor, Caller, record
+from gateway_project.console.what_if.tables import GUARDRAIL_LABELS
+from gateway_project.work.what_if.outcome import Outcome
+from keys.models import ApiKey
+from keys.services import issue_key
+from providers.health.status import Health, HealthState, LastError, ModelHealth
 from providers.models import Model, Provider
-from rules.models import Rule
+from providers.services import create_provider
+from rules.aliases.models import Alias
+from rules.aliases.services import create_alias
+from rules.guardrails.models import Guardrail
+from rules.lint.findings import Finding, find_problems
+from rules.models import Rule, RuleVersion, WhatIf
+from rules.services import create_rule, delete_rule
+from telemetry.audit.models import AuditEntry
+from telemetry.guardrails.models import GuardrailHour
 from telemetry.models import CacheEntry, LogEntry
 from tests.support.management import new_user
 from tests.support.many_rows import fill
@@ -65,6 +81,11 @@ def test_each_cell_with_the_name_of_another_row_is_a_link_to_it(console, user, t
     assert [(cell, row) for cell, row in named if not has_link(cell, row, str(row))] == []
 
 
+def _shown_problems(console) -> list[tuple[Finding, str]]:
+    """The problems of the page, each with its link."""
+    return console.get("/admin/rules/rule/lint/").context["findings"]
+
+
 def _text(cell: str) -> str:
     """The text of a cell without its tags, and without the word before a name."""
     return re.sub("<[^>]*>", "", cell).strip().removeprefix("user ")
@@ -111,3 +132,121 @@ def test_the_tail_links_to_user_and_model(console, user):
 def test_access_requests_link_to_who_asks(console, user):
     asking = AccessRequest.objects.first().user
     assert has_link(console.get("/admin/access-requests/").text, asking, asking.username)
+
+
+def model_link(model: str, provider: Provider) -> str:
+    """The link to a model by its name."""
+    return f'href="{reverse("admin:model-by-name")}?model={model}&amp;provider={provider.pk}"'
+
+
+class TestPagesOfEntries:
+    def test_an_audit_entry_links_to_actor_resource_and_the_other_entries_of_its_request(self, console, user):
+        rule = Rule.objects.get(name="rule 0")
+        record(Actor(Caller(user, None)), "update", "rules", rule.pk)
+        entry = AuditEntry.objects.latest("pk")
+        AuditEntry.objects.filter(pk=entry.pk).update(request_id="r&1")
+        html = console.get(address(entry)).text
+        assert has_link(html, user, "owner")
+        assert has_link(html, rule, f"rules {rule.pk}")
+        assert 'href="/admin/telemetry/auditentry/?request=r%261"' in html
+        listed = console.get("/admin/telemetry/auditentry/?request=r%261").context["cl"].result_list
+        assert [row.pk for row in listed] == [entry.pk]
+
+    def test_an_audit_entry_of_nobody_and_of_no_row_has_no_such_links(self, console):
+        record(Actor(), "purge", "cache", None)
+        html = console.get(address(AuditEntry.objects.latest("pk"))).text
+        assert "cache" in html
+        assert "/accounts/user/None" not in html
+
+    def test_a_cache_entry_links_to_models_provider_and_user(self, console, user):
+        provider = Provider.objects.get(name="p0")
+        names = {"provider_id": provider.pk, "provider_name": "p0", "user_id": user.pk, "username": "owner"}
+        entry = CacheEntry.objects.create(request_hash="linked", model="fast", served_model="model-0", **names)
+        html = console.get(address(entry)).text
+        assert has_link(html, provider, "p0")
+        assert has_link(html, user, "owner")
+        assert model_link("model-0", provider) in html
+        assert f'href="{reverse("admin:model-by-name")}?model=fast"' in html
+
+    def test_both_sides_of_a_mirror_link_to_provider_and_model(self, console, user):
+        provider = Provider.objects.get(name="p0")
+        values = {"correlation_id": "r1", "user_id": user.pk, "alias": "fast", "model": "fast", "currency": "USD"}
+        values |= {"served_model": "model-0", "provider_id": provider.pk, "provider_name": "p0", "timestamp": now()}
+        kinds = ("WorkRequest", "Mirror")
+        entry, _ = (LogEntry.objects.create(entry_type=kind, outcome="completed", **values) for kind in kinds)
+        table = console.get(address(entry)).text.partition("data-sides")[2].partition("</table>")[0]
+        assert len(re.findall(rf'href="{address(provider)}"[^>]*>p0</a>', table)) == 2
+        assert table.count(model_link("model-0", provider)) == 2
+
+
+class TestRules:
+    def test_the_preview_links_to_models_providers_and_aliases(self, console, user):
+        provider = Provider.objects.get(name="p0")
+        issue_key(owner=user, name="linked", provider=provider)
+        query = "name=new&enabled=on&audience=everyone&effect=allow&regex=(model|alias)-0"
+        html = console.get(f"/admin/rules/rule/preview/?{query}").text
+        assert model_link("model-0", provider) in html
+        assert has_link(html, Alias.objects.get(name="alias-0"), "alias-0")
+        offers, _, linked = html.partition("With a key that is linked")
+        assert has_link(offers, provider, "p0")
+        assert has_link(linked, provider, "p0")
+
+    def test_each_problem_links_to_the_row_that_it_is_about(self, console, user):
+        Group.objects.create(name="without rules")
+        create_rule(name="idle", user_id=0, regex="nosuch")
+        issue_key(owner=new_user(), name="without rules")
+        create_provider(name="unused", url="https://unused.example", format_name="openai", models=["unseen"])
+        create_alias(name="without targets")
+        shown = _shown_problems(console)
+        assert [finding for finding, _ in shown] == find_problems()
+        rows = {"rule": Rule, "group": Group, "key": ApiKey, "model": Model, "alias": Alias}
+        kinds = set()
+        for finding, subject in shown:
+            _, kind, number = re.sub("<[^>]*>", "", subject).split()
+            kinds.add(kind)
+            assert has_link(subject, rows[kind].objects.get(pk=number), f"Open {kind} {number}")
+            assert int(number) == finding.fix.id
+        assert kinds == rows.keys()
+        assert all(subject in console.get("/admin/rules/rule/lint/").text for _, subject in shown)
+
+    def test_versions_and_deleted_rules_link_to_who_wrote_them(self, console, user):
+        rule = Rule.objects.get(name="rule 0")
+        RuleVersion.objects.update(author_id=user.pk, author_name="owner")
+        assert has_link(console.get(f"/admin/rules/rule/{rule.pk}/versions/").text, user, "owner")
+        delete_rule(rule)
+        RuleVersion.objects.update(author_id=user.pk, author_name="owner")
+        assert has_link(console.get("/admin/rules/rule/deleted/").text, user, "owner")
+
+    def test_who_has_no_row_is_a_name_without_a_link(self, console, user):
+        rule = Rule.objects.get(name="rule 0")
+        RuleVersion.objects.update(author_id=None, author_name="root")
+        html = console.get(f"/admin/rules/rule/{rule.pk}/versions/").text
+        assert "root" in html
+        assert ">root</a>" not in html
+
+
+class TestGuardrails:
+    def test_the_usage_links_to_each_guardrail(self, console, user):
+        guardrail = Guardrail.objects.get(name="guardrail 0")
+        hour = now().replace(minute=0, second=0, microsecond=0) - timedelta(hours=2)
+        names = {"guardrail_id": guardrail.pk, "guardrail_name": "guardrail 0", "direction": "request"}
+        GuardrailHour.objects.create(hour=hour, searched=1, passed=1, duration_us=5, **names)
+        assert has_link(console.get("/admin/guardrail-usage/").text, guardrail, "guardrail 0")
+
+    def test_a_what_if_links_to_guardrails_that_exist(self, console, user):
+        numbers = dict.fromkeys(GUARDRAIL_LABELS, 0) | {"examples": {}}
+        rows = [numbers | {"guardrail": name} for name in ("guardrail 0", "of the draft")]
+        result = Outcome().document() | {"byGuardrail": rows}
+        times = {"start": now() - timedelta(days=1), "end": now()}
+        what_if = WhatIf.objects.create(state="done", result=result, **times)
+        html = console.get(f"/admin/what-if/{what_if.pk}/").text
+        assert has_link(html, Guardrail.objects.get(name="guardrail 0"), "guardrail 0")
+        assert ">of the draft</td>" in re.sub(r"\s+</td>", "</td>", html)
+
+
+def test_the_last_error_of_a_provider_links_to_the_model(user):
+    provider = Provider.objects.get(name="p0")
+    error = LastError(now(), "model-0", "ProviderError", "down")
+    health = Health(True, models=(ModelHealth("other", HealthState.FAILING, 6, 5, last_error=error),))
+    html = render_to_string("console/provider_health.html", {"health": health, "original": provider})
+    assert model_link("model-0", provider) in html

@@ -1,11 +1,14 @@
 """The order of what the search finds: an exact match is never hidden by others that are older."""
 
+from datetime import timedelta
+
 import pytest
 
 from accounts.models import Group
 from accounts.services import create_user
 from gateway_project.console.search.finding import OF_EACH_KIND, find
-from keys.services import issue_key
+from keys.models import ApiKey
+from keys.services import delete_keys, issue_key, rotate_key
 from providers.services import create_provider
 from rules.aliases.services import create_alias
 from rules.services import create_rule
@@ -75,3 +78,58 @@ def test_what_is_named_exactly_stands_before_all_other_kinds():
     insert_log_entries([entry("models")])
     results = [(result.kind, result.title) for result in find("models")]
     assert results[:4] == [("Page", "Models"), ("Group", "models"), ("Rule", "models"), ("Request", "models")]
+
+
+class TestKeysByWhatIsKnownOfThem:
+    @pytest.fixture
+    def deleted(self, ann):
+        """A key that was deleted, with its whole text."""
+        issued = issue_key(owner=ann, name="old laptop")
+        delete_keys([issued.key])
+        return issued
+
+    def test_a_deleted_key_is_found_by_its_whole_text_and_by_its_id(self, deleted):
+        for text in (deleted.text, deleted.key.public_id):
+            [result] = [result for result in find(text) if result.kind == "API key"]
+            assert result.address == f"/admin/keys/apikey/{deleted.key.pk}/change/"
+            assert result.badge.text == "Deleted"
+
+    def test_a_deleted_key_is_found_by_its_former_id(self, ann):
+        issued = issue_key(owner=ann, name="rotated")
+        rotated = rotate_key(issued.key, overlap=timedelta(days=1)).key
+        delete_keys([rotated])
+        ApiKey.objects.filter(pk=rotated.pk).update(former_public_id="0123456789")
+        assert titles("API key", "0123456789") == [str(rotated)]
+
+    def test_a_deleted_key_is_not_found_by_its_name(self, deleted):
+        assert titles("API key", "old laptop") == []
+
+    def test_a_key_is_found_by_its_number_once(self, ann, deleted):
+        number = deleted.key.pk
+        for text in (str(number), f"keys {number}", f"Key {number}"):
+            assert titles("API key", text) == [str(deleted.key)]
+        key = issue_key(owner=ann, name="named").key
+        ApiKey.objects.filter(pk=key.pk).update(name=str(key.pk))
+        assert titles("API key", str(key.pk)).count(f"{key.pk} ({key.public_id})") == 1
+
+    def test_numbers_that_no_row_can_have_find_nothing(self, deleted):
+        assert titles("API key", "9" * 30) == []
+        assert titles("API key", "0") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("find problems", "Find problems of the rules"),
+        ("deleted", "Deleted rules"),
+        ("messages", "Messages of the log"),
+        ("live", "Live log"),
+        ("audit chain", "Verify the audit chain"),
+        ("import", "Import access tests"),
+        ("run", "Run access tests"),
+        ("usage of", "Usage of guardrails"),
+    ],
+)
+def test_pages_that_the_side_bar_does_not_list_are_found_and_open(console, text, title):
+    [address] = [result.address for result in find(text) if result.title == title]
+    assert console.get(address).status_code == 200

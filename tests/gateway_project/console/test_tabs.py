@@ -1,0 +1,87 @@
+"""The tabs above a row's page: each number is that of the rows in the list that the tab leads to."""
+
+from html import unescape
+
+import pytest
+from django.utils import timezone
+
+from keys.services import issue_key
+from providers.models import Model
+from providers.services import create_provider, end_price, set_price
+from tests.support.management import new_user
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def models() -> dict[str, Model]:
+    """Models whose names contain others, at a provider with the name of a maker and at one that resells."""
+    for name, names in {"openai": ["gpt-x", "gpt-x-mini", "My-Model"], "router": ["gpt-x", "openai/gpt-x"]}.items():
+        create_provider(name=name, url=f"https://{name}.example", format_name="openai", models=names)
+    return {str(row.provider.name) + " " + row.name: row for row in Model.objects.select_related("provider")}
+
+
+def tab_of(page, title: str):
+    [tab] = [tab for tab in page.context["row_tabs"] if tab.title == title]
+    assert unescape(tab.address) in unescape(page.text)
+    return tab
+
+
+def rows_behind(console, row: Model, title: str) -> list:
+    """The rows of a tab's list, which are as many as the tab says."""
+    tab = tab_of(console.get(f"/admin/providers/model/{row.pk}/change/"), title)
+    rows = list(console.get(tab.address).context["cl"].result_list)
+    assert tab.number == len(rows)
+    return rows
+
+
+def test_the_providers_of_a_model_are_not_those_of_longer_names(console, models):
+    rows = rows_behind(console, models["openai gpt-x"], "Providers")
+    assert {row.pk for row in rows} == {models["openai gpt-x"].pk, models["router gpt-x"].pk}
+    assert len(rows_behind(console, models["openai gpt-x-mini"], "Providers")) == 1
+
+
+def test_the_prices_of_a_model_are_those_that_apply_to_it_at_its_provider(console, models):
+    prices = {
+        name: set_price(model=name, currency="USD", input=1, output=2, valid_from=timezone.now())
+        for name in ("gpt-x", "gpt-x-mini", "gpt-x*", "My-Model", "openai/gpt-x")
+    }
+    prices["router"] = set_price(
+        model="gpt-x", provider=models["router gpt-x"].provider, currency="USD", input=1, output=2
+    )
+    names = {price.pk: name for name, price in prices.items()}
+    end_price(prices["gpt-x"])
+
+    def applying(name: str) -> set[str]:
+        return {names[row.pk] for row in rows_behind(console, models[name], "Prices")}
+
+    assert applying("openai gpt-x") == {"gpt-x", "gpt-x*"}
+    assert applying("router gpt-x") == {"gpt-x", "gpt-x*", "router"}
+    assert applying("router openai/gpt-x") == {"openai/gpt-x"}
+    assert applying("openai gpt-x-mini") == {"gpt-x-mini", "gpt-x*"}
+    assert applying("openai My-Model") == {"My-Model"}
+
+
+def test_the_prices_of_all_models_of_a_name_are_found_by_the_name_alone(console, models):
+    for row in (models["openai gpt-x"], models["router gpt-x"]):
+        set_price(model="gpt-x", provider=row.provider, currency="USD", input=1, output=2)
+    assert console.get("/admin/providers/modelprice/?for_model=gpt-x").context["cl"].result_count == 2
+
+
+@pytest.mark.parametrize(
+    ("period", "time"),
+    [("timestamp_from_0=2026-11-01&timestamp_from_1=10:00:00", "10%3A00%3A00"), ("start=2026-11-01", "00%3A00%3A00")],
+)
+def test_the_attempts_of_a_provider_are_those_of_the_period_of_its_page(console, models, period, time):
+    path = f"/admin/providers/provider/{models['openai gpt-x'].provider_id}/change/"
+    log = "/admin/telemetry/logentry/?attempted=openai"
+    from_period = f"{log}&amp;timestamp_from_0=2026-11-01&amp;timestamp_from_1={time}"
+    assert f'href="{from_period}">Its attempts in the log' in console.get(f"{path}?{period}").text
+    assert f'href="{log}">Its attempts in the log' in console.get(path).text
+
+
+def test_the_owner_of_a_key_is_one_user(console):
+    ann, _ = new_user(username="ann"), new_user(username="annabel")
+    key = issue_key(owner=ann, name="laptop").key
+    tab = tab_of(console.get(f"/admin/keys/apikey/{key.pk}/change/"), "Owner")
+    assert tab.address == f"/admin/accounts/user/{ann.pk}/change/"
