@@ -169,6 +169,21 @@ class TestCost:
         refused(response, "QuotaExceeded", "has no price", "daily cost limit of key ", world.model)
         assert provider.seen == []
 
+    @promise("A model without a price is not free under a cost limit", target="refused", suite="attack")
+    @pytest.mark.parametrize(("unpriced", "status"), [("refuse", 429), ("count", 200)])
+    def test_nor_is_one_that_a_linked_key_invents(self, world, provider, unpriced, status):
+        world.price(1, 1)
+        issued = world.new_key(provider=world.row(provider))
+        price = {"unpriced_price": 1} if unpriced == "count" else {}
+        Limit.objects.create(key=issued.key, measure="cost", window="day", amount=1, unpriced=unpriced, **price)
+        response = bypass(world, issued.text, model="invented", max_tokens=20)
+        assert response.status_code == status
+        assert len(provider.seen) == (status == 200)
+        if status == 429:
+            refused(response, "QuotaExceeded", "has no price", "invented")
+        else:
+            assert left(response, "key-cost-day") < 10**9
+
     def test_it_is_served_where_the_limit_ignores_prices(self, world, provider):
         key = limited(world, "cost", "day", "0.000001", unpriced="ignore")
         assert [bypass(world, key, max_tokens=20).status_code for _ in range(3)] == [200] * 3
