@@ -10,6 +10,7 @@ from django.urls import reverse
 from gateway_project.console.display.money import money
 from gateway_project.console.period import ANY_TIME, row_page, with_query
 from gateway_project.json_types import JsonObject
+from providers.console.currency import usual_currency
 from providers.console.model_links import model_page
 from providers.models import Provider
 
@@ -125,7 +126,10 @@ def _guardrail(row: JsonObject) -> list[Cell]:
 
 
 def _amount(value: int | str | None) -> Cell:
-    return Cell("" if value is None else f"{value:,}" if isinstance(value, int) else value)
+    """A number, or money, which is a text."""
+    if isinstance(value, str):
+        return Cell(money(Decimal(value), usual_currency()))
+    return Cell("" if value is None else f"{value:,}")
 
 
 def _outgoing(outgoing: JsonObject | None) -> JsonObject | None:
