@@ -73,3 +73,33 @@ def test_a_default_of_cost_is_in_the_currency_of_the_prices(ann, settings):
     settings.GATEWAY_GUARDS = {"user": {("cost", "month"): Decimal(500)}}
     set_price(model="fast", currency="EUR", input=Decimal(1), output=Decimal(2))
     assert "for each key; €500 per month for you." in overview_of(ann)
+
+
+@pytest.mark.parametrize(
+    ("name", "setting"),
+    [
+        ("requests:key:5:minute", "GATEWAY_KEY_REQUESTS_PER_MINUTE"),
+        ("requests:login:5:minute", "GATEWAY_LOGIN_REQUESTS_PER_MINUTE"),
+        ("requests:user:5:minute", "GATEWAY_USER_REQUESTS_PER_MINUTE"),
+        ("concurrent:user:5:none", "GATEWAY_USER_CONCURRENT"),
+        ("tokens:group:5:day", "GATEWAY_LIMITS"),
+    ],
+)
+def test_a_default_that_refused_leads_to_its_setting(console, settings, name, setting):
+    settings.GATEWAY_LIMITS = {**settings.GATEWAY_LIMITS, "group": {("tokens", "day"): Decimal(10**6)}}
+    response = console.get("/admin/licensing/limit/named/", {"name": name})
+    assert response.headers["Location"] == f"/admin/system/?q={setting}#setting-search"
+    page = console.get(response.headers["Location"])
+    assert setting in [row.name for row in page.context["settings_in_force"]]
+    assert 'id="setting-search"' in page.text
+
+
+def test_an_own_setting_for_keys_is_found_where_it_is_in_force(console, settings):
+    settings.GATEWAY_LIMITS = {**settings.GATEWAY_LIMITS, "key": {("requests", "minute"): Decimal(7)}}
+    response = console.get("/admin/licensing/limit/named/", {"name": "requests:key:5:minute"})
+    assert response.headers["Location"] == "/admin/system/?q=GATEWAY_LIMITS#setting-search"
+
+
+@pytest.mark.parametrize("name", ["", "x", "tokens:key:5:day", "requests:credential:5:minute"])
+def test_a_limit_that_no_setting_has_leads_to_all_settings(console, name):
+    assert console.get("/admin/licensing/limit/named/", {"name": name}).headers["Location"] == "/admin/system/"
