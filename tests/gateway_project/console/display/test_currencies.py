@@ -8,7 +8,7 @@ from django.core.cache import caches
 from accounts.access_requests.models import AccessRequest
 from gateway_project.console.explain import tables
 from licensing.services import set_limit
-from providers.services import set_price
+from providers.services import create_provider, set_price
 from telemetry.journal.batches import insert_log_entries
 from tests.me.test_access import ask, log_in
 from tests.telemetry.usage.test_rollups import done
@@ -124,3 +124,16 @@ def test_forms_say_in_which_currency_a_cost_is(console, ann):
 def test_forms_say_nothing_where_the_prices_do_not(console, ann):
     assert "A cost is in" not in log_in(ann).get("/me/access/new/limit/").text
     assert "A cost is in" not in console.get("/admin/keys/apikey/add/").text
+
+
+@pytest.mark.parametrize(
+    ("candidates", "page"),
+    [
+        ([{"model": "m", "provider": "east"}], "/admin/providers/modelprice/add/?model=m&provider={}"),
+        ([{"model": "m", "provider": "gone"}], "/admin/providers/modelprice/add/?model=m"),
+        ([], ""),
+    ],
+)
+def test_an_explanation_without_a_cost_leads_to_the_price_of_the_first_target(candidates, page):
+    provider = create_provider(name="east", url="https://api.example.org", models=["m"], format_name="openai")
+    assert tables._price_page(candidates, {"east": provider.pk}) == page.format(provider.pk)
