@@ -16,12 +16,13 @@ MAX_LIMITS = 50
 def overview(request: HttpRequest) -> HttpResponse:
     """Limits and keys of the user, and the defaults that apply."""
     user = caller(request).user
-    limits = list(Limit.objects.shown().of(user).effective().order_by("id")[:MAX_LIMITS])
+    own = Limit.objects.of(user)
+    limits = list(own.shown().effective().order_by("id")[:MAX_LIMITS])
     states = zip(limits, limit_statuses(limits), unpriced_notes(limits), strict=True)
     bars = [
         (limit, f"{limit.subject_kind.capitalize()} {limit.subject}", fullness(limit, status), note)
         for limit, status, note in states
     ]
     keys = ApiKey.objects.live().of(user).count()
-    context = {"bars": bars, "keys": keys, "default_limits": user_default_limits(user, keys)}
+    context = {"bars": bars, "keys": keys, "default_limits": user_default_limits(user, own, keys)}
     return show(request, "overview", "Overview", context)

@@ -9,6 +9,7 @@ from django.db.models import Count, Q
 from accounts.models import Group, User
 from gateway_project.console.display.money import price
 from licensing.models import Limit, Measure, Window
+from licensing.querysets import LimitQuerySet
 from providers.console.currency import usual_currency
 
 Kind = tuple[str, str]  # measure and window
@@ -20,14 +21,17 @@ def default_limits(subject: str, own_kinds: Collection[Kind] = ()) -> str:
     return _listed([_amount(kind, amount) for kind, amount in amounts.items() if amount and kind not in own_kinds])
 
 
-def user_default_limits(user: User, key_count: int) -> str:
-    """The sentence for a user about the defaults of the user, the keys and the groups; '' without any."""
-    parts = "; ".join(_parts_of(user, key_count))
+def user_default_limits(user: User, limits: LimitQuerySet[Limit], key_count: int) -> str:
+    """The sentence for a user, of whom these are all limits, about the defaults of the user, the keys and the groups.
+
+    '' without any.
+    """
+    parts = "; ".join(_parts_of(user, limits, key_count))
     return f"Default limits: {parts}." if parts else ""
 
 
-def _parts_of(user: User, key_count: int) -> Iterator[str]:
-    own = _numbers_of_own(user)
+def _parts_of(user: User, limits: LimitQuerySet[Limit], key_count: int) -> Iterator[str]:
+    own = _numbers_of(limits)
     yield from _parts("key", {kind: keys for kind, (keys, _, _) in own.items()}, key_count)
     if of_user := default_limits("user", [kind for kind, (_, users, _) in own.items() if users]):
         yield f"{of_user} for you"
@@ -47,9 +51,9 @@ def _parts(subject: str, limited: dict[Kind, int], count: int) -> Iterator[str]:
             yield f"{_amount(kind, amount)} for each other {subject}"
 
 
-def _numbers_of_own(user: User) -> dict[Kind, tuple[int, int, int]]:
-    """How many live keys of the user have a limit of each kind, whether the user has one, and how many groups."""
-    rows = Limit.objects.of(user).order_by().values("measure", "window")
+def _numbers_of(limits: LimitQuerySet[Limit]) -> dict[Kind, tuple[int, int, int]]:
+    """How many live keys have a limit of each kind, how many users, and how many groups."""
+    rows = limits.order_by().values("measure", "window")
     numbers = rows.annotate(
         keys=Count("key", filter=Q(key__is_deleted=False)), users=Count("user"), groups=Count("group")
     )
