@@ -25,6 +25,7 @@ from gateway_project.json_types import JsonObject
 from keys import services
 from keys.models import ApiKey
 from keys.restrictions import MAX_TOKENS, ContentLogging, read_models, read_networks, read_tags
+from providers.console.currency import cost_note
 
 MEASURES = [
     ("", "None of its own"), ("requests", "Requests"), ("tokens", "Tokens"), ("cost", "Cost"),
@@ -140,6 +141,8 @@ class KeyForm(ServiceForm):
         permissions = self.fields.get("permissions")
         if isinstance(permissions, forms.MultipleChoiceField):
             permissions.choices = [(feature.name, feature.label) for feature in Feature.objects.all()]
+        if (amount := self.fields.get("limit_amount")) is not None:
+            amount.help_text = f"{cost_note()} {amount.help_text}".lstrip()
         if "expiry" in self.fields:
             self.fields["expiry"].help_text = _expiry_help(is_new=self.instance.pk is None)
 

@@ -15,7 +15,7 @@ from unfold.decorators import display
 from unfold.views import ChangeList
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget
 
-import licensing.limit_links  # noqa: F401 - its page
+import licensing.console.limit_links  # noqa: F401 - its page
 from accounts.models import User
 from gateway_project.console.audit import record
 from gateway_project.console.display.badges import Badge
@@ -27,6 +27,7 @@ from gateway_project.errors import GatewayError
 from gateway_project.json_types import JsonObject
 from keys.models import ApiKey
 from licensing import services
+from licensing.console.defaults import default_limits
 from licensing.fullness import fullness, unpriced_link
 from licensing.models import SUBJECTS, Limit, LimitStatus, Measure, Unpriced, UnpricedWork, Window
 from licensing.serializers import shown
@@ -39,6 +40,12 @@ DAYS = 30
 OPTIONS = ["is_strict", "unpriced", "unpriced_price"]
 IS_FIXED = "typeof measure === 'undefined'"  # in the form of a limit that exists: its measure is no field there
 SUBJECT_CHOICES = [(name, "An API key" if name == "key" else f"A {name}") for name in SUBJECTS]
+NAME_LOOKUPS = {
+    "key": "key__public_id",
+    "user": "user__name_key",
+    "group": "group__name",
+    "provider": "provider__name",
+}  # by the parameter of the list's filter
 WINDOW_CHOICES = [choice for choice in Window.choices if choice[0] != Window.NONE]
 
 
@@ -123,11 +130,9 @@ class LimitAdmin(ServiceAdmin):
         SubjectFilter,
         "measure",
         "window",
-        equals("key id", "key", "key__public_id"),
-        equals("user", "user", "user__name_key"),
-        equals("group", "group", "group__name"),
-        equals("provider", "provider", "provider__name"),
+        *(equals("key id" if name == "key" else name, name, lookup) for name, lookup in NAME_LOOKUPS.items()),
     ]
+    list_before_template = "console/default_limits.html"
     search_fields = [
         "key__name", "key__public_id", "user__name_key", "group__name", "provider__name",
     ]  # fmt: skip
@@ -146,6 +151,10 @@ class LimitAdmin(ServiceAdmin):
 
     def get_changelist(self, request: HttpRequest, **options: object) -> type[ChangeList]:
         return LimitList
+
+    def changelist_view(self, request: HttpRequest, extra_context: JsonObject | None = None) -> HttpResponse:
+        context = {**(extra_context or {}), "default_limits": _default_limits(request)}
+        return super().changelist_view(request, context)
 
     def get_fieldsets(self, request: HttpRequest, obj: Limit | None = None) -> list:
         if obj is None:
@@ -213,6 +222,15 @@ class LimitAdmin(ServiceAdmin):
 
     def deletion_effects(self, row: Limit) -> list[str]:
         return [f"The limit of {row.subject} will be deleted. The default limit applies from then on."]
+
+
+def _default_limits(request: HttpRequest) -> str:
+    """The defaults of the subject that the list is filtered by; '' without one."""
+    for name, lookup in NAME_LOOKUPS.items():
+        if value := request.GET.get(name):
+            own = Limit.objects.filter(**{lookup: value}).values_list("measure", "window")
+            return default_limits(name, list(own))
+    return ""
 
 
 def _options_of(limit: Limit) -> list[str]:

@@ -42,6 +42,7 @@ from providers.console.choosing import (
 from providers.console.parts import SECRET_HELP, CredentialAdmin, ModelAdmin, secret_field
 from providers.console.presets import PRESETS
 from providers.console.price_admin import PriceAdmin
+from providers.formats import FORMATS
 from providers.health.status import Health, health_of
 from providers.models import TIMEOUTS, Provider, ProviderCredential, ProviderFormat
 from providers.sealing import credentials_of
@@ -98,6 +99,7 @@ class ProviderForm(ServiceForm):
         field = self.fields["unknown_parameters"]
         if isinstance(field, forms.TypedChoiceField) and not callable(field.choices):
             field.choices, field.required = [("", "Default of the format"), *field.choices], False
+            field.help_text = _format_defaults()
         self.initial["unknown_parameters"] = ""
 
     def clean_name(self) -> str:
@@ -140,6 +142,12 @@ class ProviderForm(ServiceForm):
         field = self.fields.get(name)
         if isinstance(field, forms.TypedChoiceField) and not callable(field.choices):
             field.choices = [(key, label if key == value else text) for key, text in field.choices]
+
+
+def _format_defaults() -> str:
+    """What the default of each format does with unknown parameters."""
+    *first, last = sorted(name for name, one in FORMATS.items() if one.strict)
+    return f"Default of the formats {', '.join(first)} and {last}: drop them. Of all others: pass them on."
 
 
 class ProviderList(ChangeList):

@@ -13,11 +13,11 @@ from gateway_project.console.links import link
 from gateway_project.console.period import ANY_TIME, Period, row_page
 from gateway_project.json_types import JsonObject
 from keys.models import ApiKey
-from providers.console.model_links import model_page
+from providers.console.model_links import model_page, price_form
 from telemetry.attempts import ANSWERED, INTERRUPTED, REJECTED, LoggedAttempt
 from telemetry.log_page.cells import exact_utc_time
 from telemetry.log_page.conversation import conversation
-from telemetry.log_page.links import pages_of, provider_pages
+from telemetry.log_page.links import pages_of, price_page, provider_pages
 from telemetry.log_page.mirrored import Side, pair
 from telemetry.log_page.neighbours import neighbours
 from telemetry.models import Candidate, CostStatus, EntryType, LogEntry, Operation
@@ -87,6 +87,7 @@ def _side(entry: LogEntry, period: Period, *, is_this: bool) -> Side:
         _ms(entry.duration_ms),
         tokens(entry),
         cost(entry),
+        price_page(entry),
         _answer_text(entry),
         is_this,
     )
@@ -208,12 +209,19 @@ def _calls(entry: LogEntry, period: Period) -> Iterator[dict[str, str]]:
             "kind": CAUSE_VARIANTS.get(attempt.cause, "danger"),
             "label": attempt.cause or "answered",
             "detail": ", ".join(filter(None, _attempt_parts(attempt))),
+            "no_price": NO_PRICE if _lacks_price(attempt) else "",
+            "price_page": price_form(attempt.model, attempt.provider_id),
         }
+
+
+def _lacks_price(attempt: LoggedAttempt) -> bool:
+    """Whether it answered and has no cost: that of one that failed is unknown also with a price."""
+    return not attempt.cost and attempt.cost_status == CostStatus.UNKNOWN and attempt.cause == ANSWERED
 
 
 def _attempt_parts(attempt: LoggedAttempt) -> tuple[str, ...]:
     cost = money(Decimal(attempt.cost), attempt.currency) if attempt.cost else ""
-    unknown = f"cost {attempt.cost_status}" if attempt.cost_status else ""
+    unknown = f"cost {attempt.cost_status}" if attempt.cost_status and not _lacks_price(attempt) else ""
     return (
         attempt.exception,
         f"status {attempt.status}",

@@ -100,14 +100,14 @@ def usage(query: UsageQuery, first: int, most: int) -> Page:
 
 
 def add_health(rows: list[JsonObject]) -> None:
-    """Add to rows of providers how each is now, None for those that were deleted."""
+    """Add to rows of providers how each is now, in a word and as a badge; None for those that were deleted."""
     if not rows or "provider_id" not in rows[0]:
         return
     providers = list(Provider.objects.filter(pk__in={row["provider_id"] for row in rows}))
     healths = zip(providers, health_of(providers), strict=True)
-    states = {provider.pk: health.state.value for provider, health in healths}
+    states = {provider.pk: (health.state.value, health.badge) for provider, health in healths}
     for row in rows:
-        row["health"] = states.get(row["provider_id"])
+        row["health"], row["health_badge"] = states.get(row["provider_id"], (None, None))
 
 
 def usage_csv(query: UsageQuery) -> str:

@@ -1,6 +1,7 @@
 """Access requests. They outlive what they are about: a group or provider that is gone can no longer be granted."""
 
 from collections.abc import Collection
+from decimal import Decimal
 
 from django.core.validators import MaxLengthValidator
 from django.db import models
@@ -8,6 +9,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from accounts.access_requests.querysets import AccessRequestQuerySet
+from gateway_project.console.display.money import price
 
 MAX_REASON_LENGTH, MAX_NOTE_LENGTH, MAX_MODEL_LENGTH = 2000, 2000, 300
 
@@ -62,6 +64,8 @@ class AccessRequest(models.Model):
     former_amount = models.DecimalField(max_digits=20, decimal_places=6, null=True, blank=True, editable=False)
     created_at = models.DateTimeField(default=timezone.now, editable=False)
 
+    currency = ""  # of a limit of cost, in rows of AccessRequestQuerySet.shown()
+
     objects = AccessRequestQuerySet.as_manager()
 
     class Meta:
@@ -100,12 +104,16 @@ class AccessRequest(models.Model):
             return f"model {self.model}{provider}"
         if self.kind == RequestKind.MEMBERSHIP:
             return f"membership of {_name(self.group, self.group_id)}"
-        period = "" if self.window == "none" else f" per {self.window}"
-        return f"limit of {self.amount_text} {self.measure}{period}"
+        return f"limit of {self.amount_text}{'' if self.window == 'none' else f' per {self.window}'}"
 
     @property
     def amount_text(self) -> str:
-        return "" if self.amount is None else f"{self.amount.normalize():f}"
+        """The amount of a limit with its unit, or in the currency of the prices."""
+        amount = self.amount or Decimal()
+        if self.measure == "cost":
+            return price(amount, self.currency) if self.currency else f"a cost of {price(amount, '')}"
+        noun = "concurrent request" if self.measure == "concurrent" else self.measure.removesuffix("s")
+        return f"{amount:,.0f} {noun if amount == 1 else f'{noun}s'}"
 
     @property
     def is_open(self) -> bool:

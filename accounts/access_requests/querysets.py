@@ -8,6 +8,8 @@ from django.contrib.auth.base_user import AbstractBaseUser
 from django.db import models
 from django.db.models import Q
 
+from providers.models import ModelPrice
+
 # The model that a queryset belongs to: models.py imports this module, so it cannot be named here.
 Row = TypeVar("Row", bound=models.Model)
 
@@ -38,5 +40,6 @@ class AccessRequestQuerySet(models.QuerySet[Row]):
         return self.filter(Q(kind__in=kinds) | Q(kind="membership", group__in=group_ids))
 
     def shown(self) -> Self:
-        """Requests with what lists show, in one query."""
-        return self.select_related("user", "provider", "group", "decided_by")
+        """Requests with what lists show, in one query: whom they are about, and the currency of the prices."""
+        requests = self.annotate(currency=ModelPrice.objects.not_over().common_currency())
+        return requests.select_related("user", "provider", "group", "decided_by")

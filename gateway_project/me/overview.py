@@ -4,6 +4,7 @@ from django.http import HttpRequest, HttpResponse
 
 from gateway_project.me.site import caller, page, show
 from keys.models import ApiKey
+from licensing.console.defaults import user_default_limits
 from licensing.fullness import fullness, unpriced_notes
 from licensing.models import Limit
 from licensing.status import limit_statuses
@@ -13,12 +14,15 @@ MAX_LIMITS = 50
 
 @page
 def overview(request: HttpRequest) -> HttpResponse:
-    """Limits and keys of the user."""
+    """Limits and keys of the user, and the defaults that apply."""
     user = caller(request).user
-    limits = list(Limit.objects.shown().of(user).effective().order_by("id")[:MAX_LIMITS])
+    own = Limit.objects.of(user)
+    limits = list(own.shown().effective().order_by("id")[:MAX_LIMITS])
     states = zip(limits, limit_statuses(limits), unpriced_notes(limits), strict=True)
     bars = [
         (limit, f"{limit.subject_kind.capitalize()} {limit.subject}", fullness(limit, status), note)
         for limit, status, note in states
     ]
-    return show(request, "overview", "Overview", {"bars": bars, "keys": ApiKey.objects.live().of(user).count()})
+    keys = ApiKey.objects.live().of(user).count()
+    context = {"bars": bars, "keys": keys, "default_limits": user_default_limits(user, own, keys)}
+    return show(request, "overview", "Overview", context)

@@ -1,6 +1,7 @@
 """The forms that ask for a model, for membership of a group and for a higher limit."""
 
 from django import forms
+from django.utils.functional import lazy
 from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 from accounts.access_requests.models import MAX_MODEL_LENGTH, MAX_REASON_LENGTH, RequestKind
@@ -8,6 +9,7 @@ from accounts.models import MAX_GROUP_NAME_LENGTH, Group
 from gateway_project.console.display.widgets import NativeSelect
 from gateway_project.json_types import JsonObject
 from licensing.models import Measure, Window
+from providers.console.currency import cost_note
 from providers.models import Provider
 
 
@@ -78,7 +80,9 @@ def window_field() -> forms.ChoiceField:
 
 def amount_field() -> forms.DecimalField:
     """How much a limit leaves."""
-    return forms.DecimalField(max_digits=20, decimal_places=6, widget=UnfoldAdminTextInputWidget)
+    return forms.DecimalField(
+        max_digits=20, decimal_places=6, widget=UnfoldAdminTextInputWidget, help_text=lazy(cost_note, str)()
+    )
 
 
 class LimitForm(AskForm):

@@ -12,6 +12,7 @@ from providers.models import Provider
 
 # For so long a result says something about the present.
 RECENT_SECONDS = 600.0
+NOT_ASKED = "not asked in the last 10 minutes"
 
 
 class HealthState(StrEnum):
@@ -45,6 +46,11 @@ class ModelHealth(NamedTuple):
     last_error: LastError | None = None
     recent: int = 0  # attempts and checks of the last RECENT_SECONDS, as far as they are remembered
     recent_failures: int = 0
+
+    @property
+    def badge(self) -> Badge:
+        """The state in words, with the reason, as that of a provider."""
+        return Badge(self.state.value.capitalize(), KINDS[self.state], _reason_of_model(self))
 
 
 class Health(NamedTuple):
@@ -102,13 +108,25 @@ def _reason(health: Health) -> str:
     if health.state is HealthState.RESTING and health.rests_until:
         return f"until {health.rests_until:%H:%M:%S} UTC"
     if health.state is HealthState.UNKNOWN:
-        return "not asked in the last 10 minutes"
+        return NOT_ASKED
     if health.state is not HealthState.FAILING:
         return ""
     failing = [model for model in health.models if model.state is HealthState.FAILING] or health.models
-    attempts, failures = sum(model.recent for model in failing), sum(model.recent_failures for model in failing)
+    return _failures(failing, health.last_error)
+
+
+def _reason_of_model(model: ModelHealth) -> str:
+    if model.state is HealthState.UNKNOWN:
+        return NOT_ASKED
+    return _failures([model], model.last_error) if model.state is HealthState.FAILING else ""
+
+
+def _failures(failing: Iterable[ModelHealth], last_error: LastError | None) -> str:
+    """How many of the latest attempts failed, and how the last one did."""
+    recent = [(model.recent, model.recent_failures) for model in failing]
+    attempts, failures = sum(number for number, _ in recent), sum(number for _, number in recent)
     counted = f"{failures} of {attempts} attempts in the last 10 minutes" if attempts else "its circuit is open"
-    return f"{counted}, last error {health.last_error.exception}" if health.last_error else counted
+    return f"{counted}, last error {last_error.exception}" if last_error else counted
 
 
 def recent_results(results: Iterable[tuple[float, bool]], now: float, *, within: float = RECENT_SECONDS) -> list[bool]:

@@ -29,7 +29,7 @@ def pages_of(entry: LogEntry, period: Period) -> dict[str, str]:
         "Trusted issuer": _searched("accounts_trustedissuer", entry.trusted_issuer),
         "Guardrails": _searched("rules_guardrail", *{one["name"] for one in entry.guardrails or ()}),
         "Error": _cause_page(entry),
-        "Cost": price_form(entry.served_model or entry.model, entry.provider_id) if _lacks_price(entry) else "",
+        "Cost": price_page(entry),
     }
 
 
@@ -42,8 +42,10 @@ def _cause_page(entry: LogEntry) -> str:
     return ""
 
 
-def _lacks_price(entry: LogEntry) -> bool:
-    return entry.cost is None and entry.cost_status == CostStatus.UNKNOWN
+def price_page(entry: LogEntry) -> str:
+    """The form for the price that the work lacks; '' for other entries."""
+    lacks_price = entry.cost is None and entry.cost_status == CostStatus.UNKNOWN
+    return price_form(entry.served_model or entry.model, entry.provider_id) if lacks_price else ""
 
 
 def _refusing_limit(entry: LogEntry) -> str:

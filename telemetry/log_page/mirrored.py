@@ -18,6 +18,7 @@ class Side(NamedTuple):
     took: str
     tokens: str
     cost: str
+    price_page: str  # where a price is missing
     answer: str
     is_this: bool
 

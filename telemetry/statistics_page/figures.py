@@ -9,6 +9,7 @@ from typing import NamedTuple
 from django.urls import reverse
 
 from gateway_project.console.display import charts
+from gateway_project.console.display.badges import Badge
 from gateway_project.console.display.money import money, short, without_price
 from gateway_project.console.period import period_of, row_page, with_query
 from gateway_project.json_types import JsonObject
@@ -55,6 +56,7 @@ class Cell(NamedTuple):
     title: str
     lines: Sequence[Line]
     sort: str = ""
+    wraps: bool = False
 
 
 class Total(NamedTuple):
@@ -105,7 +107,7 @@ def with_empty_times(rows: list[JsonObject], times: Sequence[str], query: UsageQ
     for row in rows:
         of_times[row[by]].append(row)
     empty = dict.fromkeys(SHOWN, 0) | dict.fromkeys(LATENCIES) | {"costs": []}
-    empty |= {"health": None} if "health" in rows[0] else {}
+    empty |= {"health": None, "health_badge": None} if "health" in rows[0] else {}
     return [row for at in times for row in of_times.get(at) or [{by: at, **empty}]]
 
 
@@ -349,12 +351,17 @@ def cells(row: JsonObject, form: UsageForm) -> list[Cell]:
     costs = [*(line for cost in row["costs"] for line in _cost(cost)), *missing]
     saved = [Line(_saved(cost)) for cost in row["costs"] if cost["saved"] != "0"]
     return [
-        *([Cell("State", [Line((row["health"] or "").capitalize())])] if "health" in row else []),
+        *([_state(row["health_badge"])] if "health" in row else []),
         *(Cell(TITLES[name], _count(name, row), _sorting(name, form)) for name in counts),
         Cell("Cost", costs, _sorting("cost", form)),
         Cell("Saved", saved),
         Cell("p50, p95", _latencies(row)),
     ]
+
+
+def _state(badge: Badge | None) -> Cell:
+    """That of a provider; empty for one that was deleted."""
+    return Cell("State", [Line(badge.html)] if badge else [], wraps=True)
 
 
 def _count(name: str, row: JsonObject) -> list[Line]:

@@ -2,13 +2,17 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import UTC, timedelta
 from decimal import Decimal
 
 from django.db import connection
+from django.urls import reverse
 from django.utils import timezone
+from django.utils.html import format_html
 
-from gateway_project.console.display.money import Figure, joined, money, without_price
+from gateway_project.console.display.money import joined, money, without_price
+from gateway_project.console.links import link
+from gateway_project.console.period import with_query
 from telemetry.paging import QueryTimeout, statement_timeout
 from telemetry.usage import rollups
 
@@ -31,7 +35,7 @@ def costs_of_keys(key_ids: Sequence[int]) -> dict[int, str]:
     by_key = defaultdict(list)
     for key_id, *sums in rows:
         by_key[key_id].append(sums)
-    return {key_id: _text(sums) for key_id, sums in by_key.items()}
+    return {key_id: _text(key_id, sums) for key_id, sums in by_key.items()}
 
 
 def _sums(key_ids: Sequence[int]) -> list[tuple]:
@@ -48,7 +52,16 @@ def _sums(key_ids: Sequence[int]) -> list[tuple]:
         return cursor.fetchall()
 
 
-def _text(sums: Sequence[Sequence]) -> str:
-    amounts = [money(Decimal(str(cost)), currency) for currency, cost, _ in sums if currency]
+def _text(key_id: int, sums: Sequence[Sequence]) -> str:
+    amounts = joined([money(Decimal(str(cost)), currency) for currency, cost, _ in sums if currency])
     unpriced = without_price(sum(int(count) for *_, count in sums))
-    return joined([*amounts, *([Figure(unpriced, unpriced)] if unpriced else [])])
+    if not unpriced:
+        return amounts
+    return format_html("{}{}{}", amounts, ", " if amounts else "", link(unpriced, _unpriced_models(key_id)))
+
+
+def _unpriced_models(key_id: int) -> str:
+    """The statistics of the key's models, those with the most requests without a price first."""
+    today = timezone.now().astimezone(UTC).date()
+    query = {"by": "model", "key": key_id, "start": today - PERIOD, "end": today, "sort": "-unknown_cost_requests"}
+    return with_query(reverse("admin:statistics"), query)

@@ -79,7 +79,12 @@ def test_a_429_leads_to_its_limit(console, world, entry):
 
 def test_a_429_of_a_default_limit_leads_to_the_settings_and_one_of_the_licence_to_its_page(console, entry):
     window = console()
-    for name, page in {"tokens:user:1:minute": "system/", "uses": "licence/", "a:key:x:b": "system/"}.items():
+    for name, page in {
+        "tokens:user:1:minute": "system/",
+        "requests:key:1:minute": "system/",
+        "uses": "licence/",
+        "a:key:x:b": "system/",
+    }.items():
         window.open(f"licensing/limit/named/?name={name}")
         assert urlsplit(window.page.url).path == f"/admin/{page}"
 

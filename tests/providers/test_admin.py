@@ -324,3 +324,8 @@ def test_a_provider_that_lists_very_many_models_offers_the_first_ones_and_says_s
         page = console.post(f"{PROVIDERS}{provider.pk}/fetch-models/", {"post": "yes"}).text
     assert page.count('name="models"') == 900
     assert "300 more are listed" in page
+
+
+def test_a_new_provider_says_what_the_default_of_its_format_does(console):
+    text = "Default of the formats anthropic, cohere, gemini and mistral: drop them. Of all others: pass them on."
+    assert text in console.get(f"{PROVIDERS}add/").text

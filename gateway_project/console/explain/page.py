@@ -14,6 +14,7 @@ from gateway_project.json_types import JsonObject
 from gateway_project.work.explain.questions import explain_question
 from gateway_project.work.explain.recorded.entries import REQUESTS, describe_entry
 from gateway_project.work.runtime import gateway
+from telemetry.log_page.links import price_page
 from telemetry.models import LogEntry
 
 site = console_site()
@@ -39,7 +40,8 @@ def explain_entry(request: HttpRequest, entry_id: int) -> HttpResponse:
     entry = LogEntry.objects.filter(pk=entry_id, entry_type__in=REQUESTS).first()
     if entry is None:
         raise Http404
-    explanation = shown(describe_entry(entry, gateway().snapshot, with_all=True), outcome=entry.outcome)
+    document = describe_entry(entry, gateway().snapshot, with_all=True)
+    explanation = shown(document, outcome=entry.outcome, price_page=price_page(entry))
     title = f"Explanation of the request of {entry.timestamp:%Y-%m-%d %H:%M:%S} UTC"
     context = site.context(request, title, entry=entry, explanation=explanation)
     return TemplateResponse(request, "console/explained_entry.html", context)

@@ -10,7 +10,8 @@ from django.urls import reverse
 from gateway_project.console.display.money import money
 from gateway_project.console.period import ANY_TIME, row_page, with_query
 from gateway_project.json_types import JsonObject
-from providers.console.model_links import model_page
+from providers.console.currency import usual_currency
+from providers.console.model_links import model_page, price_form
 from providers.models import Provider
 
 
@@ -32,21 +33,36 @@ class Table(NamedTuple):
     name: str = ""  # of its place on the page, for links
 
 
-def shown(document: JsonObject, *, outcome: str = "") -> JsonObject:
-    """The template context of an explanation; `outcome` is that of a request that has ended."""
+def shown(document: JsonObject, *, outcome: str = "", price_page: str = "") -> JsonObject:
+    """The template context of an explanation.
+
+    `outcome` is that of a request that has ended, and `price_page` the form for the price that it lacked.
+    """
     error = document["error"]
+    targets = [*document["candidates"], *document["leftOut"]]
+    providers = dict(Provider.objects.filter(name__in={row["provider"] for row in targets}).values_list("name", "pk"))
+    if not outcome:
+        price_page = _price_page(document["candidates"], providers)
     verdict = outcome.replace("_", " ") or ("served" if document["allowed"] else "refused")
     return {
         "sentences": document["sentences"],
         "verdict": Cell(verdict, label="success" if document["allowed"] else "danger"),
         "error": error and f"{error['code']} {error['exception']}",
-        "facts": list(_facts(document, has_ended=bool(outcome))),
-        "tables": [table for table in _tables(document, has_ended=bool(outcome)) if table.rows or table.note],
+        "facts": list(_facts(document, price_page, has_ended=bool(outcome))),
+        "tables": [
+            table for table in _tables(document, providers, has_ended=bool(outcome)) if table.rows or table.note
+        ],
         "outgoing": _outgoing(document["outgoing"]),
     }
 
 
-def _facts(document: JsonObject, *, has_ended: bool) -> Iterator[tuple[str, Sequence[Cell]]]:
+def _price_page(candidates: Sequence[JsonObject], providers: Mapping[str, int]) -> str:
+    """The form for the price of the first target; '' without one."""
+    first = candidates[0] if candidates else {"model": "", "provider": ""}
+    return price_form(first["model"], providers.get(first["provider"])) if first["model"] else ""
+
+
+def _facts(document: JsonObject, price_page: str = "", *, has_ended: bool) -> Iterator[tuple[str, Sequence[Cell]]]:
     """Names with what belongs to them."""
     caller, cache, estimate = document["caller"], document["cache"], document["estimate"]
     yield "User", [Cell(caller["userName"] or "unknown", _page("accounts_user", caller["userId"]))]
@@ -65,13 +81,11 @@ def _facts(document: JsonObject, *, has_ended: bool) -> Iterator[tuple[str, Sequ
     yield f"Tokens in{estimated}", [Cell(f"{estimate['inputTokens']:,}")]
     yield f"Tokens out{at_most}", [Cell(f"{estimate['outputTokens']:,}")]
     cost = estimate["cost"]
-    yield f"Cost{at_most}", [Cell("unknown" if cost is None else money(Decimal(cost), estimate["currency"]))]
+    text = "unknown" if cost is None else money(Decimal(cost), estimate["currency"])
+    yield f"Cost{at_most}", [Cell(text, price_page if cost is None else "")]
 
 
-def _tables(document: JsonObject, *, has_ended: bool) -> Iterator[Table]:
-    targets = [*document["candidates"], *document["leftOut"]]
-    names = {row["provider"] for row in targets}
-    providers = dict(Provider.objects.filter(name__in=names).values_list("name", "pk"))
+def _tables(document: JsonObject, providers: Mapping[str, int], *, has_ended: bool) -> Iterator[Table]:
     yield Table("Rules, in the order of judging", ("Rule", "Effect", "Matches", "Why"), _rules(document), name="rules")
     candidates = [[Cell(row["position"]), *_target(row, providers)] for row in document["candidates"]]
     none = "" if candidates else f"No provider {'was' if has_ended else 'would be'} asked."
@@ -125,7 +139,10 @@ def _guardrail(row: JsonObject) -> list[Cell]:
 
 
 def _amount(value: int | str | None) -> Cell:
-    return Cell("" if value is None else f"{value:,}" if isinstance(value, int) else value)
+    """A number, or money, which is a text."""
+    if isinstance(value, str):
+        return Cell(money(Decimal(value), usual_currency()))
+    return Cell("" if value is None else f"{value:,}")
 
 
 def _outgoing(outgoing: JsonObject | None) -> JsonObject | None:

@@ -13,7 +13,7 @@ from gateway_project.errors import GatewayError
 from gateway_project.json_types import JsonObject
 from gateway_project.me.request_forms import amount_field, measure_field, window_field
 from keys.models import ApiKey
-from licensing.models import Measure, Window
+from licensing.models import Limit, Measure, Window
 from providers.models import Provider
 from rules.models import MAX_DESCRIPTION_LENGTH, MAX_PATTERN_LENGTH, Rule
 from rules.serializers import MAX_NAME_LENGTH
@@ -50,6 +50,11 @@ class AmountForm(forms.Form):
     """Another amount of a limit."""
 
     amount = amount_field()
+
+    def name_currency(self, limit: Limit) -> None:
+        """Below the amount of an existing limit, if it is one of cost."""
+        is_cost = limit.measure == Measure.COST and limit.currency
+        self.fields["amount"].help_text = f"In {limit.currency}." if is_cost else ""
 
 
 class GroupLimitForm(AmountForm):

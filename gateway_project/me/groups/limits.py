@@ -64,6 +64,7 @@ def change(request: HttpRequest, limit_id: int) -> HttpResponse:
     """A form for another amount."""
     limit, group_id = _limit(request, limit_id)
     form = AmountForm(request.POST or None, initial={"amount": f"{limit.amount.normalize():f}"})
+    form.name_currency(limit)
     if request.method == "POST" and form.is_valid():
         try:
             _change(request, limit, form.cleaned_data)

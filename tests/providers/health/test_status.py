@@ -70,6 +70,23 @@ def test_its_state_is_a_badge_with_the_end_of_a_rest(health, badge):
     assert health.badge == badge
 
 
+@pytest.mark.parametrize(
+    ("state", "error", "badge"),
+    [
+        (HEALTHY, None, ("Healthy", "success", "")),
+        (HealthState.UNKNOWN, None, ("Unknown", "info", "not asked in the last 10 minutes")),
+        (FAILING, None, ("Failing", "danger", "3 of 4 attempts in the last 10 minutes")),
+        (
+            FAILING,
+            LastError(MOMENT, "m", "ProviderTimeout", "late"),
+            ("Failing", "danger", "3 of 4 attempts in the last 10 minutes, last error ProviderTimeout"),
+        ),
+    ],
+)
+def test_the_state_of_a_model_is_a_badge_too(state, error, badge):
+    assert model(state=state, error=error)._replace(recent=4, recent_failures=3).badge == badge
+
+
 def test_it_sums_its_models_and_knows_the_last_of_their_errors():
     early = LastError(MOMENT, "n", "ProviderError", "first")
     late = LastError(MOMENT.replace(hour=13), "m", "ProviderTimeout", "second")

@@ -8,6 +8,7 @@ from html import unescape
 
 import pytest
 
+from telemetry.attempts import LoggedAttempt
 from telemetry.models import LogEntry
 
 pytestmark = pytest.mark.django_db
@@ -54,3 +55,36 @@ def test_nothing_else_stands_beside_it(console, other):
     recorded("Mirror", "west", "Porto", **other)
     recorded("Message", "west", "Porto")
     assert sides(console, original) is None
+
+
+def test_a_cost_that_is_not_known_leads_to_the_form_for_the_price(console):
+    original = recorded("WorkRequest", "east", "Lisbon", cost_status="unknown", provider_id=7)
+    recorded("Mirror", "west", "Porto", cost=Decimal("2"))
+    page = console.get(f"/admin/telemetry/logentry/{original.pk}/change/").text.partition("data-sides")[2]
+    address = "/admin/providers/modelprice/add/?model=model+of+east&amp;provider=7"
+    assert re.findall('href="([^"]*modelprice[^"]*)"[^>]*>([^<]*)<', page) == [(address, "no price")]
+
+
+@pytest.mark.parametrize(
+    ("cause", "cost", "link", "text"),
+    [
+        ("", None, True, "for 1.0 ms, <a"),
+        ("", "0.5", False, "for 1.0 ms, $0.50<"),
+        ("timeout", None, False, "for 1.0 ms, cost unknown<"),
+    ],
+)
+def test_an_attempt_without_a_price_leads_to_the_form_for_it(console, cause, cost, link, text):
+    attempt = LoggedAttempt(7, "east", 0, "m", 200, cause, "", 0.0, 1.0, cost, "USD", "known" if cost else "unknown")
+    entry = recorded("WorkRequest", "east", "Lisbon", provider_calls=[list(attempt)], cost=Decimal(1))
+    page = console.get(f"/admin/telemetry/logentry/{entry.pk}/change/").text
+    attempts = page.partition("data-attempts")[2].partition("</ol>")[0]
+    assert text in attempts
+    assert ('href="/admin/providers/modelprice/add/?model=m&amp;provider=7">no price</a>' in attempts) == link
+
+
+@pytest.mark.parametrize(("status", "has_link"), [("unknown", True), ("", False)])
+def test_the_explanation_of_a_request_without_a_price_leads_to_the_form_for_it(console, status, has_link):
+    entry = recorded("WorkRequest", "east", "Lisbon", cost_status=status, provider_id=7)
+    page = console.get(f"/admin/explain/entry/{entry.pk}/").text
+    address = "/admin/providers/modelprice/add/?model=model+of+east&amp;provider=7"
+    assert (f'href="{address}">unknown</a>' in page) == has_link

@@ -157,6 +157,13 @@ class TestTimesWithoutUsage:
         assert charts(response) == {"Requests": {"m": [1, 0, 0, 1, 0, 0, 0], "n": [1, 0, 0, 0, 0, 0, 0]}}
         assert "8 rows" not in response.text  # nothing was cut
 
+    def test_the_state_of_a_provider_is_a_badge_with_its_reason(self, console):
+        provider = create_provider(name="west", url="https://api.example.org", models=["m"], format_name="openai")
+        use(provider_id=provider.pk)
+        page = console.get(f"{PAGE}?{WEEK}&by=provider").text
+        assert "console-badge" in page
+        assert '<span class="console-note">not asked in the last 10 minutes</span>' in page
+
     def test_a_table_by_providers_has_the_same_columns_in_each_row(self, console):
         use(0)
         rows = console.get(f"{PAGE}?{WEEK}&by=day&then=provider").context["rows"]

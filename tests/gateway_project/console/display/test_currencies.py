@@ -3,14 +3,23 @@
 from decimal import Decimal
 
 import pytest
+from django.core.cache import caches
 
+from accounts.access_requests.models import AccessRequest
 from gateway_project.console.explain import tables
 from licensing.services import set_limit
-from providers.services import set_price
+from providers.services import create_provider, set_price
 from telemetry.journal.batches import insert_log_entries
+from tests.me.test_access import ask, log_in
 from tests.telemetry.usage.test_rollups import done
 
 pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def forget_currency():
+    """Each test has prices of its own; a process keeps their currency for a while."""
+    caches["process"].clear()
 
 
 def set_prices(*currencies: str) -> None:
@@ -75,3 +84,56 @@ class TestTheFormOfALimit:
 
     def help_text(self, console, address: str) -> str:
         return console.get(address).context["adminform"].form.fields["amount"].help_text
+
+
+@pytest.mark.parametrize(
+    ("currencies", "measure", "text"),
+    [
+        (["USD"], "cost", "limit of $500 per month"),
+        (["CHF"], "cost", "limit of 500 CHF per month"),
+        (["EUR", "USD"], "cost", "limit of a cost of 500 per month"),
+        (["USD"], "tokens", "limit of 500 tokens per month"),
+        (["USD"], "concurrent", "limit of 500 concurrent requests"),
+    ],
+)
+def test_an_access_request_names_the_currency_of_a_limit(console, ann, currencies, measure, text):
+    set_prices(*currencies)
+    browser = log_in(ann)
+    ask(browser, "limit", measure=measure, window="month", amount="500")
+    assert AccessRequest.objects.shown().get().subject == text
+    for page in (browser.get("/me/access/"), console.get("/admin/access-requests/")):
+        assert text in page.text
+    assert text in console.get("/admin/accounts/accessrequest/").text
+
+
+def test_the_limits_of_an_explanation():
+    set_prices("USD")
+    row = {"limit": "daily cost limit of user bob", "name": "cost:user:1:day", "resets": None}
+    row |= {"amount": "12.5", "used": "0.0123456", "reserved": "0", "remaining": "12.4876544"}
+    amounts = [cell.text for cell in tables._limit(row)[1:5]]
+    assert (amounts, amounts[1].exact) == (["$12.50", "$0.012", "$0.00", "$12.49"], "0.0123456 USD")
+
+
+def test_forms_say_in_which_currency_a_cost_is(console, ann):
+    set_prices("EUR")
+    assert "A cost is in EUR." in log_in(ann).get("/me/access/new/limit/").text
+    form = console.get("/admin/keys/apikey/add/").context["adminform"].form
+    assert form.fields["limit_amount"].help_text.startswith("A cost is in EUR. 0 is unlimited")
+
+
+def test_forms_say_nothing_where_the_prices_do_not(console, ann):
+    assert "A cost is in" not in log_in(ann).get("/me/access/new/limit/").text
+    assert "A cost is in" not in console.get("/admin/keys/apikey/add/").text
+
+
+@pytest.mark.parametrize(
+    ("candidates", "page"),
+    [
+        ([{"model": "m", "provider": "east"}], "/admin/providers/modelprice/add/?model=m&provider={}"),
+        ([{"model": "m", "provider": "gone"}], "/admin/providers/modelprice/add/?model=m"),
+        ([], ""),
+    ],
+)
+def test_an_explanation_without_a_cost_leads_to_the_price_of_the_first_target(candidates, page):
+    provider = create_provider(name="east", url="https://api.example.org", models=["m"], format_name="openai")
+    assert tables._price_page(candidates, {"east": provider.pk}) == page.format(provider.pk)

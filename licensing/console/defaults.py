@@ -1,0 +1,76 @@
+"""The default limits of the settings in words, where no limit of their own replaces them."""
+
+from collections.abc import Collection, Iterator
+from decimal import Decimal
+
+from django.conf import settings
+from django.db.models import Count, Q
+
+from accounts.models import Group, User
+from gateway_project.console.display.money import price
+from licensing.models import Limit, Measure, Window
+from licensing.querysets import LimitQuerySet
+from providers.console.currency import usual_currency
+
+Kind = tuple[str, str]  # measure and window
+
+
+def default_limits(subject: str, own_kinds: Collection[Kind] = ()) -> str:
+    """Those of a key, user, group or provider that has limits of these kinds: '600 requests per minute'; '' if none."""
+    amounts = {**settings.GATEWAY_GUARDS.get(subject, {}), **settings.GATEWAY_LIMITS.get(subject, {})}
+    return _listed([_amount(kind, amount) for kind, amount in amounts.items() if amount and kind not in own_kinds])
+
+
+def user_default_limits(user: User, limits: LimitQuerySet[Limit], key_count: int) -> str:
+    """The sentence for a user, of whom these are all limits, about the defaults of the user, the keys and the groups.
+
+    '' without any.
+    """
+    parts = "; ".join(_parts_of(user, limits, key_count))
+    return f"Default limits: {parts}." if parts else ""
+
+
+def _parts_of(user: User, limits: LimitQuerySet[Limit], key_count: int) -> Iterator[str]:
+    own = _numbers_of(limits)
+    yield from _parts("key", {kind: keys for kind, (keys, _, _) in own.items()}, key_count)
+    if of_user := default_limits("user", [kind for kind, (_, users, _) in own.items() if users]):
+        yield f"{of_user} for you"
+    if any(settings.GATEWAY_LIMITS["group"].values()) and (groups := Group.objects.applying_to(user).count()):
+        yield from _parts("group", {kind: limited for kind, (_, _, limited) in own.items()}, groups)
+    if without_key := default_limits("login"):
+        yield f"{without_key} without a key"
+
+
+def _parts(subject: str, limited: dict[Kind, int], count: int) -> Iterator[str]:
+    """The defaults of all keys or groups, and those of the ones that have no limit of the kind."""
+    some = [kind for kind, number in limited.items() if number]
+    if for_each := default_limits(subject, some):
+        yield f"{for_each} for each {subject}"
+    for kind, amount in settings.GATEWAY_LIMITS[subject].items():
+        if amount and kind in some and limited[kind] < count:
+            yield f"{_amount(kind, amount)} for each other {subject}"
+
+
+def _numbers_of(limits: LimitQuerySet[Limit]) -> dict[Kind, tuple[int, int, int]]:
+    """How many live keys have a limit of each kind, how many users, and how many groups."""
+    rows = limits.order_by().values("measure", "window")
+    numbers = rows.annotate(
+        keys=Count("key", filter=Q(key__is_deleted=False)), users=Count("user"), groups=Count("group")
+    )
+    return {(row["measure"], row["window"]): (row["keys"], row["users"], row["groups"]) for row in numbers}
+
+
+def _amount(kind: Kind, amount: Decimal) -> str:
+    measure, window = kind
+    period = " at once" if window == Window.NONE else f" per {window}"
+    if measure == Measure.COST:
+        currency = usual_currency()
+        return f"{price(amount, currency) if currency else f'cost of {price(amount, currency)}'}{period}"
+    noun = "request" if measure == Measure.CONCURRENT else measure.removesuffix("s")
+    return f"{amount:,.0f} {noun if amount == 1 else f'{noun}s'}{period}"
+
+
+def _listed(amounts: list[str]) -> str:
+    """1; 1 and 2; 1, 2 and 3."""
+    *first, last = amounts or [""]
+    return f"{', '.join(first)} and {last}" if first else last
