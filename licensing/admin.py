@@ -227,7 +227,7 @@ class LimitAdmin(ServiceAdmin):
 def _default_limits(request: HttpRequest) -> str:
     """The defaults of the subject that the list is filtered by; '' without one."""
     for name, lookup in NAME_LOOKUPS.items():
-        if value := request.GET.get(name):
+        if value := request.GET.get(name, "").replace("\0", ""):  # PostgreSQL refuses it
             own = Limit.objects.filter(**{lookup: value}).values_list("measure", "window")
             return default_limits(name, list(own))
     return ""

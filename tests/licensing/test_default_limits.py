@@ -66,6 +66,7 @@ def test_the_list_of_limits_names_the_defaults_of_its_subject(console, ann, sett
     set_limit(user=ann, measure="concurrent", window="none", amount=Decimal(3))
     assert "Default limits: 6,000 requests per minute." in console.get(address).text
     assert "Default limits" not in console.get("/admin/licensing/limit/").text
+    assert "Default limits" not in console.get("/admin/licensing/limit/?user=%00").text
 
 
 def test_a_default_of_cost_is_in_the_currency_of_the_prices(ann, settings):
