@@ -21,6 +21,7 @@ def request_of(world, group, **values) -> AccessRequest:
     return AccessRequest.objects.create(**facts | values)
 
 
+@pytest.mark.timeout(300)  # many pages, each in three looks
 def test_the_pages_are_whole_with_requests(visitor, console, world, group):
     boss = add_member(group, user_id=new_user().pk, is_admin=True)
     request_of(world, group)

@@ -3,6 +3,8 @@
 import json
 from urllib.parse import urlsplit
 
+import pytest
+
 from accounts import services as accounts
 from keys.models import ApiKey
 from providers.models import Provider
@@ -332,6 +334,7 @@ def test_what_a_service_refuses_is_told_at_its_field(console, world):
     assert window.page.input_value("#id_regex") == "(unclosed"
 
 
+@pytest.mark.timeout(300)  # many pages, each in three looks
 def test_rows_have_whole_pages(console, world):
     world.provider()
     key, rule = world.new_key().key, world.allow()

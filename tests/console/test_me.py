@@ -37,6 +37,7 @@ def served(world):
     return world
 
 
+@pytest.mark.timeout(300)  # many pages, each in three looks
 def test_every_page_is_whole(visitor, served):
     window = visitor()
     window.page.goto(f"{window.url}/me/login/")

@@ -23,6 +23,7 @@ def boss(group):
     return add_member(group, user_id=new_user().pk, is_admin=True)
 
 
+@pytest.mark.timeout(300)  # many pages, each in three looks
 def test_every_page_is_whole(visitor, world, group, boss):
     world.provider()
     world.allow(group=group)

@@ -75,7 +75,7 @@ def test_one_whose_failures_another_one_makes_good_still_fails(administrator, wo
     assert "State Failing 5 of 6 attempts in the last 10 minutes, last error ProviderError" in shown
     assert "In the last hour 6 attempts, 5 failed" in shown
     assert "Since the gateway started 6 attempts, 5 failed" in shown
-    assert f"UTC, {world.model}: ProviderError: " in shown
+    assert f"UTC, {world.model} : ProviderError: " in shown
     entries = page_text(administrator, f"telemetry/logentry/?attempted={row.name}&entry_type__exact=WorkRequest")
     assert entries.count(world.row(second).name) == 5
     entry = world.entry(world.answers[-1][0])
@@ -83,4 +83,5 @@ def test_one_whose_failures_another_one_makes_good_still_fails(administrator, wo
     assert f"{row.name} {world.model} error" in details
     assert f"{world.row(second).name} {world.model} answered" in details
     usage = page_text(administrator, "statistics/?by=provider&chart=failed_attempts")
-    assert f"{row.name} Failing 1 0 6 5" in usage
+    why = "5 of 6 attempts in the last 10 minutes, last error ProviderError"
+    assert f"{row.name} Failing {why} 1 0 6 5" in usage

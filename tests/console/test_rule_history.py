@@ -126,6 +126,7 @@ def test_a_restoration_that_breaks_an_access_test_asks_for_a_reason(console, mod
     assert window.check_looks() == {}
 
 
+@pytest.mark.timeout(300)  # many pages, each in three looks
 def test_a_press_fixes_a_problem(console, model):
     rule = create_rule(name=model, user_id=0, regex="nosuch")
     group = create_group(name=model)

@@ -94,6 +94,7 @@ def test_a_device_without_the_passkey_says_so_and_the_code_still_helps(window, o
     page.wait_for_url(f"{window.url}/me/")
 
 
+@pytest.mark.timeout(300)  # many pages, each in three looks
 @pytest.mark.parametrize("site", ["me", "admin"])
 def test_every_page_is_whole(visitor, orm, site):
     window, user = at_localhost(visitor()), new_admin()
