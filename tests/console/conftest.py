@@ -27,8 +27,10 @@ LOOKS = {
 SWITCH = """
 isDark => {
   document.documentElement.classList.toggle("dark", isDark);
-  return new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() =>
-    Promise.allSettled(document.getAnimations().map(animation => animation.finished)).then(() => done()))));
+  const shown = new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
+  const still = shown.then(() => Promise.allSettled(document.getAnimations().map(animation => animation.finished)));
+  const late = new Promise(done => setTimeout(done, 1000));  // some animations never finish
+  return Promise.race([still, late]).then(() => null);
 }
 """
 USERNAME, PASSWORD = "console-admin", "a long pass phrase for tests"
