@@ -5,7 +5,7 @@ from functools import cache
 from typing import Any
 
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
-from django.utils.html import escape
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.admin import checkbox
 from unfold.templatetags import unfold_list
@@ -30,9 +30,10 @@ def _once(headers: Headers) -> Headers:
 
 def row_checkbox(row_id: object) -> SafeString:
     """The checkbox that selects a row for an action."""
-    return SafeString(_template().replace(PLACEHOLDER, escape(row_id)))
+    return format_html(_template(), row_id)
 
 
 @cache
 def _template() -> str:
-    return checkbox.render(ACTION_CHECKBOX_NAME, PLACEHOLDER)
+    """The checkbox with a place for the id."""
+    return checkbox.render(ACTION_CHECKBOX_NAME, PLACEHOLDER).replace(PLACEHOLDER, "{}")
