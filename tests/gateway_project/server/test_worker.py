@@ -304,7 +304,7 @@ def test_eight_clients_at_once_never_find_sixteen_threads_busy(own_gateway):
     """Each request has a connection of its own: many are accepted before the worker hears which threads are done.
 
     Twice as many threads: after its answer one has still to settle limits, while the client may send its next request.
-    On a busy machine a few may find all of them settling; before the pool was asked, one in twenty-five did on an idle one.
+    On a busy machine a few may find all of them settling. Before the pool was asked, 16 did on an idle one.
     """
     world = own_gateway(GATEWAY_THREADS="16", GATEWAY_KEY_REQUESTS_PER_MINUTE="0", GATEWAY_USER_CONCURRENT="0")
     world.allow()
