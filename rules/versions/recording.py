@@ -36,8 +36,8 @@ def attributes_of(rule: Rule) -> dict[str, Value]:
 
 def record_first_versions(rules: Collection[Rule]) -> None:
     """Write the stored rules, which are about to change, as versions, where they have none yet."""
-    known = set(_versions_of(rules).values_list("rule_id", flat=True))
-    RuleVersion.objects.bulk_create(_first_version(rule) for rule in rules if rule.pk not in known)
+    rule_ids = set(_versions_of(rules).values_list("rule_id", flat=True))
+    RuleVersion.objects.bulk_create(_first_version(rule) for rule in rules if rule.pk not in rule_ids)
 
 
 def record_version(rule: Rule, change: RuleChange) -> None:

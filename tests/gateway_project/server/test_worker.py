@@ -309,8 +309,7 @@ def test_eight_clients_at_once_never_find_sixteen_threads_busy(own_gateway):
     world = own_gateway(GATEWAY_THREADS="16", GATEWAY_KEY_REQUESTS_PER_MINUTE="0", GATEWAY_USER_CONCURRENT="0")
     world.allow()
     world.provider()
-    sent = send_many(world, 400, at_once=8)
-    statuses = Counter(one.status for one in sent)
+    statuses = Counter(response.status for response in send_many(world, 400, at_once=8))
     assert statuses[200] + statuses[503] == 400
     assert statuses[503] <= 6
 
