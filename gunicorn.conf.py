@@ -61,7 +61,9 @@ def pre_fork(server, worker):
 
 
 def post_fork(server, worker):
+    """In the worker, before it loads the application: nothing of what it loads is garbage."""
     slots.own_slot = worker.slot
+    gc.disable()
 
 
 def child_exit(server, worker):
@@ -118,6 +120,7 @@ def settle_memory():
 
     gc.collect()
     gc.freeze()
+    gc.enable()
     release_free_memory()
 
 

@@ -1,5 +1,6 @@
 """Fixtures of all tests: one running gateway for the end-to-end tests, and a world of its own for each."""
 
+import gc
 import os
 import secrets
 from collections.abc import Iterator
@@ -28,6 +29,9 @@ from tests.support.promises import FOLDERS, figure, mark_promises, pytest_addopt
 from tests.support.running import RunningGateway, Store, fresh_store
 from tests.support.template import begin_run, copy_template_file, end_run, template_database
 from tests.support.world import World
+
+# Nothing of what is collected is garbage, and thousands of tests need not be searched for it again and again.
+gc.disable()
 
 # The same examples each time: what is found by chance belongs into a test of its own, and not into somebody else's
 # change. How fast a busy machine makes them says nothing about us.
@@ -188,6 +192,12 @@ def as_ann(nobody: Client, ann: User) -> Client:
 def first_provider(db) -> Provider:
     """A provider that keys and rules can refer to."""
     return create_provider(name="first", url="https://api.example.org/v1", format_name="openai")
+
+
+def pytest_collection_finish() -> None:
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_unconfigure() -> None:

@@ -30,15 +30,22 @@ OVERLAPS = """
 """
 
 
+# What a page is asked for: violations alone, without a path to each element, and without fetching its styles once more.
+SHORT = {"resultTypes": ["violations"], "selectors": False, "preload": False}
+
+
 def problems_on(page) -> list[str]:
     """Elements that overlap, and findings of axe's rules of accessibility."""
     return page.evaluate(OVERLAPS) + findings(page)
 
 
 def findings(page, *rules: str) -> list[str]:
-    """What axe finds by these rules, or by all."""
-    options = {"resultTypes": ["violations"]} | ({"runOnly": rules} if rules else {})
+    """What axe finds by these rules, or by all. A page gets axe once: the browser compiles it anew each time."""
+    if page.evaluate("window.axe === undefined"):
+        page.evaluate(Axe().axe_script)
+    options = SHORT | ({"runOnly": rules} if rules else {})
+    violations = page.evaluate("options => axe.run(options).then(results => results.violations)", options)
     return [
         f"{violation['id']}: {violation['nodes'][0]['failureSummary']} ({violation['nodes'][0]['html'][:160]})"
-        for violation in Axe().run(page, options=options).response["violations"]
+        for violation in violations
     ]
