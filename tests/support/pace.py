@@ -3,6 +3,8 @@
 import os
 import time
 
+EXACT = "TEST_EXACT_BOUNDS"  # set by --promises
+
 
 def patience(seconds: float) -> float:
     """An upper bound for what takes so long on an idle machine: generous, the more so the busier this one is."""
@@ -10,11 +12,11 @@ def patience(seconds: float) -> float:
 
 
 def bound(seconds: float) -> float:
-    """An upper bound that a promise names: it holds as it stands where tests run one at a time (`make faults`).
+    """An upper bound that a promise names: it holds as it stands in a run that writes figures (`make faults`).
 
-    Tests that run beside others (xdist) get `patience`: there the processors are busy with something else.
+    In `make test` it gets `patience`: there the processors are busy with other tests.
     """
-    return patience(seconds) if "PYTEST_XDIST_WORKER" in os.environ else seconds
+    return seconds if EXACT in os.environ else patience(seconds)
 
 
 def in_one_minute(seconds: float) -> None:

@@ -17,6 +17,7 @@ table, and with --update also writes it into docs/reliability.md.
 """
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -26,6 +27,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+
+from tests.support.pace import EXACT
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/reliability.md"
@@ -113,6 +116,8 @@ class Collector:
 
 def pytest_configure(config: pytest.Config) -> None:
     file = config.getoption("--promises")
+    if file:
+        os.environ[EXACT] = "1"
     if file and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Collector(Path(file)))
 
