@@ -121,7 +121,7 @@ def drop_frames(error: BaseException | None) -> None:
 
     The frames hold the request, which holds its error: all that it has read would stay until a garbage collection.
     """
-    while error is not None:
+    while error is not None and error.__traceback__ is not None:
         error.__traceback__ = None
         error = error.__cause__ or error.__context__
 
