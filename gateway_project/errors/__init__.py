@@ -38,7 +38,7 @@
 Raising one is all that a stage or a service does; one place turns it into a response.
 """
 
-from gateway_project.errors.base import MAX_MESSAGE_LENGTH, MAX_PROBLEMS, GatewayError, Place, sentence_of
+from gateway_project.errors.base import MAX_MESSAGE_LENGTH, MAX_PROBLEMS, GatewayError, Place, drop_frames, sentence_of
 from gateway_project.errors.client_errors import (
     LIMIT_ERROR_NAMES,
     AccessError,
@@ -119,5 +119,6 @@ __all__ = [
     "UnsupportedMediaType",
     "UpstreamError",
     "ValidationError",
+    "drop_frames",
     "sentence_of",
 ]

@@ -116,6 +116,16 @@ class GatewayError(Exception):
         ]
 
 
+def drop_frames(error: BaseException | None) -> None:
+    """Forget where an error and its causes were raised, when nobody will read that any more.
+
+    The frames hold the request, which holds its error: all that it has read would stay until a garbage collection.
+    """
+    while error is not None and error.__traceback__ is not None:
+        error.__traceback__ = None
+        error = error.__cause__ or error.__context__
+
+
 def sentence_of(problems: Sequence[Problem]) -> str:
     """All problems with the names of their places, as a message."""
     return _truncated(" ".join(problem.sentence for problem in problems), MAX_MESSAGE_LENGTH)

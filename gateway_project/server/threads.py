@@ -8,13 +8,14 @@ import atexit
 import logging
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
 log = logging.getLogger("gateway.threads")
 
 POLL_SECONDS = 0.02
+started_threads: Counter[str] = Counter()  # by the pool's name; none of them ends before the process
 
 
 class LifoThreadPool:
@@ -81,6 +82,7 @@ class LifoThreadPool:
                 return None
             raise
         self._started += 1
+        started_threads[self._name] += 1
         return thread
 
 

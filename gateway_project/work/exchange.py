@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from gateway_project.errors import GatewayError, UpstreamError
+from gateway_project.errors import GatewayError, UpstreamError, drop_frames
 from gateway_project.work.doors import WORK
 from gateway_project.work.doors.base import Endpoint
 from gateway_project.work.failover.causes import OF_MODELS, cause_of
@@ -266,6 +266,7 @@ class Exchange:
 
     def end(self, error: GatewayError | None = None, outcome: str = "") -> None:
         """Record how the request ended; without an outcome it follows from the error."""
+        drop_frames(error)
         self.error, self.outcome = error, outcome
 
     def go_on_with(self, rival: "Exchange") -> None:

@@ -90,6 +90,7 @@ def test_two_replicas_of_two_workers_let_exactly_so_many_users_in(worlds):
     assert fresh == [200] * MOST
 
 
+@pytest.mark.killed("in the middle of requests")
 def test_the_use_of_a_killed_worker_lapses_by_itself(worlds):
     one, two = worlds
     provider = one.provider(f"{one.model}-slow")
@@ -99,6 +100,7 @@ def test_the_use_of_a_killed_worker_lapses_by_itself(worlds):
     def hang(key: str) -> None:
         body = {"model": f"{one.model}-slow", "messages": [{"role": "user", "content": key}]}
         headers = {"Authorization": f"Bearer {key}", "Connection": "close"}
+        one.unanswered += 1
         with pytest.raises(requests.RequestException):
             requests.post(f"{one.gateway.url}/work", json=body, headers=headers, timeout=60)
 

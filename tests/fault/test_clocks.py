@@ -22,25 +22,28 @@ def wrong(request, tmp_path):
     return {"PYTHONPATH": str(tmp_path)}
 
 
-def test_a_quota_is_kept_whatever_the_gateways_clock_shows(start, wrong):
+@pytest.fixture
+def redis_server():
+    """Ends after the gateways, which are never at rest without it."""
+    with own_redis() as server:
+        yield server
+
+
+def test_a_quota_is_kept_whatever_the_gateways_clock_shows(redis_server, start, wrong):
     if time.time() % DAY > DAY - 60:  # on one day
         time.sleep(60)
-    with own_redis() as server:
-        # Of ten processes each may let in nobody by itself: who is served was counted.
-        world = start(REDIS_URL=server.url, WEB_CONCURRENCY="1", GATEWAY_PROCESSES="10", **wrong)
-        world.allow()
-        world.provider()
-        key = world.new_key()
-        Limit.objects.create(key=key.key, measure="requests", window="day", amount=3, bounds_since=LONG_AGO)
-        world.settle()
+    # Of ten processes each may let in nobody by itself: who is served was counted.
+    world = start(REDIS_URL=redis_server.url, WEB_CONCURRENCY="1", GATEWAY_PROCESSES="10", **wrong)
+    world.allow()
+    world.provider()
+    key = world.new_key()
+    Limit.objects.create(key=key.key, measure="requests", window="day", amount=3, bounds_since=LONG_AGO)
+    world.settle()
 
-        def asked(count):
-            return [
-                world.ask(str(n), key=key.text, headers={"X-Svc-Cache": "bypass"}).status_code for n in range(count)
-            ]
+    def asked(count):
+        return [world.ask(str(n), key=key.text, headers={"X-Svc-Cache": "bypass"}).status_code for n in range(count)]
 
-        assert asked(2) == [200, 200]
-        with server.client() as client:
-            client.flushall()
-        assert asked(3) == [200, 429, 429]
-        world.gateway.stop()  # before its Redis: without that it is never at rest
+    assert asked(2) == [200, 200]
+    with redis_server.client() as client:
+        client.flushall()
+    assert asked(3) == [200, 429, 429]

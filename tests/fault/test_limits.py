@@ -98,6 +98,7 @@ def test_replicas_share_every_limit_of_a_key(pair):
     assert ask(one, two, tokens, max_tokens=20).status_code == 429
 
 
+@pytest.mark.killed("in the middle of requests")
 def test_what_a_killed_worker_held_is_free_again(pair):
     one, two = pair
     slow = one.provider(f"{one.model}-slow")
@@ -120,6 +121,7 @@ def test_what_a_killed_worker_held_is_free_again(pair):
 
 
 def hang(world: World, key: str) -> None:
+    world.unanswered += 1
     with pytest.raises(requests.RequestException):
         ask(world, world, key, model=f"{world.model}-slow", max_tokens=900)
 

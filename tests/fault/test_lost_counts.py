@@ -16,7 +16,7 @@ from telemetry.models import LogEntry
 from tests.fault.conftest import has_servers
 from tests.fault.test_kill import started
 from tests.support.load import wait_until
-from tests.support.pace import patience
+from tests.support.pace import bound
 from tests.support.promises import promise
 from tests.support.world import LONG_AGO
 
@@ -38,7 +38,7 @@ def test_a_new_user_with_a_new_limit_is_served_at_once(start, figure):
         answers.append(world.ask().status_code)
         durations.append(time.monotonic() - begun)
     assert answers == [200] * 5 + [429] * 2, "the limit holds from the first request on"
-    assert max(durations) < patience(0.5)
+    assert max(durations) < bound(0.5)
     figure(f"{max(durations) * 1000:.0f} ms at most")
 
 

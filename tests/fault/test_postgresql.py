@@ -10,7 +10,6 @@ import pytest
 import requests
 
 from tests.fault.conftest import UNLIMITED
-from tests.support.balance import COUNTED
 from tests.support.load import Load, check_books, wait_until
 from tests.support.management import Client, new_admin
 from tests.support.pace import patience
@@ -21,8 +20,12 @@ from tests.support.world import World, ready
 
 pytestmark = [pytest.mark.servers, pytest.mark.slow]
 CONNECTIONS = 24
-PROMISE = "Without PostgreSQL known keys are served, and every entry arrives when it is back"
+PROMISE = "While PostgreSQL {}, known keys are served, and every entry arrives when it is back"
 TARGET = "0 failed requests, 0 lost entries"
+
+
+def kept(fault: str) -> pytest.MarkDecorator:
+    return promise(PROMISE.format(fault), target=TARGET)
 
 
 class Stand(NamedTuple):
@@ -53,9 +56,7 @@ def orm(stand: Stand, django_db_blocker) -> Iterator[None]:
 @pytest.fixture
 def world(stand: Stand, orm: None) -> Iterator[World]:
     with ExitStack() as resources:
-        world = World(stand.gateway, resources)
-        world.user_limits = COUNTED
-        yield world
+        yield World(stand.gateway, resources)
         drop_connections()
 
 
@@ -82,8 +83,13 @@ def check_all_served(load: Load, provider, figure) -> None:
     figure(f"{len(load.sent)} requests, 0 failed, 0 entries lost")
 
 
-@promise(PROMISE, target=TARGET)
-@pytest.mark.parametrize("fault", [OwnPostgresql.freeze, OwnPostgresql.kill], ids=["frozen", "killed"])
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(OwnPostgresql.freeze, id="frozen", marks=kept("is frozen")),
+        pytest.param(OwnPostgresql.kill, id="killed", marks=kept("is stopped (kill -9)")),
+    ],
+)
 def test_it_is_frozen_or_killed_under_load(world, stand, fault, figure):
     world.allow()
     provider = world.provider()
@@ -117,7 +123,7 @@ def test_ten_crashes(world, stand, figure):
     check_all_served(load, provider, figure)
 
 
-@promise(PROMISE, target=TARGET)
+@kept("is out of connections")
 def test_it_is_out_of_connections(world, stand, figure):
     """Others take all of them, and those of the gateway are cut."""
     world.allow()
@@ -153,7 +159,7 @@ def cut_the_others(connection: psycopg.Connection, ours: list[int]) -> None:
     connection.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {others}", [ours])
 
 
-@promise(PROMISE, target=TARGET)
+@kept("is out of disk")
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
 def test_its_disk_is_full(world, stand, figure):
     world.allow()

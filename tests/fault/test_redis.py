@@ -8,6 +8,7 @@ from functools import partial
 
 import pytest
 import requests
+from django.db.models import Model
 from requests.structures import CaseInsensitiveDict
 
 from gateway_project.work.routing.strategies import Strategy
@@ -16,7 +17,8 @@ from rules.aliases.drafts import MirrorDraft
 from tests.fault.conftest import UNLIMITED
 from tests.support.fault_proxy import FaultProxy
 from tests.support.load import Load, wait_until
-from tests.support.pace import in_one_minute, patience
+from tests.support.pace import bound, in_one_minute, patience
+from tests.support.promises import promise
 from tests.support.provider_answers import Answer
 from tests.support.running import RunningGateway, Store
 from tests.support.servers import OwnRedis, own_redis
@@ -27,6 +29,12 @@ PREFIX = "fault"
 
 
 SLOW = pytest.mark.slow
+PROMISE = "While Redis {}, requests are served"
+TARGET = "0 failed, p99 at most 0.15 s more once it is noticed"
+
+
+def served(fault: str) -> pytest.MarkDecorator:
+    return promise(PROMISE.format(fault), target=TARGET)
 
 
 @pytest.fixture(scope="module")
@@ -94,10 +102,22 @@ def recover(server: OwnRedis, proxy: FaultProxy) -> None:
     server.heal()
 
 
+# At most one of each client of the load waits for Redis when it stops to answer in time.
+TWICE = pytest.mark.inexact("a late Redis may have counted requests whose processes count them, too", ahead=4)
+
+
 @pytest.mark.parametrize(
-    "fault", [stay_away, hang, slow_down, fill_up, pytest.param(stop, marks=SLOW), pytest.param(freeze, marks=SLOW)]
+    "fault",
+    [
+        pytest.param(stay_away, marks=served("refuses connections")),
+        pytest.param(fill_up, marks=served("is full")),
+        pytest.param(hang, marks=[TWICE, served("does not answer")]),
+        pytest.param(slow_down, marks=[TWICE, served("is slow")]),
+        pytest.param(stop, marks=[SLOW, served("is stopped")]),
+        pytest.param(freeze, marks=[SLOW, TWICE, served("is frozen")]),
+    ],
 )
-def test_requests_are_served_while_redis_is_not(world, redis_server, redis_proxy, fault):
+def test_requests_are_served_while_redis_is_not(world, redis_server, redis_proxy, fault, figure):
     world.allow()
     world.provider()
     assert ready(world)
@@ -118,7 +138,8 @@ def test_requests_are_served_while_redis_is_not(world, redis_server, redis_proxy
     assert [one for one in load.sent if not one.served] == []
     assert "[Errno 11]" not in world.gateway.log()
     # No call waits for Redis any more (0.25 s each); the rest is what a busy test machine adds.
-    assert during < normal + patience(0.15)
+    assert during < normal + bound(0.15)
+    figure(f"{len(load.sent)} requests, 0 failed, p99 {1000 * (during - normal):+.0f} ms")
     first, second = world.ask("again"), world.ask("again")
     assert second.headers["X-Svc-Cache"] == "HIT", first.headers
 
@@ -156,7 +177,7 @@ def test_a_request_costs_two_round_trips_and_a_stored_answer_one(world, redis_se
     key = limited_key(world, 100)
     for measure, window in (("tokens", "minute"), ("concurrent", "none"), ("requests", "day"), ("cost", "month")):
         for subject in ({"user": world.user}, {"provider": world.row(provider)}):
-            Limit.objects.create(measure=measure, window=window, amount=1000, bounds_since=LONG_AGO, **subject)
+            limit(measure, window, **subject)
     assert world.ask("for the scripts and the counts", key=key).status_code == 200
     statuses: list[str] = []
 
@@ -166,6 +187,12 @@ def test_a_request_costs_two_round_trips_and_a_stored_answer_one(world, redis_se
     ours = sent_meanwhile(redis_server, ask_twice)
     assert statuses == ["MISS", "HIT"]
     assert len(ours) == 2 + 1, ours
+
+
+def limit(measure: str, window: str, **subject: Model) -> None:
+    """A limit of 1000; a user has some of them already, by which the books are balanced."""
+    amount = {"amount": 1000, "bounds_since": LONG_AGO}
+    Limit.objects.update_or_create(measure=measure, window=window, **subject, defaults=amount)
 
 
 LEARNT = 100
@@ -186,7 +213,7 @@ def test_an_alias_costs_no_more_commands_than_a_model(world, redis_server, optio
     alias = world.alias(world.target(first), world.target(second, tier=1), **options | {"mirror": mirror}).name
     key = limited_key(world, 1000)
     for measure, window in (("tokens", "minute"), ("concurrent", "none"), ("cost", "month")):
-        Limit.objects.create(measure=measure, window=window, amount=1000, bounds_since=LONG_AGO, user=world.user)
+        limit(measure, window, user=world.user)
     for number in range(LEARNT):  # of which a hedge learns what is usual
         assert world.ask(f"{number}", key=key, body={"model": alias}).status_code == 200
     first.default = Answer(delay=0.8 if "hedge" in options else 0)
@@ -234,7 +261,8 @@ def commands(monitor, *, until: str) -> Iterator[str]:
             yield seen["command"]
 
 
-def test_a_flushed_or_restarted_redis_is_filled_anew(world, redis_server):
+@promise("A Redis that is flushed or restarted under load fails no request", target="0 failed; limits = log")
+def test_a_flushed_or_restarted_redis_is_filled_anew(world, redis_server, figure):
     world.allow()
     provider = world.provider()
     with Load(world, clients=4, pause=0.005) as load:
@@ -248,6 +276,7 @@ def test_a_flushed_or_restarted_redis_is_filled_anew(world, redis_server):
         wait_until(lambda: ready(world), 10, "/readyz 200")
         serve_on(load)
     assert [one for one in load.sent if not one.served] == []
+    figure(f"{len(load.sent)} requests, 0 failed, 3 times flushed, once restarted")
     asked = len(provider.seen)
     assert world.ask("again").headers["X-Svc-Cache"] == "MISS"
     assert world.ask("again").headers["X-Svc-Cache"] == "HIT"

@@ -183,6 +183,7 @@ def test_a_replica_that_hangs_has_not_acknowledged(pair):
     assert ask_at(two, one, "after", key=key.text).status_code == 401
 
 
+@pytest.mark.killed("in the middle of requests")
 @pytest.mark.slow
 def test_a_follower_takes_over_when_the_leader_is_killed(pair):
     one, two = pair
@@ -212,6 +213,7 @@ def test_a_follower_takes_over_when_the_leader_is_killed(pair):
 
 def lost(world: World, prompt: str) -> None:
     """A request whose gateway dies."""
+    world.unanswered += 1
     body = {"model": world.model, "messages": [{"role": "user", "content": prompt}]}
     headers = {"Authorization": f"Bearer {world.key}"}
     with pytest.raises(requests.ConnectionError):

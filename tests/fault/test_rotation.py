@@ -12,11 +12,13 @@ from providers.models import Provider
 from providers.services import update_provider
 from tests.support.load import Load
 from tests.support.management import Client, body, new_admin
+from tests.support.promises import promise
 from tests.support.running import manage
 from tests.support.world import sends
 
 pytestmark = pytest.mark.either_store
 
+ROTATED = promise("The encryption key is rotated under load without a failed request", target="0 failed, 0 edits lost")
 NEW = "the new key of more than thirty-two characters"
 
 
@@ -27,7 +29,8 @@ def all_served(load: Load, more: int = 60) -> None:
     assert [one for one in load.sent if not one.served] == []
 
 
-def test_workers_that_started_before_the_rotation_and_after_it_serve_on(start, tmp_path):
+@ROTATED
+def test_workers_that_started_before_the_rotation_and_after_it_serve_on(start, tmp_path, figure):
     old = settings.GATEWAY_ENCRYPTION_KEYS[0]
     world = start("before")
     world.allow()
@@ -40,6 +43,7 @@ def test_workers_that_started_before_the_rotation_and_after_it_serve_on(start, t
         row.refresh_from_db()
         assert is_sealed_with(row.credential, NEW)
         all_served(load, more=200)  # several looks at the database later
+    figure(f"{len(load.sent)} requests, 0 failed")
     after = start("after", GATEWAY_ENCRYPTION_KEYS=NEW)
     assert after.gateway.process.poll() is None
     with Load(world, clients=2, urls=[after.gateway.url]) as load:
@@ -48,6 +52,7 @@ def test_workers_that_started_before_the_rotation_and_after_it_serve_on(start, t
     manage(world.gateway.store, tmp_path, "rotate_encryption_key", GATEWAY_ENCRYPTION_KEYS=f"{old},{NEW}")
 
 
+@ROTATED
 def test_a_local_instance_rotates_its_own_key_while_it_serves(start, tmp_path):
     world = start("one", GATEWAY_ENCRYPTION_KEYS="")
     directory, store = tmp_path / "one", world.gateway.store
@@ -87,6 +92,7 @@ def forget_credentials():
     Provider.objects.update(credential="", credential_hint="")
 
 
+@ROTATED
 def test_edits_at_the_same_moment_are_not_overwritten(start, tmp_path):
     old = settings.GATEWAY_ENCRYPTION_KEYS[0]
     world = start()

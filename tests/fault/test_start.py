@@ -11,7 +11,8 @@ import pytest
 from tests.support.promises import promise
 from tests.support.running import ROOT, RunningGateway, Store, free_port, manage
 
-pytestmark = pytest.mark.either_store
+REFUSED = promise("What must not run does not start, and says why", target="the reason, and nothing promised")
+pytestmark = [pytest.mark.either_store, REFUSED]
 
 SLOW = pytest.mark.slow
 SECRETS = {

@@ -12,6 +12,7 @@ import requests
 
 from tests.support.load import Load, Sent, ask, check_books, seen_ids, wait_until
 from tests.support.pace import patience
+from tests.support.promises import promise
 
 pytestmark = pytest.mark.either_store
 
@@ -26,7 +27,8 @@ def leftovers(gateway) -> list[str]:
     return sorted(os.listdir(root)) if root.is_dir() else []
 
 
-def test_a_stop_under_load_fails_no_request_that_was_accepted(start):
+@promise("A stop under load ends what has begun", target="0 failed of those that were accepted")
+def test_a_stop_under_load_fails_no_request_that_was_accepted(start, figure):
     world = start()
     world.allow()
     provider = world.provider()
@@ -47,6 +49,7 @@ def test_a_stop_under_load_fails_no_request_that_was_accepted(start):
     result = check_books(sent, provider, 5)
     assert set(result.values()) == {"completed"}
     assert leftovers(world.gateway) == []
+    figure(f"0 of {len(accepted)} failed")
 
 
 def test_what_lasts_too_long_is_told_so_before_the_stop(start):
@@ -192,8 +195,9 @@ def test_who_has_connected_before_a_stop_is_served(start):
     world.gateway.start()  # for the books
 
 
+@promise("A rolling restart under streams fails no request", target="0 failed")
 @pytest.mark.parametrize("times", [1, pytest.param(10, marks=pytest.mark.slow)])
-def test_a_rolling_reload_under_load_fails_nothing(start, times):
+def test_a_rolling_reload_under_load_fails_nothing(start, times, figure):
     world = start()
     world.allow()
     provider = world.provider()
@@ -216,6 +220,7 @@ def test_a_rolling_reload_under_load_fails_nothing(start, times):
     accepted = seen_ids(provider)
     assert [one for one in kept.sent if not one.served and (one.request_id in accepted or not one.error)] == []
     assert set(check_books(whole.sent + streams.sent + kept.sent, provider).values()) == {"completed"}
+    figure(f"{len(whole.sent + streams.sent)} requests, 0 failed in {times} restart{'s' * (times > 1)}")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGQUIT])

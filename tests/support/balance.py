@@ -23,7 +23,7 @@ from telemetry.models import LogEntry
 from telemetry.usage.rollups import ceil_hour, floor_hour
 from telemetry.usage.verification import differences
 from tests.support.fault_proxy import FaultProxy
-from tests.support.footprint import Footprint, largest
+from tests.support.footprint import Footprint
 from tests.support.management import Client, new_admin
 from tests.support.running import RunningGateway
 from tests.support.servers import OwnPostgresql, OwnRedis
@@ -34,10 +34,11 @@ SECONDS = 45
 # These may be answered without an entry of their own: unknown credentials are counted together, and nothing can be
 # logged while the disk is full.
 WITHOUT_ENTRY = {401, 503}
-MEMORY_MIB = 64
 CLOCKS = timedelta(days=2)
-# Files that a process opens once: connections to the database, segments of the journal, sockets of the poller.
-OWN_FILES, OWN_THREADS = 24, 8
+# What a process may hold more than before its first request. Files: connections to the database, segments of the
+# journal; memory: what the first requests load (15 MiB), and what the allocator keeps of answers of 8 MiB.
+GROWTH = Footprint(threads=2, files=8, memory_mib=40)
+OTHER_CONNECTIONS = 8  # those of background threads
 
 COUNTED = {"requests": "day", "tokens": "day", "concurrent": "none"}
 
@@ -48,20 +49,28 @@ class Balance:
     def __init__(self) -> None:
         self.last_before = LogEntry.objects.aggregate(last=Max("id"))["last"] or 0
 
-    def check(self, *, was_killed: bool = False) -> None:
-        """Heal what is broken, and compare. `was_killed`: processes died in the middle of requests (docs/limits.md)."""
+    def check(self, *, was_killed: bool = False, ahead: int = 0, behind: int = 0) -> Footprint:
+        """Heal what is broken, and compare; the largest growth of a process.
+
+        `was_killed`: processes died in the middle of requests. By `ahead` and `behind` requests the counts of limits
+        may differ from the log (docs/reliability.md, "Counts and the log").
+        """
         worlds = list(World.alive)
         heal()
+        start_the_ended(worlds)
         gateways = list({id(world.gateway): world.gateway for world in worlds if world.gateway.is_alive()}.values())
         for gateway in gateways:
             expect(lambda gateway=gateway: is_idle(gateway), lambda gateway=gateway: pending(gateway))
         self.check_entries(worlds)
         self.check_usage()
+        growths = [Footprint()]
         for gateway in gateways:
             check_uses(gateway)
-            check_footprint(gateway)
-        if gateways:
-            check_limits(worlds, was_killed=was_killed)
+            growths.append(check_footprint(gateway, worlds))
+        for world in worlds:
+            lost = world.unanswered if was_killed and world.gateway.environ["REDIS_URL"] else 0
+            check_limits(world, asked_for(world, gateways), ahead + lost, behind)
+        return Footprint(*(max(values) for values in zip(*growths, strict=True)))
 
     def check_entries(self, worlds: Iterable[World]) -> None:
         """Every response and every call of a provider is in the log, and each request once."""
@@ -122,6 +131,13 @@ def heal() -> None:
         server.heal()
 
 
+def start_the_ended(worlds: Iterable[World]) -> None:
+    """Where no gateway of a store runs any more, one is started again, which can be asked for the counts."""
+    for world in worlds:
+        if not any(one.gateway.is_alive() for one in worlds if one.gateway.store is world.gateway.store):
+            world.gateway.start()
+
+
 def is_idle(gateway: RunningGateway) -> bool:
     return not pending(gateway)
 
@@ -152,41 +168,44 @@ def check_uses(gateway: RunningGateway) -> None:
     expect(lambda: uses() == 0, lambda: f"{uses()} active uses of the licence")
 
 
-def check_limits(worlds: Iterable[World], *, was_killed: bool) -> None:
-    """What was counted for the users of these worlds is what their entries come to.
-
-    Redis may have counted what a killed process took with it: a request that nobody answered, never more.
-    """
-    for world in worlds:
-        most = world.unanswered if was_killed and world.gateway.store.redis_url else 0
-        users = User.objects.filter(limits__amount__gt=0) if world.user_limits else User.objects.none()
-        for user in users.filter(pk=getattr(world._user, "pk", None)).distinct():
-            expect(
-                lambda world=world, user=user, most=most: is_balanced(world, user, most),
-                lambda world=world, user=user: f"{counted(world, user)} counted and {logged(world, user)} logged",
-            )
+def check_limits(world: World, gateway: RunningGateway, ahead: int, behind: int) -> None:
+    """What was counted for the users of this world is what their entries come to, but for so many requests."""
+    for user in world.users:
+        expect(
+            lambda user=user: is_balanced(gateway, user, ahead, behind),
+            lambda user=user: f"{counted(gateway, user)} counted and {logged(gateway, user)} logged",
+        )
 
 
-def is_balanced(world: World, user: User, most: int) -> bool:
-    """Whether counts and log agree, but for at most so many requests that were counted and not logged."""
-    counts, sums = counted(world, user), logged(world, user)
-    return all(0 <= counts[measure] - sums[measure] <= most * largest_use(world, user, measure) for measure in sums)
+def asked_for(world: World, gateways: list[RunningGateway]) -> RunningGateway:
+    """The gateway of a world, or if that has ended another one on its store."""
+    own = [gateway for gateway in gateways if gateway is world.gateway]
+    return [*own, *(gateway for gateway in gateways if gateway.store is world.gateway.store)][0]
 
 
-def largest_use(world: World, user: User, measure: str) -> int:
+def is_balanced(gateway: RunningGateway, user: User, ahead: int, behind: int) -> bool:
+    """Whether counts and log agree, but for at most so many requests that only one of them has."""
+    counts, sums = counted(gateway, user), logged(gateway, user)
+    largest = {measure: largest_use(gateway, user, measure) for measure in sums}
+    return all(
+        -behind * largest[measure] <= counts[measure] - sums[measure] <= ahead * largest[measure] for measure in sums
+    )
+
+
+def largest_use(gateway: RunningGateway, user: User, measure: str) -> int:
     """The most of a measure that one of this user's requests used."""
-    tokens = counted_work(world, user).aggregate(most=Max(F("input_tokens") + F("output_tokens")))["most"] or 0
+    tokens = counted_work(gateway, user).aggregate(most=Max(F("input_tokens") + F("output_tokens")))["most"] or 0
     return {"requests": 1, "tokens": tokens, "concurrent": 0}[measure]
 
 
-def counted(world: World, user: User) -> dict[str, float]:
-    rows = admin_of(world.gateway).rows(f"/limits/?userId={user.pk}")
+def counted(gateway: RunningGateway, user: User) -> dict[str, float]:
+    rows = admin_of(gateway).rows(f"/limits/?userId={user.pk}")
     return {row["measure"]: row["used"] or 0 for row in rows if row["window"] == COUNTED[row["measure"]]}
 
 
-def logged(world: World, user: User) -> dict[str, float]:
+def logged(gateway: RunningGateway, user: User) -> dict[str, float]:
     """What the entries of a user come to: refused requests count for nothing, and stored answers as requests alone."""
-    entries = counted_work(world, user)
+    entries = counted_work(gateway, user)
     bought = ~Q(entry_source="Cache")
     sums = entries.aggregate(
         requests=Count("id"), input=Sum("input_tokens", filter=bought), output=Sum("output_tokens", filter=bought)
@@ -198,13 +217,13 @@ def logged(world: World, user: User) -> dict[str, float]:
     }
 
 
-def counted_work(world: World, user: User) -> Any:
+def counted_work(gateway: RunningGateway, user: User) -> Any:
     """The entries that count today: without Redis, those with times of today by the clock of the gateway.
 
     With Redis it is the day of its clock, which no test moves, whatever times the entries have.
     """
     entries = LogEntry.objects.filter(user_id=user.pk, entry_type="WorkRequest").exclude(status=429, attempts=0)
-    if world.gateway.store.redis_url:
+    if gateway.environ["REDIS_URL"]:
         return entries
     today = timezone.now().astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     return entries.filter(timestamp__gte=today, timestamp__lt=today + timedelta(days=1))
@@ -214,17 +233,18 @@ def admin_of(gateway: RunningGateway) -> Client:
     return Client(gateway.url).as_user(new_admin())
 
 
-def check_footprint(gateway: RunningGateway) -> None:
-    """Threads, files and memory are back: what stays is what is kept for the next requests.
+def check_footprint(gateway: RunningGateway, worlds: Iterable[World]) -> Footprint:
+    """Threads, files and memory are back; what stays is what is kept for the next requests. Returns the growth.
 
-    Each thread of the pool stays, with a connection to a provider and one to Redis.
+    Each thread that has served requests stays, with a connection to each provider and one to Redis.
     """
-    rest, before = int(gateway.environ["GATEWAY_THREADS"]), gateway.at_rest or Footprint()
-    most = Footprint(
-        before.threads + rest + OWN_THREADS, before.files + 2 * rest + OWN_FILES, before.memory_mib + MEMORY_MIB
-    )
-    holds: Callable[[], Footprint] = lambda: largest(gateway.workers())  # noqa: E731
+    growth: Callable[[], Footprint] = lambda: gateway.holds().minus(gateway.at_rest or Footprint())  # noqa: E731
     expect(
-        lambda: all(now <= limit for now, limit in zip(holds(), most, strict=True)),
-        lambda: f"{holds()}, {before} before, at most {most}",
+        lambda: all(now <= most for now, most in zip(growth(), GROWTH, strict=True)),
+        lambda: f"{gateway.holds()}, {gateway.at_rest} before, growth at most {GROWTH}",
     )
+    servers = 1 + sum(len(world.scripted) for world in worlds)
+    kept = lambda: sum(map(gateway.kept_connections, gateway.workers()))  # noqa: E731
+    most = lambda: sum(servers * serving + OTHER_CONNECTIONS for _, serving in gateway.threads())  # noqa: E731
+    expect(lambda: kept() <= most(), lambda: f"{kept()} connections to providers and Redis are kept, at most {most()}")
+    return growth()

@@ -6,7 +6,8 @@
         figure(f"p99 {p99:.0f} ms")
 
 A test may carry several promises, and several tests the same one: they share a row. Without `figure` the row counts
-the cases that hold. Tests in tests/attacks and tests/fault belong to `make attacks` and `make faults`; a test that
+the cases that hold. A figure with a number of each unit is the largest of all cases: figure({"s at most": 0.4}).
+Tests in tests/attacks and tests/fault belong to `make attacks` and `make faults`; a test that
 stands elsewhere joins with `suite="attack"` or `suite="fault"`.
 
 python -m tests.support.promises attack [--update] [pytest's options]
@@ -16,6 +17,7 @@ table, and with --update also writes it into docs/reliability.md.
 """
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -25,6 +27,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+
+from tests.support.pace import EXACT
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/reliability.md"
@@ -42,6 +46,7 @@ class Outcome(NamedTuple):
     target: str
     result: str  # passed, failed or skipped
     figures: tuple[str, ...] = ()
+    amounts: tuple[tuple[str, float], ...] = ()  # numbers by unit, of which the row shows the largest
 
 
 class Row(NamedTuple):
@@ -60,10 +65,11 @@ def promise(text: str, *, target: str = "no exception", suite: str = "") -> pyte
 
 @pytest.fixture
 def figure(request: pytest.FixtureRequest) -> Callable[[object], None]:
-    """Records what a test has measured: figure("p99 31 ms")."""
+    """Records what a test has measured: figure("p99 31 ms"), or figure({"s at most": 0.4})."""
 
     def record(value: object) -> None:
-        request.node.user_properties.append(("figure", str(value)))
+        name, recorded = ("amounts", value) if isinstance(value, dict) else ("figure", str(value))
+        request.node.user_properties.append((name, recorded))
 
     return record
 
@@ -110,18 +116,30 @@ class Collector:
 
 def pytest_configure(config: pytest.Config) -> None:
     file = config.getoption("--promises")
+    if file:
+        os.environ[EXACT] = "1"
     if file and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Collector(Path(file)))
 
 
 def outcomes_of(report: pytest.TestReport) -> list[Outcome]:
-    figures = tuple(value for name, value in report.user_properties if name == "figure")
-    return [Outcome(*value, report.outcome, figures) for name, value in report.user_properties if name == "promise"]
+    """The outcome of each promise; one with amounts of its own has no part in the figures of the test."""
+    properties = report.user_properties
+    figures = tuple(value for name, value in properties if name == "figure")
+    amounts = tuple(pair for name, value in properties if name == "amounts" for pair in value.items())
+    promises = [value for name, value in properties if name == "promise"]
+    return [
+        Outcome(text, target, report.outcome, *(((), tuple(own[0].items())) if own else (figures, amounts)))
+        for text, target, *own in promises
+    ]
 
 
 def load(file: Path) -> list[Outcome]:
     outcomes = json.loads(file.read_text()) if file.exists() else []
-    return [Outcome(text, target, result, tuple(figures)) for text, target, result, figures in outcomes]
+    return [
+        Outcome(text, target, result, tuple(figures), tuple(map(tuple, amounts)))
+        for text, target, result, figures, amounts in outcomes
+    ]
 
 
 def rows(outcomes: Iterable[Outcome]) -> list[Row]:
@@ -138,15 +156,25 @@ def summary(outcomes: list[Outcome]) -> str:
     tried = len(results) - results.count("skipped")
     if not tried:
         return "not run"
+    figures = [*_distinct_figures(outcomes), *_largest_amounts(outcomes)]
     if failures := results.count("failed"):
-        return "; ".join([f"FAILED in {failures} of {tried} cases", *_distinct_figures(outcomes)])
-    return "; ".join(_distinct_figures(outcomes)) or ("holds" if tried == 1 else f"holds in {tried} cases")
+        return "; ".join([f"FAILED in {failures} of {tried} cases", *figures])
+    holds = "holds" if tried == 1 else f"holds in {tried} cases"
+    return "; ".join(figures if _distinct_figures(outcomes) else [holds, *figures])
 
 
 def _distinct_figures(outcomes: list[Outcome]) -> list[str]:
     figures = list(dict.fromkeys(value for outcome in outcomes for value in outcome.figures))
     more = len(figures) - FIGURES_SHOWN
     return figures if more <= 0 else [*figures[:FIGURES_SHOWN], f"and {more} more"]
+
+
+def _largest_amounts(outcomes: list[Outcome]) -> list[str]:
+    """The largest number of each unit, in one text."""
+    largest: dict[str, float] = {}
+    for unit, number in (pair for outcome in outcomes for pair in outcome.amounts):
+        largest[unit] = max(number, largest.get(unit, number))
+    return [", ".join(f"{round(number, 2):g} {unit}" for unit, number in largest.items())] if largest else []
 
 
 def as_text(table: list[Row]) -> str:

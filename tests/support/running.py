@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import secrets
 import signal
 import socket
@@ -18,11 +19,12 @@ import requests
 from django.conf import settings
 from django.db import connection
 
-from tests.support.footprint import Footprint, largest
+from tests.support.footprint import Footprint, connections_out, largest
 from tests.support.pace import patience
 from tests.support.template import copy_template_file, new_database, template_database
 
 ROOT = Path(__file__).resolve().parents[2]
+SETTLING_SECONDS = 3.0
 SERVE = ["manage.py", "serve", "--no-demo"]
 GUNICORN = ["-m", "gunicorn", "gateway_project.wsgi"]
 # What would only wait in a test is scaled down.
@@ -146,7 +148,7 @@ class RunningGateway:
         self.command = SERVE
         self.launcher: list[str] = []  # a command that ends by executing its arguments
         self.process: subprocess.Popen | None = None
-        self.at_rest: Footprint | None = None  # what each worker takes before the first request
+        self.at_rest: Footprint | None = None  # what each worker holds before the first request
 
     def skip_checks(self) -> None:
         """Start what `serve` ends by executing, in half the time: for tests that are not about starting."""
@@ -164,8 +166,45 @@ class RunningGateway:
                 start_new_session=True,
             )
         self.wait_until_ready()
-        self.at_rest = largest(self.workers())
+        self.at_rest = self.settled()
         return self
+
+    def settled(self) -> Footprint:
+        """What it holds as soon as its last threads and connections are there."""
+        deadline, before, now = time.monotonic() + SETTLING_SECONDS, Footprint(), self.holds()
+        while now[:2] != before[:2] and time.monotonic() < deadline:
+            time.sleep(0.1)
+            before, now = now, self.holds()
+        return now
+
+    def holds(self) -> Footprint:
+        """The most that a worker holds, without what it keeps for the next requests."""
+        process = largest(self.workers())
+        threads = self.threads()
+        own = max((all_ - requests for all_, requests in threads), default=process.threads)
+        return process._replace(threads=own, files=max(self.own_files(), default=0))
+
+    def threads(self) -> list[tuple[int, int]]:
+        """Of each worker: all threads, and those of them that were started for requests."""
+        with suppress(requests.RequestException):
+            text = requests.get(f"{self.url}/metrics", timeout=10).text
+            by_name = {
+                name: dict(re.findall(rf'^gateway_{name}{{process="(\d+)"}} (\d+)', text, re.MULTILINE))
+                for name in ("process_threads", "request_threads")
+            }
+            every, serving = by_name.values()
+            return [(int(number), int(serving[slot])) for slot, number in every.items() if slot in serving]
+        return []
+
+    def own_files(self) -> Iterator[int]:
+        """The open files of each worker, without the connections that it keeps."""
+        for pid in self.workers():
+            with suppress(FileNotFoundError, ProcessLookupError):
+                yield len(os.listdir(f"/proc/{pid}/fd")) - self.kept_connections(pid)
+
+    def kept_connections(self, pid: int) -> int:
+        database = urlsplit(self.environ["DATABASE_URL"])
+        return connections_out(pid, self.port, (database.port or 5432) if database.hostname else 0)
 
     def is_alive(self) -> bool:
         return self.process is not None and self.process.poll() is None

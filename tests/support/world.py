@@ -52,6 +52,7 @@ class World:
     """
 
     alive: ClassVar[list["World"]] = []  # those of the test that runs
+    counted: ClassVar[dict[str, str]] = {}  # limits of every user: measure and window; set by tests/fault/conftest.py
 
     def __init__(self, gateway: RunningGateway, resources: ExitStack) -> None:
         self.gateway = gateway
@@ -61,7 +62,7 @@ class World:
         self.answers: list[tuple[str, int]] = []  # request id and status of each response to work
         self.unanswered = 0  # requests without a whole response
         self.scripted: list[ScriptedProvider] = []
-        self.user_limits: dict[str, str] = {}  # limits that the world's user gets: measure and window
+        self.users: list[User] = []
         self.limits_since: datetime | None = LONG_AGO  # since when; None for the moment at which they are set
         resources.callback(withdraw_rules_for_everyone)
         self.number = next(_numbers)
@@ -80,9 +81,6 @@ class World:
         """The user that keys belong to unless told."""
         if self._user is None:
             self._user = self.new_user()
-            for measure, window in self.user_limits.items():
-                since = {"bounds_since": self.limits_since} if self.limits_since else {}
-                Limit.objects.create(user=self._user, measure=measure, window=window, amount=AMPLE, **since)
         return self._user
 
     @property
@@ -98,7 +96,12 @@ class World:
         return self._key
 
     def new_user(self, **options: Any) -> User:
-        return create_user(username=self.name("user"), password="a long pass phrase", **options)
+        user = create_user(username=self.name("user"), password="a long pass phrase", **options)
+        since = {"bounds_since": self.limits_since} if self.limits_since else {}
+        for measure, window in self.counted.items():
+            Limit.objects.create(user=user, measure=measure, window=window, amount=AMPLE, **since)
+        self.users.append(user)
+        return user
 
     def new_key(self, **options: Any) -> IssuedKey:
         owner = options.pop("owner", None) or self.user

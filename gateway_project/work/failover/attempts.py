@@ -2,7 +2,7 @@
 
 from time import perf_counter, time
 
-from gateway_project.errors import GatewayError, ProviderOverloaded, UpstreamError
+from gateway_project.errors import GatewayError, ProviderOverloaded, UpstreamError, drop_frames
 from gateway_project.work.bill import Bill
 from gateway_project.work.exchange import Attempt, Exchange
 from gateway_project.work.failover.causes import cause_of
@@ -141,6 +141,7 @@ def _is_broken(error: GatewayError) -> bool:
 
 
 def _end(exchange: Exchange, error: GatewayError | None) -> None:
+    drop_frames(error)
     attempt = exchange.attempts.sendings[-1]
     attempt.ended, attempt.error = perf_counter(), error
 

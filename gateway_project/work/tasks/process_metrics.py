@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from gateway_project.server.threads import started_threads
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.snapshot.records import ProviderSnapshot
 from providers.health.breakers import Breakers
@@ -62,6 +63,7 @@ def _process_gauges() -> Gauges:
     gauges: Gauges = {
         "process_cpu_seconds": [((), times.user + times.system)],
         "process_threads": [((), threading.active_count())],
+        "request_threads": [((), started_threads["request"])],
         "process_start_time_seconds": [((), STARTED)],
     }
     with suppress(OSError):  # Linux only
