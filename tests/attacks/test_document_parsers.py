@@ -5,6 +5,7 @@ fails until it has.
 """
 
 import ast
+import json
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -35,6 +36,8 @@ from gateway_project.work.what_if.drafts import read_draft
 from keys import restrictions
 from licensing.signing import read_public_key
 from providers.formats.anthropic.foreign import read_signature
+from rules.access_tests.documents import ROOT as TESTS
+from rules.access_tests.documents import read_document
 from rules.aliases import drafts, lines
 from rules.guardrails import audience
 from telemetry.usage.rollups import parse_timestamp
@@ -261,6 +264,9 @@ CASES = {
     "keys.restrictions.read_tags": Case(restrictions.read_tags, JSON),
     "licensing.signing.read_public_key": Case(read_public_key, TEXTS, (GatewayError, ValueError)),
     "providers.formats.anthropic.foreign.read_signature": Case(read_signature, TEXTS, ()),
+    "rules.access_tests.documents.read_document": Case(
+        read_document, TEXTS | JSON.map(lambda tests: json.dumps({TESTS: tests}))
+    ),
     "rules.aliases.drafts.read_targets": Case(drafts.read_targets, st.lists(OBJECTS, max_size=3) | JSON),
     "rules.aliases.drafts.read_mirror": Case(drafts.read_mirror, OBJECTS | JSON),
     "rules.aliases.drafts.read_match": Case(drafts.read_match, OBJECTS | JSON),

@@ -16,6 +16,7 @@ from accounts.second_factor.models import Passkey
 from accounts.services import create_service_account
 from gateway_project.console.what_if.tables import GUARDRAIL_LABELS
 from gateway_project.me.urls import urlpatterns as own_pages
+from gateway_project.work.cache.verdict import MISS
 from gateway_project.work.what_if.outcome import Outcome
 from keys.models import ApiKey
 from keys.services import issue_key
@@ -143,7 +144,7 @@ SHAPES: dict[str, Callable[[str], Any]] = {
         [1, text, 0, text, 500, text, text, 0.1, 0.2, "0.1", text, text, [[text, 0.1, 0.1]]]
     ],
     "guardrails": lambda text: [{"name": text, "direction": text, "result": text, "counts": {text: 1}}],
-    "decision": lambda text: [text, text, 1, 1, [["requests:user:1:minute", 1, 1, 0, 0, 0]]],
+    "decision": lambda text: [MISS, text, 1, 1, [["requests:user:1:minute", 1, 1, 0, 0, 0]]],
     "changes": lambda text: {"name": [text, text], "description": [text, text], "regex": [text, text]},
     "payload": lambda text: json.dumps({"request": {text: text}, "response": text}),
     "result": _result,
