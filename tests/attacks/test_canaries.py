@@ -148,8 +148,8 @@ def with_database_password(url: str) -> str:
 
 
 def test_each_setting_that_is_named_like_a_secret_has_a_canary():
-    named = {name for name in dir(settings_module) if re.search("SECRET|KEY|TOKEN|PASSWORD|CREDENTIAL", name)}
-    public = {name for name in named if not name.startswith("_") and name.isupper()}
+    names = {name for name in dir(settings_module) if re.search("SECRET|KEY|TOKEN|PASSWORD|CREDENTIAL", name)}
+    public = {name for name in names if not name.startswith("_") and name.isupper()}
     texts = {name for name in public if not isinstance(getattr(settings_module, name), int | float | dict)}
     assert texts - NO_SECRETS == set(VARIABLES)
 
@@ -340,8 +340,8 @@ def use_second_factor(world: World, record: Callable) -> dict[str, str]:
     record(client.get(f"/users/?code={app.recovery_codes[1]}"))
     record(world.ask(key=app.secret))
     record(world.ask(key=app.recovery_codes[1]))
-    used, unused = app.recovery_codes[:2]
-    return {"secret of an app": app.secret, "recovery code": used, "unused recovery code": unused}
+    code, other = app.recovery_codes[:2]
+    return {"secret of an app": app.secret, "recovery code": code, "unused recovery code": other}
 
 
 def use_single_sign_on(world: World, record: Callable) -> None:

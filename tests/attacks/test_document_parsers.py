@@ -376,13 +376,13 @@ def test_what_the_accepting_thread_reads_of_logins(head, rest):
 
 def parsers() -> set[str]:
     """The functions of modules whose names say that they read or parse what they are given."""
-    found = set()
+    names: set[str] = set()
     for path in modules():
         module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.FunctionDef) and node.name.startswith(("read_", "parse_")):
-                found.add(f"{module}.{node.name}")
-    return found
+                names.add(f"{module}.{node.name}")
+    return names
 
 
 def test_every_parser_is_tried():

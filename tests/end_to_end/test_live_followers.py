@@ -270,12 +270,12 @@ def test_a_flood_after_the_finish_reason_is_cut_when_all_have_left(world, steppe
     for one in (leader, *followers):
         one.read_until(b'"stop"')
         one.leave()
-    sent = 0
-    while not stream.gone.wait(0.05) and sent < 20 * USAGE_BYTES:
+    flood_bytes = 0
+    while not stream.gone.wait(0.05) and flood_bytes < 20 * USAGE_BYTES:
         stream.send(noise)
-        sent += len(noise)
-    figure(f"{sent} bytes at most")
-    assert USAGE_BYTES < sent <= USAGE_BYTES + 4 * len(noise)
+        flood_bytes += len(noise)
+    figure(f"{flood_bytes} bytes at most")
+    assert USAGE_BYTES < flood_bytes <= USAGE_BYTES + 4 * len(noise)
     assert world.entry(leader.id).outcome == "client_closed"
 
 
