@@ -174,7 +174,7 @@ def further_paths(rows: dict[type[models.Model], int], own_rows: dict[str, objec
     yield from paths(rows)
     yield from (f"search/?q={MARK}", f"find/?q={MARK}", f"guardrail-samples/?guardrail={rows[Guardrail]}")
     yield from (f"guardrail-samples/{rows[Guardrail]}/delete/", f"what-if/{WhatIf.objects.latest('pk').pk}/")
-    yield from (f"explain/entry/{own_rows['entry_id']}/", f"access-requests/{rows[AccessRequest]}/decide/")
+    yield f"access-requests/{rows[AccessRequest]}/decide/"
     yield from (f"rules/rule/{rule}/versions/" for rule in {rows[Rule], own_rows["rule_id"]})
     yield from (f"telemetry/logentry/{own_rows['entry_id']}/change/", f"keys/apikey/{own_rows['key_id']}/change/")
     yield from (f"accounts/user/{own_rows['account_id']}/change/", f"accounts/group/{own_rows['group_id']}/change/")
