@@ -1,9 +1,13 @@
 """schemathesis asks a running gateway whatever its OpenAPI document allows, and what it does not allow.
 
 No answer is a 5xx, and none has a status, media type, header or body that the document does not show.
+
+The seed decides what is asked: 1, and with FUZZ_RUNS=20 each of 1 to 20. What a seed finds, it finds again, as far as
+the rows that were made before are the same.
 """
 
 import json
+import os
 import subprocess
 import sys
 from contextlib import ExitStack
@@ -32,8 +36,9 @@ JSON = "application/json"
 CONFIGURATION = Path(__file__).parent / "schemathesis.toml"
 LINE_LENGTH = 400  # of what is printed: bodies are as long as they like
 SECONDS = 540  # on a machine that has much else to do; alone it takes less than a minute
+SEEDS = range(1, int(os.environ.get("FUZZ_RUNS", "1")) + 1)
 
-pytestmark = [pytest.mark.exhaustive, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.exhaustive, pytest.mark.timeout(600), pytest.mark.parametrize("seed", SEEDS)]
 
 
 class Fuzzed(NamedTuple):
@@ -65,7 +70,7 @@ def fuzzed(tmp_path_factory, django_db_blocker):
         yield Fuzzed(world, new_admin(), requests.get(f"{running.url}/schema/", timeout=30).json())
 
 
-def fuzz(fuzzed: Fuzzed, directory: Path, media_type: str, *options: str, token: str = "") -> str:
+def fuzz(fuzzed: Fuzzed, directory: Path, seed: int, media_type: str, *options: str, token: str = "") -> str:
     """What schemathesis says of a run with bodies and answers of one media type; fails if it found anything."""
     document = directory / "schema.json"
     document.write_text(json.dumps(with_bodies_as(media_type, fuzzed.document)))
@@ -73,6 +78,7 @@ def fuzz(fuzzed: Fuzzed, directory: Path, media_type: str, *options: str, token:
     command = [
         *(sys.executable, "-m", "schemathesis.cli", "--config-file", str(CONFIGURATION), "run", str(document)),
         *("--url", fuzzed.world.gateway.url, "-H", f"Accept: {media_type}", *credential, "--no-color", *options),
+        *("--seed", str(seed)),
     ]
     process = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False, timeout=SECONDS)
     if process.returncode:
@@ -102,28 +108,28 @@ def admin(fuzzed):
 
 @pytest.mark.slow
 @AS_DOCUMENTED
-def test_an_admin_tries_the_edges_of_every_parameter(fuzzed, admin, tmp_path):
+def test_an_admin_tries_the_edges_of_every_parameter(fuzzed, admin, tmp_path, seed):
     # What may be changed is what may be created; changes have their turn in the next test.
     rest_out = "^(authLogout|.*Update)$"
     options = ("--phases", "examples,coverage", "--exclude-operation-id-regex", rest_out)
-    fuzz(fuzzed, tmp_path, JSON_API, *options, token=admin)
+    fuzz(fuzzed, tmp_path, seed, JSON_API, *options, token=admin)
 
 
 @AS_DOCUMENTED
-def test_an_admin_follows_what_was_created(fuzzed, admin, tmp_path):
+def test_an_admin_follows_what_was_created(fuzzed, admin, tmp_path, seed):
     options = ("--phases", "fuzzing,stateful", "--exclude-operation-id", "authLogout")
-    text = fuzz(fuzzed, tmp_path, JSON, *options, token=admin)
+    text = fuzz(fuzzed, tmp_path, seed, JSON, *options, token=admin)
     assert f"Tested: {fuzzed.operations() - 1}" in text
 
 
 @AS_DOCUMENTED
-def test_nobody_finds_out_anything(fuzzed, tmp_path):
-    text = fuzz(fuzzed, tmp_path, JSON, "--phases", "fuzzing", "-n", "2")
+def test_nobody_finds_out_anything(fuzzed, tmp_path, seed):
+    text = fuzz(fuzzed, tmp_path, seed, JSON, "--phases", "fuzzing", "-n", "2")
     assert f"Tested: {fuzzed.operations()}" in text
 
 
 @AS_DOCUMENTED
-def test_logging_out(fuzzed, tmp_path):
+def test_logging_out(fuzzed, tmp_path, seed):
     token = token_of(fuzzed.admin)
     options = ("--phases", "coverage,fuzzing", "-n", "10", "--include-operation-id", "authLogout")
-    fuzz(fuzzed, tmp_path, JSON_API, *options, token=token)
+    fuzz(fuzzed, tmp_path, seed, JSON_API, *options, token=token)

@@ -19,12 +19,19 @@ def _password() -> forms.CharField:
     )
 
 
+class CodeInput(UnfoldAdminTextInputWidget):
+    """What was typed is not shown again: a recovery code with one wrong letter is nearly one."""
+
+    def format_value(self, value: object) -> None:
+        return None
+
+
 class LoginCodeForm(forms.Form):
     """The second step of a login."""
 
     code = forms.CharField(
         max_length=MAX_OTP_LENGTH,
-        widget=UnfoldAdminTextInputWidget(attrs={**CODE, "autofocus": True}),
+        widget=CodeInput(attrs={**CODE, "autofocus": True}),
         help_text="The code of your authenticator app, or a recovery code.",
     )
 
@@ -34,7 +41,7 @@ class FirstAppForm(forms.Form):
 
     code = forms.CharField(
         max_length=MAX_OTP_LENGTH,
-        widget=UnfoldAdminTextInputWidget(attrs=CODE),
+        widget=CodeInput(attrs=CODE),
         help_text="The code that the app shows now.",
     )
 

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
@@ -13,19 +14,25 @@ import redis
 import requests
 from django.apps import apps
 from django.core import serializers
+from django.db import connection
 
+from accounts.sso.models import IdentityProvider
+from gateway_project import settings as settings_module
 from keys.services import rotate_key
 from providers.services import add_credential
-from tests.attacks.test_xss import one_of_everything
+from rules.guardrails.services import create_guardrail
 from tests.console.conftest import Visitor
 from tests.console.test_hostile import paths
+from tests.support import shown_rows
 from tests.support.licences import Vendor
 from tests.support.logins import by_password, by_refresh, cookies_of
 from tests.support.management import Client, new_admin
 from tests.support.pace import patience
 from tests.support.promises import promise
 from tests.support.running import RunningGateway, Store, free_port, fresh_store
+from tests.support.second_factor import new_app
 from tests.support.servers import own_redis
+from tests.support.shown_rows import latest_rows, own_paths
 from tests.support.world import World
 
 pytestmark = pytest.mark.timeout(240)
@@ -46,7 +53,30 @@ SECRETS = {
     "redis password": "canary-redis-0oI9uY7tR5eW3qA1",
     "database password": "canary-postgres-8iK6jH4gF2dS",
     "prompt": "canary prompt 5qW7eR9tY1uI3",
+    "former signing secret": "canary-former-secret-key-9wQ7eR5tY3uI1oP0aS8dF6gH4jK2",
+    "token key": "canary-token-key-1aZ3sX5dC7fV9gB2hN4jM6kL8pO0iU",
+    "former token key": "canary-former-token-key-0pL9oK8iJ7uH6yG5tF4rD3eS2wA1",
+    "encryption key": "canary-encryption-key-3eD5rF7tG9yH1uJ2iK4oL6pZ8xC0",
+    "former encryption key": "canary-former-encryption-key-7vB9nM1qW3eR5tY2uI4oP6aS8",
+    "client secret of the settings": "canary-oidc-settings-6hJ8kL0zX2cV4bN",
+    "client secret of a provider": "canary-oidc-provider-5tG7yH9uJ1iK3oL",
+    "secret of a guardrail": "canary-guardrail-2wS4xD6cF8vG0bH",
 }
+# The settings that hold secrets, by their variables, and which of the secrets each has here.
+VARIABLES = {
+    "SECRET_KEY": "signing secret",
+    "SECRET_KEY_FALLBACKS": "former signing secret",
+    "GATEWAY_TOKEN_KEY": "token key",
+    "GATEWAY_TOKEN_KEY_FALLBACKS": "former token key",
+    "GATEWAY_ENCRYPTION_KEYS": "encryption key",
+    "GATEWAY_SCIM_TOKEN": "SCIM token",
+    "GATEWAY_OIDC_CLIENT_SECRET": "client secret of the settings",
+    "GATEWAY_METRICS_TOKEN": "metrics token",
+}
+# Named alike, and nothing secret.
+NO_SECRETS = {
+    "AUTH_PASSWORD_VALIDATORS", "GATEWAY_LICENCE_PUBLIC_KEY", "GATEWAY_PASSWORD_LOGIN", "PASSWORD_HASHERS",
+}  # fmt: skip
 
 
 class Artefacts:
@@ -57,6 +87,10 @@ class Artefacts:
 
     def add(self, place: str, content: bytes | str) -> None:
         self.parts.append((place, content if isinstance(content, bytes) else content.encode()))
+
+    def labels(self, start: str) -> set[str]:
+        """The places that begin with this text."""
+        return {place for place, _ in self.parts if place.startswith(start)}
 
     def places_of(self, secret: str) -> set[str]:
         forms = spellings(secret)
@@ -76,15 +110,19 @@ def stage(tmp_path, django_db_blocker, settings) -> Iterator[tuple[World, redis.
     """A gateway whose every secret is a canary; with PostgreSQL and Redis it has passwords for these, too."""
     with ExitStack() as resources:
         vendor = Vendor()
-        settings.SECRET_KEY = SECRETS["signing secret"]  # this process writes rows and tokens for the gateway
+        # This process writes rows and tokens for the gateway.
+        settings.SECRET_KEY, settings.GATEWAY_TOKEN_KEY = SECRETS["signing secret"], SECRETS["token key"]
+        settings.GATEWAY_ENCRYPTION_KEYS = [SECRETS["encryption key"], SECRETS["former encryption key"]]
         resources.enter_context(django_db_blocker.unblock())
         store = resources.enter_context(fresh_store(tmp_path))
         resources.enter_context(store.used_by_orm())
         client = with_redis_password(store, resources) if store.redis_url else None
-        environ = {
+        secrets = {variable: SECRETS[name] for variable, name in VARIABLES.items()}
+        environ = secrets | {
+            "GATEWAY_ENCRYPTION_KEYS": ",".join(settings.GATEWAY_ENCRYPTION_KEYS),
+            "GATEWAY_OIDC_ISSUER": f"http://127.0.0.1:{free_port()}",
+            "GATEWAY_OIDC_CLIENT_ID": "gateway",
             "GATEWAY_LICENCE_PUBLIC_KEY": vendor.public_key,
-            "GATEWAY_METRICS_TOKEN": SECRETS["metrics token"],
-            "GATEWAY_SCIM_TOKEN": SECRETS["SCIM token"],
             "GATEWAY_LOG_PAYLOAD": "none",
             "GATEWAY_LOG_LEVEL": "DEBUG",
             "DATABASE_URL": with_database_password(store.database_url),
@@ -109,6 +147,13 @@ def with_database_password(url: str) -> str:
     return urlunsplit(parts._replace(netloc=name))
 
 
+def test_each_setting_that_is_named_like_a_secret_has_a_canary():
+    names = {name for name in dir(settings_module) if re.search("SECRET|KEY|TOKEN|PASSWORD|CREDENTIAL", name)}
+    public = {name for name in names if not name.startswith("_") and name.isupper()}
+    texts = {name for name in public if not isinstance(getattr(settings_module, name), int | float | dict)}
+    assert texts - NO_SECRETS == set(VARIABLES)
+
+
 @promise("No secret is found in database, logs, journal, Redis, metrics, answers, pages or exports", target="0 hits")
 def test_no_secret_is_found_anywhere(stage, figure):
     world, server, vendor = stage
@@ -120,8 +165,12 @@ def test_no_secret_is_found_anywhere(stage, figure):
     secrets["licence"] = use_licence(world, vendor, record)
     use_metrics(world, record)
     use_scim(world, record)
+    secrets |= use_second_factor(world, record)
+    use_single_sign_on(world, record)
+    own_pages = own_pages_of(world)
     look_at_console(world, artefacts, secrets)
     world.until(lambda: world.entries(message__icontains="refused") > 0 or world.entries() > 10)
+    own_pages(artefacts)
     collect(world, server, artefacts)
     if server is not None:
         lose_redis(world, server, record)
@@ -172,7 +221,7 @@ def use_providers(world: World, record: Callable) -> None:
     record(admin.post("/providers/", name="x", url=f"https://{wrong}@api.example.org", apiKey=wrong, formatId=1))
     record(admin.post("/providers/", name="x", url="https://api.example.org", apiKey=[wrong], formatId=1))
     record(admin.post("/providers/", name="x", url="https://api.example.org", apiKey=wrong, formatId=1, more=1))
-    record(admin.get("/providers/"))
+    assert record(admin.get("/providers/")).status_code == 200
 
 
 def use_further_credential(world: World, record: Callable) -> None:
@@ -270,6 +319,71 @@ def use_scim(world: World, record: Callable) -> None:
         record(requests.post(url, headers=headers, json={"schemas": [], "userName": "Ann"}, timeout=30))
 
 
+def use_second_factor(world: World, record: Callable) -> dict[str, str]:
+    """An app and recovery codes: right, wrong, used twice, in the wrong place; what belongs to the user is no find."""
+    user = new_admin(password=SECRETS["password"])
+    app = new_app(user)
+    url, session = f"{world.gateway.url}/me", requests.Session()
+    session.get(f"{url}/login/", timeout=30)
+
+    def send(path: str, **fields: str) -> requests.Response:
+        form = {"csrfmiddlewaretoken": session.cookies["csrftoken"]} | fields
+        return record(session.post(f"{url}/{path}", data=form, timeout=30))
+
+    send("login/", username=user.username, password=SECRETS["password"])
+    for code in (app.secret, app.recovery_codes[0][:-1], f"{app.recovery_codes[0]}x", "000000", app.recovery_codes[0]):
+        send("login/code/", code=code)
+    for path in ("", "account/", "second-factor/", "second-factor/codes/"):
+        record(session.get(f"{url}/{path}", timeout=30))
+    client = Client(world.gateway.url)
+    record(by_password(client, username=user.username, password=app.recovery_codes[1]))
+    record(client.get(f"/users/?code={app.recovery_codes[1]}"))
+    record(world.ask(key=app.secret))
+    record(world.ask(key=app.recovery_codes[1]))
+    code, other = app.recovery_codes[:2]
+    return {"secret of an app": app.secret, "recovery code": code, "unused recovery code": other}
+
+
+def use_single_sign_on(world: World, record: Callable) -> None:
+    """Client secrets of identity providers and of a guardrail's service, to where nobody listens."""
+    admin = Client(world.gateway.url).as_user(new_admin())
+    issuer = f"http://127.0.0.1:{free_port()}"
+    secret = SECRETS["client secret of a provider"]
+    values = {"name": "Canary", "slug": "canary", "issuer": issuer, "clientId": "gateway", "clientSecret": secret}
+    assert record(admin.post("/identity-providers/", **values)).status_code == 201
+    record(admin.post("/identity-providers/", **values))
+    record(admin.post("/identity-providers/", **(values | {"name": "x", "slug": "x", "clientSecret": [secret]})))
+    record(admin.post("/identity-providers/", **(values | {"name": "y", "slug": "y", "issuer": secret})))
+    record(admin.get("/identity-providers/"))
+    for provider in IdentityProvider.objects.all():
+        record(admin.post(f"/identity-providers/{provider.pk}/fetch-keys/"))
+    for path in ("/me/login/", "/auth/sso/canary/", "/auth/sso/canary/callback/?code=x&state=x", "/auth/sso/default/"):
+        record(requests.get(f"{world.gateway.url}{path}", timeout=30, allow_redirects=False))
+    address = f"http://127.0.0.1:{free_port()}/check"
+    parameters = {"url": address, "secret": SECRETS["secret of a guardrail"]}
+    create_guardrail(name="canary", type="http", parameters=parameters)
+    world.settle()
+    record(world.ask("for the guardrail's service"))
+    record(admin.get("/guardrails/"))
+
+
+def own_pages_of(world: World) -> Callable[[Artefacts], None]:
+    """Log the world's user in at /me/, before rows give them a second factor; the rest looks at every page there."""
+    session, url = requests.Session(), f"{world.gateway.url}/me"
+    session.get(f"{url}/login/", timeout=30)
+    form = {"username": world.user.username, "password": "a long pass phrase"}
+    form["csrfmiddlewaretoken"] = session.cookies["csrftoken"]
+    assert session.post(f"{url}/login/", data=form, timeout=30).url == f"{url}/"
+    values = shown_rows.fill(world.user)
+
+    def look(artefacts: Artefacts) -> None:
+        for path in own_paths(values):
+            artefacts.add(f"page me/{path}", session.get(f"{url}/{path}", timeout=30).text)
+        assert len(artefacts.labels("page me/")) > 30
+
+    return look
+
+
 def look_at_console(world: World, artefacts: Artefacts, secrets: dict[str, str]) -> None:
     """Every page and export, as an admin sees them; the cookies of that login are canaries, too."""
     from tests.console.conftest import PASSWORD
@@ -280,17 +394,18 @@ def look_at_console(world: World, artefacts: Artefacts, secrets: dict[str, str])
     for cookie in visitor.session.cookies:
         if cookie.name != "csrftoken":  # which forms hold
             secrets[f"cookie {cookie.name}"] = cookie.value
-    for path in [*paths(one_of_everything()), "telemetry/logentry/export.jsonl", "telemetry/logentry/export.csv"]:
+    for path in [*paths(latest_rows()), "telemetry/logentry/export.jsonl", "telemetry/logentry/export.csv"]:
         artefacts.add(f"page {path}", visitor.get(path).text)
 
 
 def collect(world: World, server: redis.Redis | None, artefacts: Artefacts) -> None:
+    present = set(connection.introspection.table_names())
     for model in apps.get_models():
-        if not model._meta.proxy and model._meta.managed:
-            rows = model._default_manager.all()
-            with suppress(Exception):  # a table that this database does not have
-                artefacts.add(f"database {model._meta.label_lower}", serializers.serialize("json", rows))
-                artefacts.add(f"database {model._meta.label_lower}", repr(list(rows.values())))
+        if model._meta.db_table in present:
+            rows = model._base_manager.all()
+            artefacts.add(f"database {model._meta.label_lower}", serializers.serialize("json", rows))
+            artefacts.add(f"database {model._meta.label_lower}", repr(list(rows.values())))
+    assert len(artefacts.labels("database ")) > 40
     for path in world.gateway.directory.rglob("*"):
         if path.is_file():
             place = "database file" if ".sqlite3" in path.name else f"file {path.name.partition('.')[2]}"

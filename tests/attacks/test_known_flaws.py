@@ -205,3 +205,35 @@ def test_no_route_allows_another_origin(world):
 
 def test_the_packages_are_those_of_the_product():
     assert {path.partition("/")[0] for path, _ in trees()} == set(PACKAGES)
+
+
+@promise("V-L22: health says whether the stores answer, and nothing else", target="at most 3 words")
+@pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer x"}, {"X-Forwarded-For": "127.0.0.1"}])
+@pytest.mark.parametrize("query", ["", "?verbose=1", "?details=true&debug=1"])
+def test_health_says_nothing_else(world, headers, query):
+    world.allow()
+    provider = world.provider()
+    provider.answers(status=401, body={"error": {"message": "sk-secret-of-the-provider is no key"}})
+    world.ask()
+    expected = {"healthz": {"status": "ok"}, "readyz": {"status": "ok", "database": "ok", "cache": "ok"}}
+    for path, document in expected.items():
+        for end in ("", "/"):
+            response = requests.get(f"{world.gateway.url}/{path}{end}{query}", headers=headers, timeout=30)
+            assert response.status_code == 200
+            assert response.json() == document
+            assert "sk-" not in str(response.headers)
+    for path in ("health", "health/liveliness", "health/readiness", "health/services", "debug", "config", "env"):
+        assert requests.get(f"{world.gateway.url}/{path}{query}", headers=headers, timeout=30).status_code in (401, 404)
+
+
+@promise("A forwarding header of a peer that is no trusted proxy warns", target="1 line an hour, the header ignored")
+def test_a_header_of_an_unlisted_proxy_warns(own_gateway):
+    world = own_gateway()
+    world.allow()
+    world.provider()
+    for number in range(3):
+        entry = world.entry(world.ask(f"{number}", headers={"X-Forwarded-For": "198.51.100.7"}))
+        assert entry.address == "127.0.0.1"
+    lines = [line for line in world.gateway.log().splitlines() if "is not in GATEWAY_TRUSTED_PROXIES" in line]
+    assert len(lines) == 1
+    assert "127.0.0.1 sends X-Forwarded-For" in lines[0]

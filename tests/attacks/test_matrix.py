@@ -186,7 +186,9 @@ def mismatches(world: World, credential: str | None, expected: Callable[[Route],
     return wrong
 
 
-@promise("Every route refuses whoever it is not granted to", target="default deny, each route by each caller")
+@promise(
+    "V-L6, V-L18: every route refuses whoever it is not granted to", target="default deny, each route by each caller"
+)
 @pytest.mark.parametrize("kind", LIVE)
 def test_a_live_credential_opens_what_it_is_granted(world, kind, figure):
     credential, granted = LIVE[kind]
@@ -211,7 +213,9 @@ def test_a_live_credential_opens_what_it_is_granted(world, kind, figure):
     figure(f"{len(list(paths()))} routes, {len(LIVE) + len(DEAD)} kinds of callers")
 
 
-@promise("Every route refuses whoever it is not granted to", target="default deny, each route by each caller")
+@promise(
+    "V-L6, V-L18: every route refuses whoever it is not granted to", target="default deny, each route by each caller"
+)
 @promise("V-M3, V-L18, V-LF1: without a live credential only the listed routes answer", target="401 on all others")
 @pytest.mark.parametrize("kind", DEAD)
 def test_a_dead_credential_opens_nothing(world, kind):
@@ -225,7 +229,9 @@ def test_a_dead_credential_opens_nothing(world, kind):
     assert mismatches(world, DEAD[kind](world), expected) == []
 
 
-@promise("Every route refuses whoever it is not granted to", target="default deny, each route by each caller")
+@promise(
+    "V-L6, V-L18: every route refuses whoever it is not granted to", target="default deny, each route by each caller"
+)
 def test_the_token_of_the_directory_opens_scim_alone(world):
     def expected(route: Route) -> set[int]:
         if route.who == DIRECTORY:
@@ -256,7 +262,9 @@ def token_of_issuer(world: World) -> Iterator[str]:
         row.delete()
 
 
-@promise("Every route refuses whoever it is not granted to", target="default deny, each route by each caller")
+@promise(
+    "V-L6, V-L18: every route refuses whoever it is not granted to", target="default deny, each route by each caller"
+)
 def test_a_token_of_a_trusted_issuer_opens_work_alone(world, token_of_issuer):
     """Also one of an admin: the management API needs a login of the gateway, or a key."""
 

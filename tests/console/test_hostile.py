@@ -24,6 +24,11 @@ from tests.support.promises import promise
 
 CHANGED = (User, Session, ApiKey, Provider, Model, ModelPrice, Rule, Limit, CacheEntry)
 WAYS = {"login", "logout"}
+RUNS_NOTHING = promise(
+    "V-N8: no page runs script from elsewhere, and Alpine compiles no text of others",
+    target="script-src self; 0 texts",
+    suite="attack",
+)
 
 
 @pytest.fixture
@@ -100,6 +105,7 @@ def without_uses(told: list) -> list:
     ]
 
 
+@RUNS_NOTHING
 def test_looking_at_every_page_changes_nothing_and_none_shows_hostile_text_raw(administrator, rows):
     before, observations = without_uses(stored()), 0
     for path in paths(rows):
@@ -129,6 +135,7 @@ def test_nobody_else_gets_in_by_any_path_or_method(visitor_without_a_browser, ro
     assert without_uses(stored()) == before
 
 
+@RUNS_NOTHING
 def test_a_page_loads_nothing_from_outside_and_runs_no_script_of_its_own_text(administrator):
     for path in ("", "login/", "telemetry/logentry/", "playground/"):
         policy = administrator.get(path).headers["Content-Security-Policy"]

@@ -15,6 +15,12 @@ from tests.support.pace import in_one_minute
 from tests.support.promises import promise
 from tests.support.provider_answers import Answer
 
+AS_THE_LIMIT_SAYS = promise(
+    "Work without a price is refused, counted or ignored as its limit says",
+    target="429; the price of the limit; 200",
+    suite="attack",
+)
+
 
 class TestTokens:
     @pytest.fixture
@@ -162,6 +168,7 @@ class TestCost:
         assert [left(response, "key-cost-day") for response in responses[:3]] == [27, 14, 0]
         refused(responses[3], "QuotaExceeded", "0.000041", "daily cost limit of key ")
 
+    @AS_THE_LIMIT_SAYS
     @promise("A model without a price is not free under a cost limit", target="refused", suite="attack")
     def test_a_model_without_a_price_is_refused(self, world, provider):
         key = limited(world, "cost", "day", 1)
@@ -184,10 +191,12 @@ class TestCost:
         else:
             assert left(response, "key-cost-day") < 10**9
 
+    @AS_THE_LIMIT_SAYS
     def test_it_is_served_where_the_limit_ignores_prices(self, world, provider):
         key = limited(world, "cost", "day", "0.000001", unpriced="ignore")
         assert [bypass(world, key, max_tokens=20).status_code for _ in range(3)] == [200] * 3
 
+    @AS_THE_LIMIT_SAYS
     def test_it_counts_at_the_limits_own_price(self, world, provider):
         provider.default = Answer(usage={"prompt_tokens": 100, "completion_tokens": 100})
         key = limited(world, "cost", "day", "0.0005", unpriced="count", unpriced_price=1)

@@ -14,8 +14,10 @@ import pytest
 from gateway_project.errors import ServiceUnavailable
 from gateway_project.work.streaming import broadcast
 from gateway_project.work.streaming.broadcast import Broadcast, Result
+from gateway_project.work.streaming.live_chunks import USAGE_BYTES
 from providers.transport.calls import Call, End, Interrupted
 from tests.support.pace import patience
+from tests.support.promises import promise
 from tests.support.provider import read_headers
 from tests.support.streaming import DONE, datas, error_in, event, part, text
 
@@ -251,6 +253,30 @@ def test_the_provider_is_hung_up_on_when_all_have_left(world, stepped):
     again = Client(world)
     stepped.stream(1).send(part("again"))
     again.read_until(b"again")
+
+
+FLOODS = {
+    "events": b'data: {"choices": [], "x": "' + b"y" * 8000 + b'"}\n\n',
+    "comments": b": " + b"y" * 8000 + b"\n\n",
+}
+
+
+@promise("What is read for its usage after its clients have left is bounded", target="64 kB, 2 s", suite="attack")
+@pytest.mark.parametrize("noise", FLOODS.values(), ids=FLOODS)
+@pytest.mark.parametrize("number", [0, 2])
+def test_a_flood_after_the_finish_reason_is_cut_when_all_have_left(world, stepped, number, noise, figure):
+    leader, stream, followers = followed(world, stepped, number)
+    stream.send(part("", "stop"))
+    for one in (leader, *followers):
+        one.read_until(b'"stop"')
+        one.leave()
+    flood_bytes = 0
+    while not stream.gone.wait(0.05) and flood_bytes < 20 * USAGE_BYTES:
+        stream.send(noise)
+        flood_bytes += len(noise)
+    figure(f"{flood_bytes} bytes at most")
+    assert USAGE_BYTES < flood_bytes <= USAGE_BYTES + 4 * len(noise)
+    assert world.entry(leader.id).outcome == "client_closed"
 
 
 def test_a_follower_may_leave(world, stepped):

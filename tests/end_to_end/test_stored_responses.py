@@ -4,6 +4,7 @@ import json
 import threading
 
 import pytest
+import requests
 
 from gateway_project.work.ownership.owners import digest_of
 from keys.services import IssuedKey
@@ -82,6 +83,22 @@ class TestResponses:
         assert len(party.provider.seen) == 1
         assert party.ask(party.ann, previous_response_id=first).json()["id"] == second
         assert party.provider.seen[1].json["previous_response_id"] == first
+
+    @promise("Nobody reads through a provider what is another user's", target="404", suite="attack")
+    @pytest.mark.parametrize("method", ["GET", "DELETE", "POST", "PATCH", "HEAD"])
+    @pytest.mark.parametrize("path", ["{}", "{}/", "{}/input_items", "{}/cancel", "{}?stream=true", "../responses/{}"])
+    def test_no_path_leads_to_a_stored_response(self, party, method, path):
+        """The gateway has no such route, neither for another user nor for its own."""
+        identifier = party.world.name("resp")
+        party.provider.answers(body=response_with(identifier))
+        assert party.ask(party.ann).status_code == 200
+        for who in (party.bob, party.ann):
+            headers = {"Authorization": f"Bearer {who.text}"}
+            url = f"{party.world.gateway.url}{PATH}/{path.format(identifier)}"
+            response = requests.request(method, url, headers=headers, timeout=30)
+            assert response.status_code == 404
+            assert "Lisbon" not in response.text
+        assert len(party.provider.seen) == 1
 
     def test_an_id_that_nobody_made_here_is_nobodys(self, party):
         refused = party.ask(party.ann, previous_response_id="resp_of_another_application")

@@ -16,6 +16,7 @@ from tests.support.world import World
 pytestmark = [pytest.mark.either_store, pytest.mark.slow]
 
 COUNT, THREADS = 60, 16
+HANG_UP_SECONDS = 2
 EVENT = {"choices": [{"index": 0, "delta": {"content": "word "}, "finish_reason": None}]}
 NO_LINGER = struct.pack("ii", 1, 0)
 PHASES = ["in the head", "in the body", "waiting for the answer", "waiting for a stream", "in the stream"]
@@ -74,7 +75,7 @@ def test_clients_vanish(world, phase, goodbye, figure):
         gone = {"correlation_id__in": ids, "outcome": "client_closed"}
         wait_until(lambda: world.entries(**gone) == COUNT, 10, lambda: f"{world.entries(**gone)} of {COUNT} entries")
         longest = max(seen.wait_closed(5) for seen in provider.seen)
-        assert longest < bound(2)
+        assert longest <= bound(HANG_UP_SECONDS)  # since the request came, a little before the client left
         figure({"s at most": longest})
     provider.default = Answer()
     assert world.ask("after").status_code == 200

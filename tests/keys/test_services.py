@@ -14,6 +14,7 @@ from keys.models import ApiKey
 from keys.secrets import matches, parse
 from keys.services import delete_keys, issue_key, rotate_key, update_key
 from providers.services import create_provider
+from tests.support.promises import promise
 
 DAY = timedelta(days=1)
 
@@ -179,6 +180,7 @@ class TestRotation:
             rotate_key(key, overlap=DAY)
 
 
+@promise("A user has a bounded number of keys", target="409 beyond the bound, 500 by default", suite="attack")
 @pytest.mark.django_db(transaction=True)
 def test_a_user_has_no_more_live_keys_than_the_setting_says(settings):
     settings.GATEWAY_MAX_KEYS_PER_USER = 3
@@ -195,6 +197,7 @@ def test_a_user_has_no_more_live_keys_than_the_setting_says(settings):
         issue_key(owner=ann, name="one more")
 
 
+@promise("A user has a bounded number of keys", target="409 beyond the bound, 500 by default", suite="attack")
 @pytest.mark.django_db(transaction=True)
 def test_keys_that_are_made_at_once_are_no_more_than_that_either(settings):
     settings.GATEWAY_MAX_KEYS_PER_USER = 5

@@ -377,6 +377,7 @@ def test_the_permission_is_a_feature_for_users_and_keys(nobody, make):
     assert nobody.as_user(owner).post(f"/providers/{second.pk}/models/", name="new").status_code == 201
 
 
+@promise("A provider has a bounded number of models", target="409 beyond the bound, 1,000 by default", suite="attack")
 def test_a_provider_has_a_bounded_number_of_models(admin, make, settings):
     settings.GATEWAY_MAX_MODELS_PER_PROVIDER = 2
     path = f"/providers/{make(models=['one']).pk}/models/"

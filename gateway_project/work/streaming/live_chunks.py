@@ -206,6 +206,9 @@ def _chunks(stream: Stream, call: Call, on_chunk: Callable[[bytes], None]) -> It
         if reader.is_over:
             return
         piece = next(stream.pieces, None)
+        if call.is_abandoned and piece and _exceeds_usage(stream, piece):
+            call.interrupt(End.CLIENT_CLOSED)
+            call.check()
         if piece is None:
             chunk = reader.end(stream.provider_response.is_complete)
             if not chunk:
@@ -299,16 +302,20 @@ def _read_usage(call: Call, stream: Stream) -> None:
 
     It is read for at most USAGE_SECONDS and USAGE_BYTES, and only if the answer has reached its end.
     """
-    size = 0
     with suppress(GatewayError, Interrupted):
         if not call.abandon():
             return
         for piece in stream.pieces:
             stream.reader.feed(piece)
-            size += len(piece)
-            if stream.reader.is_over or size > USAGE_BYTES:
+            if stream.reader.is_over or _exceeds_usage(stream, piece):
                 return
         stream.reader.end(stream.provider_response.is_complete)
+
+
+def _exceeds_usage(stream: Stream, piece: bytes) -> bool:
+    """Count a piece that was read after the last client had gone; whether these are too many bytes for a usage."""
+    stream.usage_bytes += len(piece)
+    return stream.usage_bytes > USAGE_BYTES
 
 
 def _fail(exchange: Exchange, gateway: Gateway, stream: Stream, problem: BaseException) -> None:

@@ -29,6 +29,7 @@ class Stream:
     first_chunk: bytes
     content_type: str
     is_guarded: bool = False  # each read has to be parsed
+    usage_bytes: int = 0  # read after the last client had gone, for the usage alone
 
     @property
     def template(self) -> "ChunkTemplate | None":

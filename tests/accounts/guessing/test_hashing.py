@@ -6,12 +6,13 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from django.contrib.auth.hashers import Argon2PasswordHasher
 
-from accounts import services
+from accounts import services, sessions
 from accounts.guessing import hashing
 from accounts.guessing.hashing import HashingQueue
 from accounts.models import User
 from accounts.sessions import log_in
-from gateway_project.errors import ServiceUnavailable
+from gateway_project.errors import AuthenticationFailed, RateLimited, ServiceUnavailable
+from tests.support.promises import promise
 
 pytestmark = pytest.mark.embedded
 
@@ -70,6 +71,44 @@ def test_setting_a_password_waits_in_the_same_queue(db, monkeypatch):
     full._places.acquire()
     with pytest.raises(ServiceUnavailable, match="Try again"):
         services.update_user(ann, password="another good one 6!")
+
+
+@pytest.fixture
+def full_queue(monkeypatch):
+    """A queue in which no place is free, so that nobody has a password checked."""
+    full = HashingQueue(threads=1, waiting=0)
+    full._places.acquire()
+    monkeypatch.setattr(sessions, "hashing_queue", full)
+    return full
+
+
+@promise("Who is throttled takes no place among those who wait for a hash", target="429 before 503", suite="attack")
+def test_the_throttle_comes_before_the_queue(db, settings, monkeypatch):
+    settings.GATEWAY_LOGIN_FAILURES = 2
+    services.create_user(username="ann", password="a good one 5!")
+    for _ in range(2):
+        with pytest.raises(AuthenticationFailed):
+            log_in(username="ann", password="wrong", address="127.0.0.11")
+    hashes = []
+    monkeypatch.setattr(hashing, "check_password", lambda password, encoded: hashes.append(encoded))
+    for _ in range(3):
+        with pytest.raises(RateLimited):
+            log_in(username="ann", password="a good one 5!", address="127.0.0.11")
+    assert hashes == []
+
+
+@promise("Who is throttled takes no place among those who wait for a hash", target="429 before 503", suite="attack")
+def test_who_is_throttled_does_not_wait_behind_others(db, settings, full_queue):
+    settings.GATEWAY_LOGIN_FAILURES = 1
+    services.create_user(username="ann", password="a good one 5!")
+    with pytest.raises(ServiceUnavailable):  # no guess: it does not count
+        log_in(username="ann", password="wrong", address="127.0.0.10")
+    full_queue._places.release()
+    with pytest.raises(AuthenticationFailed):
+        log_in(username="ann", password="wrong", address="127.0.0.10")
+    full_queue._places.acquire()
+    with pytest.raises(RateLimited):
+        log_in(username="ann", password="a good one 5!", address="127.0.0.10")
 
 
 def test_a_hash_has_one_lane_so_that_its_thread_alone_computes_it():

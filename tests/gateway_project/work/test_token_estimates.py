@@ -8,10 +8,14 @@ import pytest
 
 from gateway_project.work.token_estimates import SAMPLE_CHARACTERS, input_tokens, tokens_in
 from providers.formats import WorkRequest
+from tests.support.promises import promise
 
 SAMPLES = json.loads(Path(__file__).with_name("token_samples.json").read_text())
 
 
+@promise(
+    "Estimated tokens are right in English, code, Chinese, Japanese, Cyrillic", target="within 20 %", suite="attack"
+)
 @pytest.mark.parametrize("sample", SAMPLES, ids=[sample["name"] for sample in SAMPLES])
 @pytest.mark.parametrize("times", [1, 40])
 def test_it_is_right_within_a_fifth(sample, times):

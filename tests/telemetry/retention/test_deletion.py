@@ -15,6 +15,7 @@ from telemetry.retention import deletion, partitions
 from telemetry.retention.housekeeping import Housekeeper, exclusively
 from telemetry.usage import rollups
 from telemetry.usage.verification import differences, full_hours
+from tests.support.promises import promise
 from tests.telemetry.usage.test_rollups import done, totals
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -107,6 +108,11 @@ class TestPayloads:
         assert not LogEntry.objects.exclude(payload="").exists()
 
 
+@promise(
+    "Entries of unknown credentials have a retention of their own",
+    target="others are kept",
+    suite="attack",
+)
 def test_refusals_of_unknown_credentials_go_before_other_entries(settings):
     settings.GATEWAY_REFUSAL_DAYS = 7
     refused = {"status": 401, "exception": "AuthenticationFailed"}

@@ -8,6 +8,7 @@ from telemetry.journal.batches import insert_log_entries
 from telemetry.models import TagValue, UsageHour
 from telemetry.usage import tags
 from telemetry.usage.verification import differences
+from tests.support.promises import promise
 from tests.telemetry.usage.test_rollups import BEGIN, END, done
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -23,6 +24,7 @@ def counted():
     return Counter({str(row.tags): row.requests for row in UsageHour.objects.order_by("id")})
 
 
+@promise("Values of a tag beyond the bound count as other", target="as many rows as the bound", suite="attack")
 def test_values_beyond_the_bound_count_as_other_in_one_batch_and_over_several():
     insert_log_entries([done(f"r{n}", tags={"trace": f"v{n}"}) for n in range(5)])
     insert_log_entries([done(f"s{n}", tags={"trace": f"v{n}"}) for n in range(1, 9)])

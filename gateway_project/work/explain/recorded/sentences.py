@@ -119,7 +119,7 @@ def _limits(facts: Facts) -> Iterator[str]:
 
 def _use(facts: Facts) -> Iterator[str]:
     entry = facts.entry
-    if entry.user_id is not None:
+    if entry.user_id is not None and facts.cache["verdict"] in CACHE:
         yield CACHE[facts.cache["verdict"]]
     if entry.input_tokens is None and entry.output_tokens is None:
         return
