@@ -57,8 +57,8 @@ NO_TEXT = {
     "accounts.Session.refresh_digest", "accounts.User.name_key", "accounts.User.password", "keys.ApiKey.digest",
     "keys.ApiKey.public_id", "keys.ApiKey.former_public_id", "keys.ApiKey.former_digest",
     "providers.Provider.credential", "providers.ProviderCredential.credential", "rules.Guardrail.credential",
-    "rules.WhatIf.claim",
-    "telemetry.LogEntry.group_ids", "telemetry.AuditEntry.hash", "telemetry.AuditEntry.previous_hash", "telemetry.GuardrailSample.sealed",
+    "rules.WhatIf.claim", "telemetry.LogEntry.group_ids",
+    "telemetry.AuditEntry.hash", "telemetry.AuditEntry.previous_hash", "telemetry.GuardrailSample.sealed",
 }  # fmt: skip
 
 # The parts of addresses below /me/, and whose numbers they are.
