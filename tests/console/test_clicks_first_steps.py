@@ -52,7 +52,8 @@ def test_the_checklist_leads_to_the_first_answer_with_three_clicks_a_step(hand, 
     assert open_steps() == STEPS[2:]
     hand.click("[data-done=no] a:text-is('Create users')")
     page.fill("#id_username", "ann")
-    hand.press("#id_username")
+    page.fill("#id_password", "a long pass phrase")
+    hand.click("[name=_save]")
     assert open_steps() == STEPS[3:]
     hand.click("[data-done=no] a:text-is('Allow something')")
     page.fill("#id_name", "everything")

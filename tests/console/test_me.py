@@ -50,7 +50,7 @@ def test_every_page_is_whole(visitor, served):
     assert window.check_looks() == {}
     enter(window, served.user.username)
     scale = Scale(window)
-    key, entry = served.issued.key, LogEntry.objects.of_user(served.user.pk).latest("pk")
+    key, entry = served.issued.key, LogEntry.objects.get(entry_type="WorkRequest", user_id=served.user.pk)
     rows = (f"keys/{key.pk}/rotate/", f"keys/{key.pk}/delete/", f"requests/{entry.pk}/")
     for path in (*PAGES, *rows):
         scale.open(path)
