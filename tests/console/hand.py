@@ -40,8 +40,10 @@ class Hand:
 
     def press(self, what: str, key: str = "Enter") -> None:
         """Press a key where a selector finds something, and wait for the page that follows."""
+        target = self.page.locator(what).first
+        assert target.evaluate(FOCUS) == ""
         with self.page.expect_navigation():
-            self.page.locator(what).first.press(key)
+            target.press(key)
         stand_still(self.page)
 
     def go(self, path: str) -> None:

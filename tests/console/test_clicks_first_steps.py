@@ -30,6 +30,7 @@ def scripted() -> Iterator[ScriptedProvider]:
         yield provider
 
 
+@pytest.mark.timeout(300)
 def test_the_checklist_leads_to_the_first_answer_with_three_clicks_a_step(hand, scripted):
     page = hand.page
 
