@@ -43,8 +43,14 @@ from telemetry.log_page.group_filter import GroupFilter
 from telemetry.log_page.histogram import histogram
 from telemetry.log_page.periods import periods
 from telemetry.log_page.result_filter import ResultFilter
+from telemetry.log_page.row_filters import (
+    KeyIdFilter,
+    KeyNameFilter,
+    ProviderFilter,
+    ServedModelFilter,
+    UserFilter,
+)
 from telemetry.log_page.saved_filters import filter_links
-from telemetry.log_page.tab_filters import KeyIdFilter, ServedModelFilter
 from telemetry.models import CacheStatus, CostStatus, EntryType, LogEntry, Outcome
 from telemetry.paging import PAGE_MS, QueryTimeout, statement_timeout
 from telemetry.querysets import EntryQuerySet, LogEntryQuerySet
@@ -207,16 +213,16 @@ class LogAdmin(EntryAdmin):
         ("outcome", ChoicesDropdownFilter),
         ("severity", ChoicesDropdownFilter),
         ("cache_status", ChoicesDropdownFilter),
-        equals("user", "user", "username"),
+        UserFilter,
         GroupFilter,
         equals("model", "model_name", "model"),
         ServedModelFilter,
         equals("alias", "alias", "alias"),
-        equals("provider", "provider", "provider_name"),
+        ProviderFilter,
         AttemptedFilter,
         GuardrailFilter,
         GuardrailResultFilter,
-        equals("key", "key", "key_name"),
+        KeyNameFilter,
         KeyIdFilter,
         equals("trusted issuer", "issuer", "trusted_issuer"),
         equals("request id", "request", "correlation_id"),

@@ -91,6 +91,7 @@ class UsageForm(forms.Form):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
+        self._addresses: dict[tuple[tuple[str, object], ...], str] = {}  # each row of a table has those of its columns
         for name in ID_FILTERS:
             self.fields[name] = forms.IntegerField(
                 min_value=1, max_value=MAX_ID, required=False, widget=forms.HiddenInput
@@ -158,8 +159,12 @@ class UsageForm(forms.Form):
 
     def address(self, **changes: object) -> str:
         """The address of this query with some parameters changed; those that are empty are left out."""
-        values = {name: self.data.get(name) for name in self.fields if name not in NEW_FILTER} | changes
-        return f"?{urlencode({name: value for name, value in values.items() if value not in ('', None)})}"
+        key = tuple(changes.items())
+        if key not in self._addresses:
+            values = {name: self.data.get(name) for name in self.fields if name not in NEW_FILTER} | changes
+            query = {name: value for name, value in values.items() if value not in ("", None)}
+            self._addresses[key] = f"?{urlencode(query)}"
+        return self._addresses[key]
 
     def dimension_headings(self) -> Iterator[Link]:
         """The names of the dimensions, with the address of the table sorted by them; ids have no order."""

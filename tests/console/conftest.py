@@ -61,6 +61,7 @@ class Console:
     url: str
     problems: list[str] = field(default_factory=list)
     asked: set = field(default_factory=set)  # requests that are not answered yet
+    site: str = "admin"  # or "me": the user's own pages
 
     def __post_init__(self) -> None:
         self.page.on("request", self._ask)
@@ -83,8 +84,8 @@ class Console:
             self.problems.append(f"went outside: {response.url}")
 
     def open(self, path: str) -> None:
-        """Go to a path below /admin/ and wait until it stands still."""
-        self.page.goto(f"{self.url}/admin/{path}")
+        """Go to a path of the site and wait until it stands still."""
+        self.page.goto(f"{self.url}/{self.site}/{path}")
         if self.page.query_selector("[data-refresh]") is None:  # what asks again and again never stands still
             self._wait_for_answers()
 
@@ -126,20 +127,20 @@ class Console:
 
 
 class Visitor:
-    """A client of the console without a browser."""
+    """A client of the console, or of a user's own pages, without a browser."""
 
-    def __init__(self, url: str) -> None:
-        self.url = url
+    def __init__(self, url: str, site: str = "admin") -> None:
+        self.url, self.site = url, site
         self.session = requests.Session()
 
     def get(self, path: str, **options) -> requests.Response:
-        return self.session.get(f"{self.url}/admin/{path}", allow_redirects=False, timeout=60, **options)
+        return self.session.get(f"{self.url}/{self.site}/{path}", allow_redirects=False, timeout=60, **options)
 
     def post(self, path: str, *, forged: bool = False, **fields) -> requests.Response:
         token = "x" * 64 if forged else self.session.cookies.get("csrftoken", "")
         headers = {"Origin": self.url}
         data = {"csrfmiddlewaretoken": token, **fields}
-        where = f"{self.url}/admin/{path}"
+        where = f"{self.url}/{self.site}/{path}"
         return self.session.post(where, data=data, headers=headers, allow_redirects=False, timeout=60)
 
     def sign_in(self, username: str = USERNAME, **more) -> requests.Response:
@@ -216,6 +217,17 @@ def console(browser, visitor, signed_in, gateway: RunningGateway) -> Iterator:
     for page in pages:
         page.evaluate("location.protocol.startsWith('http') && localStorage.clear()")
         page.close()
+
+
+@pytest.fixture
+def hand(console) -> Iterator:
+    """The hand of an administrator who has opened the first page."""
+    from tests.console.hand import Hand
+
+    hand = Hand(console())
+    hand.window.open("")
+    yield hand
+    assert hand.window.problems == []
 
 
 @pytest.fixture

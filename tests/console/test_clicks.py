@@ -3,8 +3,6 @@
 import json
 from urllib.parse import urlsplit
 
-import pytest
-
 from keys.models import ApiKey
 from licensing.models import Limit
 from licensing.services import set_limit
@@ -12,39 +10,8 @@ from providers.models import ModelPrice, Provider
 from providers.services import delete_provider
 from telemetry.models import LogEntry
 from tests.console.conftest import stand_still
+from tests.console.hand import Hand
 from tests.support.provider import ScriptedProvider
-
-
-class Hand:
-    """Clicks at a window of the console, and counts."""
-
-    def __init__(self, window) -> None:
-        self.window, self.page, self.clicks = window, window.page, 0
-        window.page.set_default_timeout(10_000)
-        window.open("")
-
-    def click(self, what: str) -> None:
-        """Click what a selector finds first, and wait for what follows."""
-        self.clicks += 1
-        self.page.locator(what).first.click()
-        stand_still(self.page)
-
-    def go(self, path: str) -> None:
-        """Click an entry of the side bar."""
-        self.click(f"#nav-sidebar a[href='/admin/{path}']")
-
-    def search(self, text: str, kind: str) -> None:
-        """Search from the keyboard, and open the first result of a kind."""
-        self.page.keyboard.press("Control+k")
-        self.page.keyboard.insert_text(text)
-        self.click(f"dialog a:has-text('{kind}:')")
-
-
-@pytest.fixture
-def hand(console) -> Hand:
-    hand = Hand(console())
-    yield hand
-    assert hand.window.problems == []
 
 
 def text_of(hand: Hand) -> str:
@@ -64,14 +31,82 @@ def test_who_spent_most_is_found_with_three_clicks(hand, world):
     assert hand.clicks <= 3
 
 
-def test_why_a_request_was_refused_is_found_with_three_clicks(hand, world):
+def test_from_a_refused_request_to_the_rules_that_were_considered_with_three_clicks(hand, world):
     world.provider()
-    world.entry(world.post({"model": world.name("unknown"), "messages": [{"role": "user", "content": "Hello!"}]}))
+    rule = world.allow(effect="deny")
+    entry = world.entry(world.ask())
+    assert entry.status == 403
     hand.go("telemetry/logentry/")
-    hand.click("#result_list tbody a")
-    hand.click("text=Explain what happened")
+    hand.click(f"#result_list a[href*='/{entry.pk}/']")
+    hand.click("dt:text-is('Error') + dd a")
     assert hand.page.locator("[data-sentences] li").count() > 0
+    assert rule.name in hand.page.inner_text("#rules")
     assert hand.clicks <= 3
+
+
+def test_from_a_request_over_its_limit_to_that_limit_with_three_clicks(hand, world):
+    limit = set_limit(user=world.user, measure="requests", window="day", amount=1)
+    world.provider().answers(text="Lisbon")
+    world.allow()
+    world.ask()
+    entry = world.entry(world.ask())
+    assert entry.status == 429
+    hand.go("telemetry/logentry/")
+    hand.click(f"#result_list a[href*='/{entry.pk}/']")
+    hand.click("dt:text-is('Error') + dd a")
+    assert hand.page.url.endswith(f"/licensing/limit/{limit.pk}/change/")
+    assert hand.clicks <= 3
+
+
+def test_a_filter_of_the_log_is_saved_with_three_clicks_used_with_two_and_deleted_with_one(hand, world):
+    world.provider().answers(text="Lisbon")
+    world.allow()
+    entry = world.entry(world.ask())
+    name, page = world.name("theirs"), hand.page
+    hand.go("telemetry/logentry/")
+    hand.click("text=Filters")
+    page.fill("#changelist-filter [name=user]", world.user.username)
+    hand.press("#changelist-filter [name=user]")
+    hand.click("summary:has-text('Save this filter')")
+    page.fill(".console-saving [name=name]", name)
+    hand.press(".console-saving [name=name]")
+    assert hand.clicks <= 3
+    hand.window.open("")
+    hand.clicks = 0
+    hand.go("telemetry/logentry/")
+    hand.click(f"[aria-label='Saved filters'] a:text-is('{name}')")
+    assert hand.clicks <= 2
+    assert page.locator("#result_list tbody tr").count() == 1
+    assert page.locator(f"#result_list a[href*='/{entry.pk}/']").count() == 1
+    assert hand.window.check() == []
+    hand.click(f"[aria-label='Delete the filter {name}']")
+    assert name not in text_of(hand)
+
+
+def test_a_setting_is_found_with_one_click(hand):
+    hand.go("system/")
+    hand.page.fill("#setting-search", "idle time")
+    hand.press("#setting-search")
+    assert hand.page.locator("[data-settings] dt").all_inner_texts() == ["GATEWAY_IDLE_TIMEOUT"]
+    assert hand.clicks <= 1
+
+
+def test_two_models_answer_side_by_side_with_two_clicks(hand, world):
+    first, second = (world.provider(world.name("side")) for _ in range(2))
+    world.allow(everyone="user")
+    first.answers(text="Lisbon")
+    second.answers(text="Porto")
+    page = hand.page
+    hand.go("playground/")
+    for field, provider in (("model", first), ("second", second)):
+        page.fill(f"[name={field}]", world.row(provider).models.get().name)
+    page.fill("[name=prompt]", "What is the capital of Portugal?")
+    hand.click("#playground [type=submit]")
+    for place in (0, 1):
+        page.locator("[data-note]", has_text="complete after").nth(place).wait_for()
+    assert page.locator("[data-answer]").all_inner_texts() == ["Lisbon", "Porto"]
+    assert hand.window.check() == []
+    assert hand.clicks <= 2
 
 
 def test_a_leaked_key_is_blocked_with_three_clicks(hand, world):
@@ -281,14 +316,4 @@ def test_a_key_is_rotated_with_three_clicks_and_its_secret_lives_on_for_a_day(ha
     hand.click("#main [type=submit]")
     assert hand.page.inner_text("#key") != issued.text
     assert ApiKey.objects.get(pk=issued.key.pk).former_public_id == issued.key.public_id
-    assert hand.clicks <= 3
-
-
-def test_the_rule_that_makes_another_useless_is_opened_with_three_clicks(hand, world):
-    world.provider()
-    first, second = world.allow(name=world.name("all"), position=1), world.allow(regex=world.model, position=2)
-    hand.search(world.user.username, "User")
-    hand.click("#main [aria-label='What belongs to it'] a:has-text('Rules')")
-    hand.click(f"#result_list tr:has-text('{second.name}') a:has-text('Open {first.name}')")
-    assert hand.page.url.endswith(f"/rules/rule/{first.pk}/change/")
     assert hand.clicks <= 3

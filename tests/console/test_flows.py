@@ -9,7 +9,6 @@ from accounts import services as accounts
 from keys.models import ApiKey
 from providers.models import Provider
 from rules.models import Rule
-from rules.services import create_rule, delete_rule
 from telemetry.models import LogEntry
 from tests.console.conftest import PASSWORD, USERNAME, stand_still
 
@@ -107,24 +106,6 @@ def test_from_a_provider_to_an_answer_in_the_playground(console, world):
     assert CREDENTIAL not in messages
     assert shown not in messages
     Rule.objects.filter(pk=rule.pk).delete()
-
-
-def test_two_models_answer_side_by_side(console, world):
-    first, second = (world.provider(world.name("side")) for _ in range(2))
-    world.allow(everyone="user")
-    first.answers(text="Lisbon")
-    second.answers(text="Porto")
-    window = console()
-    page = window.page
-    window.open("playground/")
-    for field, provider in (("model", first), ("second", second)):
-        page.fill(f"[name={field}]", world.row(provider).models.get().name)
-    page.fill("[name=prompt]", PROMPT)
-    page.click("button[type=submit] >> text=Send")
-    page.wait_for_function("document.querySelectorAll('[data-note]')[1]?.innerText.includes('complete after')")
-    page.wait_for_function("document.querySelectorAll('[data-note]')[0].innerText.includes('complete after')")
-    assert page.locator("[data-answer]").all_inner_texts() == ["Lisbon", "Porto"]
-    assert window.check() == []
 
 
 def send(page, prompt: str, count: int) -> None:
@@ -374,28 +355,3 @@ class TestSigningIn:
         accounts.end_sessions(user=user)
         window.open("accounts/user/")
         assert "/login/" in window.page.url
-
-
-def test_a_rule_is_dragged_between_two_others_and_moved_by_keys(console, world):
-    names = [world.name(f"ordered-{number}") for number in range(3)]
-    rules = [create_rule(name=name, effect="deny", user_id=world.user.pk, regex="none") for name in names]
-    window = console()
-    page = window.page
-    window.open(f"rules/rule/?q={names[0].rpartition('ordered')[0]}")
-
-    def order() -> list[str]:
-        return [name for name in page.locator("#result_list th.field-name").all_inner_texts() if name in names]
-
-    assert order() == names
-    assert window.check() == []
-    target = page.locator("#result_list tbody", has_text=names[1]).first
-    with page.expect_navigation():
-        page.locator(f"[data-move='{rules[2].pk}']").drag_to(target, target_position={"x": 60, "y": 4})
-    assert order() == [names[0], names[2], names[1]]
-    page.get_by_role("button", name=f"Move {names[0]} down").focus()
-    with page.expect_navigation():
-        page.keyboard.press("Enter")
-    assert order() == [names[2], names[0], names[1]]
-    assert window.problems == []
-    for rule in rules:
-        delete_rule(rule)

@@ -2,13 +2,18 @@
 
 import re
 import shlex
+from datetime import timedelta
 
 import pytest
 import requests
+from django.utils import timezone
 
+from accounts.models import Session
 from licensing.services import set_limit
+from telemetry.models import LogEntry
 from tests.console.conftest import PASSWORD, stand_still
-from tests.console.test_clicks import Hand
+from tests.console.hand import Hand
+from tests.console.scale import Scale
 from tests.support.management import PASSWORD as USER_PASSWORD
 
 PAGES = ("", "keys/", "keys/new/", "models/", "usage/", "requests/", "account/", "access/", "access/new/model/")
@@ -17,7 +22,8 @@ PAGES = ("", "keys/", "keys/new/", "models/", "usage/", "requests/", "account/",
 def enter(window, username: str) -> None:
     """Log in at the user's own pages."""
     page = window.page
-    page.goto(f"{window.url}/me/")
+    window.site = "me"
+    window.open("")
     page.fill("input[name=username]", username)
     page.fill("input[name=password]", USER_PASSWORD)
     page.click("button[type=submit]")
@@ -43,18 +49,17 @@ def test_every_page_is_whole(visitor, served):
     window.page.goto(f"{window.url}/me/login/")
     assert window.check_looks() == {}
     enter(window, served.user.username)
-    for path in PAGES:
-        window.page.goto(f"{window.url}/me/{path}")
-        stand_still(window.page)
+    scale = Scale(window)
+    key, entry = served.issued.key, LogEntry.objects.get(entry_type="WorkRequest", user_id=served.user.pk)
+    rows = (f"keys/{key.pk}/rotate/", f"keys/{key.pk}/delete/", f"requests/{entry.pk}/")
+    for path in (*PAGES, *rows):
+        scale.open(path)
         assert window.check_looks() == {}, path
-    window.page.goto(f"{window.url}/me/requests/")
-    window.page.locator("tbody a").first.click()
-    stand_still(window.page)
-    assert window.check_looks() == {}
+    assert scale.problems() == {}
     assert "What is on the user's page?" in window.page.inner_text("#main")
 
 
-def test_from_the_login_to_an_answer_in_three_clicks(visitor, served):
+def test_the_keys_sessions_and_password_of_a_user_take_three_clicks_each(visitor, served):
     window = visitor()
     page = window.page
     enter(window, served.user.username)
@@ -74,6 +79,49 @@ def test_from_the_login_to_an_answer_in_three_clicks(visitor, served):
         ),
         200,
     )
+    assert key_is_rotated_and_deleted(hand) != key
+    other_session_is_ended(hand, served.user)
+    password_is_changed(hand)
+
+
+def key_is_rotated_and_deleted(hand) -> str:
+    """The new secret of the key `laptop`; each of both takes three clicks."""
+    page, hand.clicks = hand.page, 0
+    hand.click("nav >> text=API keys")
+    hand.click("[aria-label='Rotate laptop']")
+    page.select_option("[name=hours]", label="24 hours")
+    hand.click("button:has-text('Rotate')")
+    assert hand.clicks <= 3
+    key, hand.clicks = page.inner_text("#key"), 0
+    hand.click("nav >> text=API keys")
+    hand.click("[aria-label='Delete laptop']")
+    hand.click("button:has-text('Delete')")
+    assert hand.clicks <= 3
+    assert "laptop" not in page.inner_text("#main")
+    return key
+
+
+def other_session_is_ended(hand, user) -> None:
+    """Another device of theirs is logged out with two clicks."""
+    other = Session.objects.create(user=user, device="phone", expires_at=timezone.now() + timedelta(days=1))
+    hand.clicks = 0
+    hand.click("nav >> text=Account")
+    hand.click("[aria-label^='End the session on phone']")
+    assert hand.clicks <= 2
+    assert "phone" not in hand.page.inner_text("#main")
+    assert not Session.objects.live().filter(pk=other.pk).exists()
+
+
+def password_is_changed(hand) -> None:
+    """It takes two clicks, and they stay logged in."""
+    hand.clicks = 0
+    hand.click("nav >> text=Account")
+    hand.page.fill("[name=current]", USER_PASSWORD)
+    hand.page.fill("[name=new]", "another long pass phrase")
+    hand.click("button:has-text('Change password')")
+    assert hand.clicks <= 2
+    assert "Your password was changed" in hand.page.inner_text("[role=status]")
+    assert hand.window.check() == []
 
 
 def test_models_have_their_prices_and_an_example_that_names_one(visitor, served):

@@ -8,6 +8,7 @@ from keys.services import issue_key
 from licensing.services import set_limit
 from rules.services import create_rule
 from tests.console.conftest import stand_still
+from tests.console.scale import Scale
 from tests.console.test_access_requests import HOSTILE
 from tests.console.test_me import enter
 from tests.support.management import new_user
@@ -47,6 +48,7 @@ def test_every_page_is_whole(visitor, world, group, boss):
     tabs = ("", "keys/", "limits/", "rules/", "log/", "usage/", "limits/new/", "accounts/new/", "rules/new/")
     window = visitor()
     enter(window, boss.username)
+    scale = Scale(window)
     own, keys = f"group-accounts/{account.pk}/", f"group-accounts/{account.pk}/keys/"
     for path in (
         *("groups/", *(f"{group_pages}{tab}" for tab in tabs), f"groups/{below.pk}/"),
@@ -54,9 +56,9 @@ def test_every_page_is_whole(visitor, world, group, boss):
         *(own, f"{own}delete/", f"{keys}new/", f"{keys}{key.pk}/rotate/", f"{keys}{key.pk}/delete/"),
         *(f"group-rules/{rule.pk}/", f"group-rules/{rule.pk}/delete/"),
     ):
-        window.page.goto(f"{window.url}/me/{path}")
-        stand_still(window.page)
+        scale.open(path)
         assert window.check_looks() == {}, path
+    assert scale.problems() == {}
 
 
 def test_from_the_login_to_a_key_that_a_rule_stops(visitor, world, group, boss):

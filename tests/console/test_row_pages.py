@@ -1,10 +1,12 @@
-"""The page of a row of each table, in light and dark and on a phone: no errors, nothing hidden, accessible."""
+"""The page of a row of each table, in light and dark and on a phone: whole, accessible, light and without movement."""
 
 from collections.abc import Iterator
 
 import pytest
 from django.contrib import admin
 
+from tests.console.scale import Scale
+from tests.console.test_weight import FIRST_VISIT
 from tests.support.management import new_user
 from tests.support.many_rows import fill
 from tests.support.running import RunningGateway, Store, fresh_store
@@ -28,9 +30,13 @@ def gateway(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 @pytest.mark.timeout(300)
 def test_the_page_of_a_row_is_whole(console):
     window = console()
+    for path in FIRST_VISIT:
+        window.open(path)
+    scale = Scale(window)
     for model in admin.site._registry:
         row = model._default_manager.order_by("pk").last()
         assert row is not None, model
         path = f"{model._meta.app_label}/{model._meta.model_name}/{row.pk}/change/"
-        window.open(path)
+        scale.open(path)
         assert window.check_looks() == {}, path
+    assert scale.problems() == {}

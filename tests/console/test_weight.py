@@ -1,20 +1,14 @@
-"""What a page costs who looks at it: bytes that are transferred after the first visit, and parts that move."""
+"""Pages without rows of their own are light and do not move; test_row_pages.py and test_me.py measure the others."""
 
 import pytest
 from django.utils import timezone
 
 from telemetry.models import LogEntry
+from tests.console.scale import Scale
 from tests.console.test_pages import forms, lists, pages
 
-MAX_BYTES = 150_000  # of a page and all that it loads, once the browser has seen the console
-# What it loads there, style sheets, scripts and fonts, is kept: a page, a list with its filters, a form.
+# What the browser loads there, style sheets, scripts and fonts, is kept: a page, a list with its filters, a form.
 FIRST_VISIT = ("", "telemetry/logentry/", "accounts/user/add/", "playground/")
-MAX_SHIFT = 0.02  # of the window, which nobody notices: web.dev calls up to 0.1 good
-WATCH = """
-  window.shift = 0;
-  new PerformanceObserver(list => list.getEntries().forEach(entry => window.shift += entry.value))
-    .observe({ type: 'layout-shift', buffered: true });
-"""
 
 
 @pytest.fixture
@@ -34,30 +28,12 @@ def entries(orm):
     LogEntry.objects.filter(correlation_id__startswith="weight-").delete()
 
 
-@pytest.fixture
-def measured(console, entries):
-    """Opens a page once more: its path -> transferred bytes, and how far its parts moved."""
-    window = console()
-    window.page.add_init_script(WATCH)
-    session = window.page.context.new_cdp_session(window.page)
-    session.send("Network.enable")
-    received = []
-    session.on("Network.loadingFinished", lambda event: received.append(event["encodedDataLength"]))
-
-    def measure(path: str) -> tuple[float, float]:
-        received.clear()
-        window.open(path)
-        return sum(received), window.page.evaluate("window.shift")
-
-    return measure
-
-
 @pytest.mark.timeout(400)
-def test_pages_are_light_and_stand_still(measured, entries):
-    entry = f"telemetry/logentry/{entries.first().pk}/change/"
+def test_pages_are_light_and_stand_still(console, entries):
+    window = console()
     for path in FIRST_VISIT:
-        measured(path)
-    figures = {path: measured(path) for path in [*pages(), *lists(), *forms(), entry]}
-    assert min(size for size, _ in figures.values()) > 1000  # something was measured
-    assert {path: size for path, (size, _) in figures.items() if size > MAX_BYTES} == {}
-    assert {path: shift for path, (_, shift) in figures.items() if shift > MAX_SHIFT} == {}
+        window.open(path)
+    scale = Scale(window)
+    for path in (*pages(), *lists(), *forms(), f"telemetry/logentry/{entries.first().pk}/change/"):
+        scale.open(path)
+    assert scale.problems() == {}

@@ -9,6 +9,7 @@ import time
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from urllib.parse import urlencode
 
 import pytest
 import requests
@@ -17,12 +18,14 @@ from django.test import override_settings
 from django.utils import timezone
 
 from accounts.models import Group, Role, User
+from gateway_project.console.period import LIST_FILTERS
 from keys.models import ApiKey
 from keys.secrets import generate
 from providers.models import Model, Provider
 from providers.services import create_provider
 from rules.models import Rule
 from telemetry.journal.batches import insert_log_entries
+from telemetry.models import LogEntry
 from telemetry.retention import deletion, partitions
 from telemetry.usage import rollups
 from telemetry.usage.overview import PERIODS, overview
@@ -40,28 +43,47 @@ pytestmark = [
     pytest.mark.skipif(connection.vendor != "postgresql", reason="ten million rows are for PostgreSQL"),
 ]
 LOG, DAY = partitions.LOG, timedelta(days=1)
+LOG_LIST = "telemetry/logentry/"
 # Days, and entries a day.
 FEW, MANY = (10, 10_000), (100, 100_000)
 TAKES, CONSOLE_TAKES, BATCH, PRUNED = 15, 3, 500, 5
 # Keys of a thousand users, and rules.
 FEW_ROWS, MANY_ROWS = (1000, 100), (100_000, 10_000)
-USERS = 1000
+USERS, GROUPS, PROVIDERS, MODELS = 1000, 10, 3, 20
+OWNERS = {"user": User, "group": Group, "key": ApiKey, "provider": Provider}  # the first of which is in the entries
+OWN_USER = 7  # the number of the user who opens their own pages
 USED_DAYS = 31  # of which the usage is added up: what the first page and the statistics ask for
 HOME_SECONDS, PAGE_SECONDS, CONSOLE_SECONDS, STATISTICS_SECONDS = 0.3, 0.2, 0.1, 1.0
 
 FILL = """
 INSERT INTO "{name}" (id, timestamp, entry_type, entry_source, correlation_id, message, payload, user_id, username,
-    key_id, model, provider_id, outcome, cache_status, attempts, input_tokens, output_tokens, cost, currency,
-    cost_status, duration_ms)
+    group_ids, key_id, key_name, model, served_model, provider_id, provider_name, outcome, status, cache_status,
+    attempts, input_tokens, output_tokens, cost, currency, cost_status, duration_ms)
 SELECT %(first)s + n, %(start)s::timestamptz + n * interval '1 day' / %(rows)s,
     CASE WHEN n %% 10 = 0 THEN 'Message' ELSE 'WorkRequest' END, CASE WHEN n %% 5 = 0 THEN 'Cache' ELSE 'Worker' END,
-    md5((%(first)s + n)::text), 'It was served.', 'p', n %% 1000, 'user-' || n %% 1000,
-    n %% 1000, 'model-' || n %% 20, n %% 20 %% 3, CASE WHEN n %% 50 = 1 THEN 'failed' ELSE 'completed' END,
+    md5((%(first)s + n)::text), 'It was served.', 'p', %(user)s + n %% 1000, 'user-' || n %% 1000,
+    jsonb_build_array(%(group)s + n %% 10), %(key)s + n %% 1000, 'key ' || n %% 1000,
+    'model-' || n %% 20, 'model-' || n %% 20, %(provider)s + n %% 20 %% 3, 'provider-' || n %% 20 %% 3,
+    CASE WHEN n %% 50 = 1 THEN 'failed' ELSE 'completed' END, CASE WHEN n %% 50 = 1 THEN 502 ELSE 200 END,
     CASE WHEN n %% 5 = 0 THEN 'HIT' ELSE 'MISS' END, 1, n %% 3000, n %% 700, n * 0.000001, 'USD', 'known', n %% 9000
 FROM generate_series(0, %(rows)s - 1) n
 """
+# Hours of one of the ten days, for which the log counts minutes.
+PERIOD = "timestamp_from_0={day}&timestamp_from_1=10:00:00&timestamp_to_0={day}&timestamp_to_1=12:00:00"
 LOGS = ["", "page[number]=5", "id=7", "type=WorkRequest", "source=Cache", "id=7&type=Message", "end={old}"]
 LOGS += ["search=model-7", "search=user-7", "search=served"]  # of the model, the user's name and the message
+# One of a thousand users or keys, one of 20 models and of three providers, a fiftieth, and rows without any request.
+LOG_LISTS = ["user=user-7", "key=key 7", "key_id={key}", "model_name=model-7", "served=model-7", "provider=provider-1"]
+LOG_LISTS += ["result=errors", "outcome__exact=failed", "group={group}", "q=model-7", "q=user-7", "q=served"]
+LOG_LISTS += ["user=user-10", "key=key 10", "provider=idle", "request=none"]
+LOG_LISTS += [f"user=user-7&{PERIOD}", f"model_name=model-1&result=errors&{PERIOD}", "tab=messages"]
+FROM_LISTS = ["user=user-7", "model_name=model-1&result=errors"]
+LIVE = ["", "?user=user-7", "?model_name=model-7", "?result=errors"]
+STATISTICS = ["by=user&then=model", "by=day&then=model", "by=hour&then=model", "by=model&then=provider&chart=cost"]
+STATISTICS += ["by=day&then=user", "by=user&then=key", "by=day&then=model&chart=p95_ms"]
+OWN_PAGES = ["", "keys/", "models/", "usage/", "usage/?days=90", "requests/", "requests/?page=5", "account/"]
+OWN_PAGES += ["access/", "groups/"]
+GROUP_TABS = ["", "keys/", "limits/", "rules/", "log/", "usage/"]
 SEARCHES = ["keys/apikey/?q=key 7", "keys/apikey/?state=active"]
 SEARCHES += ["accounts/user/?q=user-7", "rules/rule/?q=team-7", "rules/rule/?for_model=team-7/large"]
 NAMES = ["key 7", "user-7", "rule 7"]
@@ -81,12 +103,14 @@ def execute(*statements, **parameters):
 
 def fill(days, rows):
     """So many days of entries up to today, a partition each, and their usage, merged as the housekeeper leaves it."""
+    owners = {name: table.objects.earliest("pk").pk for name, table in OWNERS.items()}
+    owners["user"] = User.objects.get(username="user-0").pk
     for back in reversed(range(1, days + 1)):
         start = midnight(back)
         name = f"{LOG}_{start:%Y%m%d}"
         # Filled before it has indexes, and without a log that would only be written: three times as fast.
         execute(f'CREATE UNLOGGED TABLE "{name}" (LIKE "{LOG}" INCLUDING DEFAULTS INCLUDING CONSTRAINTS)')
-        execute(FILL.format(name=name), first=back * rows + 1, start=start, rows=rows)
+        execute(FILL.format(name=name), first=back * rows + 1, start=start, rows=rows, **owners)
         bounds = f"FROM ('{start:%Y-%m-%d}T00:00Z') TO ('{start + DAY:%Y-%m-%d}T00:00Z')"
         execute(f'ALTER TABLE "{LOG}" ATTACH PARTITION "{name}" FOR VALUES {bounds}', f'VACUUM (ANALYZE) "{name}"')
         if back <= USED_DAYS:
@@ -100,13 +124,21 @@ def fill(days, rows):
 
 
 def create_owners():
-    """A thousand users in ten groups, and a provider with a model."""
-    create_provider(name="large", url="http://127.0.0.1:9/v1", format_name="openai", models=["model-1"])
+    """A thousand users in ten groups, one of whom can log in and administers a group, and providers with models."""
+    models = [f"model-{number}" for number in range(MODELS)]
+    url = "http://127.0.0.1:9/v1"
+    for number in range(PROVIDERS):
+        create_provider(name=f"provider-{number}", url=url, format_name="openai", models=models)
+    create_provider(name="idle", url=url, format_name="openai", models=models[:1])
     User.objects.bulk_create(User(username=f"user-{number}", name_key=f"user-{number}") for number in range(USERS))
     users = list(User.objects.filter(username__startswith="user-"))
     Role.objects.get(name="user").users.set(users)
-    for number in range(10):
-        Group.objects.create(name=f"group {number}").members.set(users[number::10])
+    for number in range(GROUPS):
+        Group.objects.create(name=f"group {number}").members.set(users[number::GROUPS])
+    own = User.objects.get(username=f"user-{OWN_USER}")
+    own.set_password(PASSWORD)
+    own.save()
+    Group.objects.get(name=f"group {OWN_USER}").admins.add(own)
 
 
 def fill_tables(keys, rules):
@@ -115,7 +147,7 @@ def fill_tables(keys, rules):
     numbers = range(ApiKey.objects.count(), keys)
     ApiKey.objects.bulk_create(
         (
-            ApiKey(name=f"key {n // USERS}", owner=users[n % USERS], public_id=secret.public_id, digest=secret.digest)
+            ApiKey(name=f"key {n}", owner=users[n % USERS], public_id=secret.public_id, digest=secret.digest)
             for n, secret in zip(numbers, iter(generate, None), strict=False)
         ),
         batch_size=5000,
@@ -133,7 +165,7 @@ def fill_tables(keys, rules):
 
 def row_pages():
     """Name and address of the page of a row of each large table, and of what many rows belong to."""
-    rows = [Model.objects.filter(provider__name="large"), Provider.objects.filter(name="large")]
+    rows = [table.objects.order_by("pk") for table in (Model, Provider)]
     rows += [table.objects.order_by("-pk") for table in (ApiKey, Rule, Group)]
     rows.append(User.objects.filter(username=f"user-{USERS - 1}"))
     for row in (query[:1].get() for query in rows):
@@ -141,9 +173,36 @@ def row_pages():
         yield f"{table}/…/change/", f"{table}/{row.pk}/change/"
 
 
-def console_pages():
+def console_pages(days):
     """Name and address of each page: without a row, of a row, and with what somebody looks for."""
-    return [*((path, path) for path in (*pages(), *lists(), *SEARCHES)), *row_pages()]
+    values = {"key": ApiKey.objects.get(name=f"key {OWN_USER}").pk, "group": f"group {OWN_USER}"}
+    values |= {"day": f"{midnight(1):%Y-%m-%d}"}
+    filtered = [f"{LOG_LIST}?{query.format(**values)}" for query in LOG_LISTS]
+    filtered += [f"{LOG_LIST}tail/{query}" for query in LIVE]
+    paths = ((path, path) for path in (*pages(), *lists(), *SEARCHES, *filtered))
+    return [*paths, *row_pages(), *entry_pages(days)]
+
+
+def entry_pages(days):
+    """The page of a new and of an old entry, and of one that was opened from a list with filters."""
+    for name, back in (("new", 1), ("old", days)):
+        entry = LogEntry.objects.filter(timestamp__gte=midnight(back), entry_type="WorkRequest").earliest("timestamp")
+        yield f"{LOG_LIST}{name}/change/", f"{LOG_LIST}{entry.pk}/change/"
+        for query in FROM_LISTS:
+            address = f"{LOG_LIST}{entry.pk}/change/?{urlencode({LIST_FILTERS: query})}"
+            yield f"{LOG_LIST}{name}/change/ of {query}", address
+
+
+def own_pages():
+    """The same of the pages of a user who administers a group."""
+    user = User.objects.get(username=f"user-{OWN_USER}")
+    group = user.administered_groups.get()
+    entries = LogEntry.objects.of_user(user.pk).filter(entry_type="WorkRequest")
+    for name, entry in (("new", entries.latest("timestamp")), ("old", entries.earliest("timestamp"))):
+        yield f"requests/{name}/", f"requests/{entry.pk}/"
+        yield f"groups/…/log/{name}/", f"groups/{group.pk}/log/{entry.pk}/"
+    yield from ((path, path) for path in OWN_PAGES)
+    yield from ((f"groups/…/{tab}", f"groups/{group.pk}/{tab}") for tab in GROUP_TABS)
 
 
 def clear():
@@ -189,8 +248,16 @@ def measured(gateway, days):
 
     values = {f"page {query}": median_seconds(f"/logs/?{query.format(old=old)}") for query in LOGS}
     values["page of the console"] = median(lambda: answered(visitor.get, "telemetry/logentry/"))
-    for name, path in console_pages():
+    for name, path in console_pages(days):
         values[f"console {name}"] = median(lambda path=path: answered(visitor.get, path), CONSOLE_TAKES)
+    for query in STATISTICS:
+        values[f"statistics page {query}"] = median(
+            lambda query=query: answered(visitor.get, f"statistics/?{query}"), CONSOLE_TAKES
+        )
+    own = Visitor(gateway.url, "me")
+    own.sign_in(f"user-{OWN_USER}")
+    for name, path in own_pages():
+        values[f"own {name}"] = median(lambda path=path: answered(own.get, path), CONSOLE_TAKES)
     for text in NAMES:
         find = partial(visitor.post, "find/", text=text)
         values[f"console find {text}"] = median(lambda find=find: find().raise_for_status(), CONSOLE_TAKES)
@@ -225,8 +292,8 @@ def figures(tmp_path_factory, django_db_blocker):
         for (days, rows), table_rows in ((FEW, FEW_ROWS), (MANY, MANY_ROWS)):
             clear()
             begun = time.perf_counter()
-            fill(days, rows)
             fill_tables(*table_rows)
+            fill(days, rows)
             print(f"\n{days * rows:,} entries, {size():,} MB, filled in {time.perf_counter() - begun:.0f} s")
             begun = time.perf_counter()
             assert differences(midnight(2), midnight(0)) == []
@@ -255,6 +322,10 @@ def test_the_newest_pages_are_as_fast(figures):
 
 def test_each_page_of_the_console_is_there_within_100_ms(figures):
     assert longer(figures, "console", CONSOLE_SECONDS) == {}
+
+
+def test_each_of_a_users_own_pages_is_there_within_100_ms(figures):
+    assert longer(figures, "own", CONSOLE_SECONDS) == {}
 
 
 def test_writing_is_as_fast(figures):

@@ -1,10 +1,12 @@
-"""The Log tab of a key and of a model: it shows what belongs to the row, whatever the log has called it."""
+"""The Log tabs of keys and models, and filters by names: they show what belongs to the row, whatever it was called."""
 
 import pytest
 
 from keys.services import delete_keys, issue_key, update_key
 from providers.services import create_provider
+from telemetry.log_page import row_filters
 from telemetry.models import LogEntry
+from tests.support.management import new_user
 
 pytestmark = pytest.mark.django_db
 
@@ -64,3 +66,44 @@ def test_a_model_has_what_it_served_under_any_name(log_of):
     entry("of a longer name", model="swift-2")
     expected = ["refused", "with the provider's name", "through an alias"]
     assert log_of(f"/admin/providers/model/{provider.models.get().pk}/change/") == expected
+
+
+@pytest.fixture
+def listed(console):
+    """The request ids of the log with a filter."""
+
+    def read(**query: str) -> list[str]:
+        answer = console.get("/admin/telemetry/logentry/", query)
+        assert answer.status_code == 200
+        return [entry.correlation_id for entry in answer.context["cl"].result_list]
+
+    return read
+
+
+def test_a_user_has_the_entries_under_a_former_name(listed, ann):
+    entry("before", user_id=ann.pk, username="anna")
+    entry("after", user_id=ann.pk, username="ann")
+    entry("another's", user_id=ann.pk + 1000, username="bob")
+    assert listed(user="ann") == ["after", "before"]
+    assert listed(user="bob") == ["another's"], "no user has this name"
+
+
+def test_a_provider_has_the_entries_under_a_former_name(listed):
+    provider = create_provider(name="acme", models=["swift"], url="https://acme.example", format_name="openai")
+    entry("before", provider_id=provider.pk, provider_name="other")
+    entry("after", provider_id=provider.pk, provider_name="acme")
+    entry("deleted", provider_id=provider.pk + 1000, provider_name="gone")
+    assert listed(provider="acme") == ["after", "before"]
+    assert listed(provider="gone") == ["deleted"]
+
+
+def test_a_name_of_keys_has_the_entries_of_all_of_them(listed, ann, monkeypatch):
+    keys = [issue_key(owner=owner, name="batch").key for owner in (ann, new_user(username="bob"))]
+    for key in keys:
+        entry_of(key, key.owner.username)
+    entry_of(issue_key(owner=ann, name="other").key, "another key")
+    entry("of no row", user_id=ann.pk + 1000, key_id=keys[0].pk + 1000, key_name="gone")
+    assert listed(key="batch") == ["bob", "ann"]
+    assert listed(key="gone") == ["of no row"]
+    monkeypatch.setattr(row_filters, "MAX_KEYS", 1)
+    assert listed(key="batch") == ["bob", "ann"]
