@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from functools import reduce
 from typing import Any
 
 from gateway_project.json_types import JsonObject
@@ -18,9 +19,7 @@ def logged_object(body: Any) -> tuple[JsonObject | None, bool]:
         return None, True
     if (value := _parsed(body)) is not None:
         return value, True
-    end, closing = 0, "{}"
-    for end, closing in _ends(body):
-        pass
+    end, closing = reduce(lambda _, last: last, _ends(body), (0, "{}"))
     return _parsed(body[:end] + closing), False
 
 

@@ -34,7 +34,8 @@ def playground(request: HttpRequest) -> HttpResponse:
     values, logged_model = logged_values(request.GET.get("entry", ""))
     name = logged_model or request.GET.get("model")
     model = name if name in names else next(iter(models), "")
-    context = site.context(request, "Playground", names=names, model=model, base_url=settings.GATEWAY_BASE_URL, **values)
+    values |= {"names": names, "model": model, "base_url": settings.GATEWAY_BASE_URL}
+    context = site.context(request, "Playground", **values)
     return TemplateResponse(request, "console/playground.html", context)
 
 

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from telemetry.log_page.logged_json import logged_object
 
-BODY = {"model": "m", "messages": [{"role": "user", "content": 'a "[{," b\\'}, {"role": "user", "content": "é"}], "n": 1}
+MESSAGES = [{"role": "user", "content": 'a "[{," b\\'}, {"role": "user", "content": "é"}]
+BODY = {"model": "m", "messages": MESSAGES, "n": 1}
 
 
 @pytest.mark.parametrize("body", [BODY, json.dumps(BODY), json.dumps(BODY, ensure_ascii=False)])

@@ -9,6 +9,7 @@ from gateway_project.console.playground.logged_request import CUT, MASKED, NO_CO
 from telemetry.models import LogEntry
 
 IMAGE = "data:image/png;base64,iVBORw0KGgo="
+SEE = {"type": "image_url", "image_url": {"url": IMAGE}}
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
 FUNCTION = {"name": "weather", "description": "Of a city", "parameters": SCHEMA}
 CALL = {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": '{"city":"Faro"}'}}
@@ -18,7 +19,7 @@ MESSAGES = [
     {"role": "assistant", "content": None, "tool_calls": [CALL]},
     {"role": "tool", "tool_call_id": "c1", "content": "sunny"},
     {"role": "assistant", "content": "Sunny."},
-    {"role": "user", "content": [{"type": "text", "text": "And here?"}, {"type": "image_url", "image_url": {"url": IMAGE}}]},
+    {"role": "user", "content": [{"type": "text", "text": "And here?"}, SEE]},
 ]  # fmt: skip
 CHAT = {"model": "m", "messages": MESSAGES, "temperature": 0.5, "max_tokens": 64, "top_p": 0.9,
         "tools": [{"type": "function", "function": FUNCTION}], "stream": True}  # fmt: skip

@@ -1,0 +1,24 @@
+// Times in UTC get the browser's own time beside them, with its date where that is another one.
+"use strict";
+
+const NARROW = matchMedia("(max-width: 63.99rem)"); // where a row has two lines: without seconds
+
+function addLocalTime(element) {
+  const moment = new Date(element.dateTime);
+  if (!moment.getTimezoneOffset()) return;
+  const date = moment.getDate() === moment.getUTCDate() ? {} : { day: "numeric", month: "short" };
+  const seconds = /:\d\d:\d\d/.test(element.textContent) && !NARROW.matches ? { second: "2-digit" } : {};
+  const local = document.createElement("span");
+  local.className = "console-local";
+  local.textContent = `${moment.toLocaleString([], { ...date, hour: "2-digit", minute: "2-digit", ...seconds })} local`;
+  element.append(" ", local);
+}
+
+function addLocalTimes() {
+  document.querySelectorAll("time[datetime$=Z]:not(:has(.console-local))").forEach(addLocalTime);
+}
+
+addEventListener("DOMContentLoaded", () => {
+  addLocalTimes();
+  new MutationObserver(addLocalTimes).observe(document.body, { childList: true, subtree: true });
+});
