@@ -27,6 +27,7 @@ def test_what_is_no_object_is_none(body):
     [
         ('{"model": "m", "mess', {"model": "m"}),
         ("é", {"model": "m", "messages": BODY["messages"][:1]}),
+        ('"é"}', {"model": "m", "messages": BODY["messages"]}),
         (', "n"', {"model": "m", "messages": BODY["messages"]}),
         ('{"mod', {}),
     ],
