@@ -149,7 +149,8 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-            ]
+            ],
+            "builtins": ["gateway_project.console.display.times", "gateway_project.console.display.chart_tables"],
         },
     }
 ]

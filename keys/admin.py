@@ -7,17 +7,18 @@ from weakref import WeakKeyDictionary
 from django.conf import settings
 from django.contrib import admin
 from django.contrib.admin.options import ModelAdmin
-from django.contrib.admin.utils import display_for_value
 from django.contrib.admin.views.main import ChangeList
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
+from django.utils.html import format_html
 from unfold.decorators import display
 
 from gateway_project.change_feed.cuts import Credential
 from gateway_project.console.audit import caller
 from gateway_project.console.bulk_actions import bulk_action
 from gateway_project.console.display.badges import Badge
+from gateway_project.console.display.times import MINUTES, utc_time
 from gateway_project.console.filters import equals
 from gateway_project.console.links import linked
 from gateway_project.console.row_actions import row_action, row_link
@@ -141,7 +142,7 @@ class KeyAdmin(RevocableAdmin[ApiKey]):
 
     @display(description="Expiry", ordering="expiry")
     def expires(self, row: ApiKey) -> str:
-        return display_for_value(row.expiry, "never")
+        return utc_time(row.expiry, f"{MINUTES} (UTC)") or "never"
 
     @display(description="Cost in 30 days")
     def costs(self, row: ApiKey) -> str:
@@ -149,11 +150,8 @@ class KeyAdmin(RevocableAdmin[ApiKey]):
 
     @display(description="Previous secret")
     def former(self, row: ApiKey) -> str:
-        return (
-            f"{row.former_public_id}, accepted until {row.former_until:%Y-%m-%d %H:%M} (UTC)"
-            if row.former_until
-            else ""
-        )
+        until = utc_time(row.former_until, f"{MINUTES} (UTC)")
+        return format_html("{}, accepted until {}", row.former_public_id, until) if until else ""
 
     # -- Changes ----------------------------------------------------------------------------------------
 

@@ -5,10 +5,12 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from django.template.loader import render_to_string
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from gateway_project.console.display.badges import Badge
 from gateway_project.console.display.money import Figure, money, short, without_price
+from gateway_project.console.display.times import utc_time
 from gateway_project.console.links import link
 from licensing.models import Limit, LimitStatus, Measure, UnpricedWork
 from licensing.status import read_unpriced
@@ -35,7 +37,7 @@ def fullness(limit: Limit, status: LimitStatus) -> Fullness:
     """The state of a limit."""
     used = status.used
     part = used / limit.amount if used is not None and limit.amount else Decimal(0)
-    resets = f"{status.resets_at:%Y-%m-%d %H:%M} UTC" if status.resets_at else ""
+    resets = format_html("{} UTC", utc_time(status.resets_at)) if status.resets_at else ""
     total = _amount(limit, limit.amount) if limit.amount else "unlimited"
     shown = "unknown" if used is None else _amount(limit, used)
     return Fullness(_badge(limit, status, part), shown, total, min(int(100 * part), 100), resets)

@@ -28,6 +28,7 @@ import telemetry.statistics_page.page  # noqa: F401 - its page
 from accounts.models import User
 from gateway_project.api.audit import filters_of, start_export
 from gateway_project.console.display.money import money
+from gateway_project.console.display.times import SECONDS, utc_time
 from gateway_project.console.filters import MomentFilter, equals
 from gateway_project.console.period import LIST_FILTERS, period_of
 from gateway_project.console.site import view_name
@@ -38,7 +39,7 @@ from providers.models import Provider
 from telemetry.details import LONG_FIELDS, details, tokens
 from telemetry.export import log_as_csv, log_as_json_lines
 from telemetry.guardrails.filters import GuardrailFilter, GuardrailResultFilter
-from telemetry.log_page.cells import NameCells, no_price, utc_time
+from telemetry.log_page.cells import NameCells, no_price
 from telemetry.log_page.group_filter import GroupFilter
 from telemetry.log_page.histogram import histogram
 from telemetry.log_page.periods import periods
@@ -260,7 +261,7 @@ class LogAdmin(EntryAdmin):
 
     @display(description="Time (UTC)", ordering="timestamp")
     def moment(self, row: LogEntry) -> str:
-        return utc_time(row.timestamp)
+        return utc_time(row.timestamp, SECONDS)
 
     @display(description="Message")
     def short_message(self, row: LogEntry) -> str:

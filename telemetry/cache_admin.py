@@ -10,6 +10,7 @@ from unfold.decorators import display
 
 from gateway_project.console.audit import record
 from gateway_project.console.display.money import money
+from gateway_project.console.display.times import SECONDS, utc_time
 from gateway_project.console.filters import MomentFilter, equals
 from gateway_project.console.links import link
 from gateway_project.console.period import ANY_TIME
@@ -29,7 +30,7 @@ def moment(field: str, name: str) -> Any:
     @display(description=f"{name} (UTC)", ordering=field)
     def shown(row: CacheEntry) -> str:
         value = getattr(row, field)
-        return f"{value:%Y-%m-%d %H:%M}" if value else ""
+        return utc_time(value)
 
     return shown
 
@@ -65,8 +66,8 @@ class CacheAdmin(EntryAdmin):
             ("Model", link(entry.model, model_page(entry.model, None if entry.served_model else entry.provider_id))),
             ("Served by model", link(served, model_page(served, entry.provider_id))),
             ("Provider", NAMES.provider(entry)),
-            ("Stored (UTC)", f"{entry.created_at:%Y-%m-%d %H:%M:%S}"),
-            ("Expires (UTC)", f"{entry.expires_at:%Y-%m-%d %H:%M:%S}"),
+            ("Stored (UTC)", utc_time(entry.created_at, SECONDS)),
+            ("Expires (UTC)", utc_time(entry.expires_at, SECONDS)),
             ("By", NAMES.user(entry)),
             ("Kind", "stream" if entry.chunks else "whole answer"),
             ("Size", self.size(entry)),

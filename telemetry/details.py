@@ -9,13 +9,13 @@ from django.urls import reverse
 from django.utils.html import format_html
 
 from gateway_project.console.display.money import Figure, money, short
+from gateway_project.console.display.times import EXACT, utc_time
 from gateway_project.console.links import link
 from gateway_project.console.period import ANY_TIME, Period, row_page
 from gateway_project.json_types import JsonObject
 from keys.models import ApiKey
 from providers.console.model_links import model_page, price_form
 from telemetry.attempts import ANSWERED, INTERRUPTED, REJECTED, LoggedAttempt
-from telemetry.log_page.cells import exact_utc_time
 from telemetry.log_page.conversation import conversation
 from telemetry.log_page.links import pages_of, price_page, provider_pages
 from telemetry.log_page.mirrored import Side, pair
@@ -107,7 +107,7 @@ def _ms(milliseconds: float | None) -> str:
 def _facts(entry: LogEntry) -> Iterator[tuple[str, Any]]:
     """Name and value of each known fact of the entry."""
     facts = {
-        "Time (UTC)": exact_utc_time(entry.timestamp),
+        "Time (UTC)": utc_time(entry.timestamp, EXACT),
         "Message": entry.message,
         "Outcome": entry.outcome,
         "Status": entry.status,

@@ -8,11 +8,13 @@ class ConsoleConfig(AdminConfig):
 
     def ready(self) -> None:
         super().ready()
-        import gateway_project.console.playground
+        import gateway_project.console.playground.page
         import gateway_project.console.system.page  # noqa: F401  they add their pages to the site
         from gateway_project.console.display.rows import share_headers
+        from gateway_project.console.display.times import show_times
         from gateway_project.console.explain import page as explain_page  # noqa: F401
         from gateway_project.console.search import page as search_page  # noqa: F401
         from gateway_project.console.what_if import page as what_if_page  # noqa: F401
 
         share_headers()
+        show_times()

@@ -28,6 +28,10 @@ def copy_script(request: HttpRequest) -> str:
     return static("gateway/copy.js")
 
 
+def times_script(request: HttpRequest) -> str:
+    return static("gateway/local_times.js")
+
+
 def search_script(request: HttpRequest) -> str:
     return static("gateway/search.js")
 

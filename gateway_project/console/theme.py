@@ -11,7 +11,7 @@ UNFOLD = {
         {"rel": "icon", "type": "image/svg+xml", "href": f"{SIDEBAR}.icon"},
     ],
     "STYLES": [f"{SIDEBAR}.style"],
-    "SCRIPTS": [f"{SIDEBAR}.script", f"{SIDEBAR}.copy_script", f"{SIDEBAR}.search_script"],
+    "SCRIPTS": [f"{SIDEBAR}.script", f"{SIDEBAR}.times_script", f"{SIDEBAR}.copy_script", f"{SIDEBAR}.search_script"],
     "DASHBOARD_CALLBACK": "gateway_project.console.overview.dashboard.fill",
     "SHOW_HISTORY": False,
     "SHOW_VIEW_ON_SITE": False,

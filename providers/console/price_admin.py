@@ -7,11 +7,13 @@ from django.contrib import admin
 from django.db import models
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.utils.html import format_html
 from unfold.contrib.filters.admin import TextFilter
 from unfold.decorators import display
 from unfold.views import ChangeList
 
 from gateway_project.console.display.money import price as exact_price
+from gateway_project.console.display.times import utc_time
 from gateway_project.console.links import linked
 from gateway_project.console.tables import ServiceAdmin, ServiceForm, plain_decimal
 from gateway_project.json_types import JsonObject
@@ -153,8 +155,8 @@ class PriceAdmin(ServiceAdmin):
 
     @display(description="Valid (UTC)")
     def validity(self, row: ModelPrice) -> str:
-        until = f" until {row.valid_until:%Y-%m-%d %H:%M}" if row.valid_until else ""
-        return f"from {row.valid_from:%Y-%m-%d %H:%M}{until}"
+        begin, end = utc_time(row.valid_from), utc_time(row.valid_until)
+        return format_html("from {} until {}", begin, end) if end else format_html("from {}", begin)
 
     def create(self, request: HttpRequest, values: JsonObject) -> ModelPrice:
         return services.set_price(**values)

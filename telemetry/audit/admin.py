@@ -13,6 +13,7 @@ from django.urls import path
 from unfold.decorators import display
 
 from gateway_project.api.audit import filters_of, start_export
+from gateway_project.console.display.times import EXACT, SECONDS, utc_time
 from gateway_project.console.filters import MomentFilter, equals
 from gateway_project.console.links import link
 from gateway_project.console.period import ANY_TIME, row_page, with_query
@@ -24,7 +25,6 @@ from telemetry.audit.models import AuditEntry
 from telemetry.audit.querysets import AuditQuerySet
 from telemetry.audit.resource_pages import resource_page
 from telemetry.audit.verification import verify
-from telemetry.log_page.cells import exact_utc_time, utc_time
 
 # A longer chain takes more than a few seconds: manage.py audit verify reads it without a time limit.
 MAX_VERIFIED = 100_000
@@ -53,7 +53,7 @@ class AuditAdmin(EntryAdmin):
 
     @display(description="Time (UTC)", ordering="timestamp")
     def moment(self, row: AuditEntry) -> str:
-        return utc_time(row.timestamp)
+        return utc_time(row.timestamp, SECONDS)
 
     @display(description="Actor")
     def by(self, row: AuditEntry) -> str:
@@ -70,7 +70,7 @@ class AuditAdmin(EntryAdmin):
 
     def details_context(self, request: HttpRequest, entry: AuditEntry) -> JsonObject:
         facts = [
-            ("Time (UTC)", exact_utc_time(entry.timestamp)),
+            ("Time (UTC)", utc_time(entry.timestamp, EXACT)),
             ("Actor", self.by(entry)),
             ("Action", entry.action),
             ("Resource", self._about_row(entry)),

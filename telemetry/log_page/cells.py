@@ -1,9 +1,5 @@
 """Cells of the list of log entries that are more than a text."""
 
-from datetime import UTC, datetime
-
-from django.utils.html import format_html
-from django.utils.safestring import SafeString
 from unfold.decorators import display
 
 from gateway_project.console.links import link
@@ -33,17 +29,6 @@ class NameCells:
     @display(description="Provider")
     def provider(self, row: LogEntry | CacheEntry) -> str:
         return link(row.provider_name, row_page("providers_provider", row.provider_id, self._period))
-
-
-def utc_time(moment: datetime, form: str = "%Y-%m-%d %H:%M:%S") -> SafeString:
-    """A time in UTC; the script of the console adds the browser's own time."""
-    moment = moment.astimezone(UTC)
-    return format_html('<time datetime="{}">{}</time>', f"{moment:%Y-%m-%dT%H:%M:%SZ}", f"{moment:{form}}")
-
-
-def exact_utc_time(moment: datetime) -> SafeString:
-    """The same with microseconds."""
-    return utc_time(moment, "%Y-%m-%d %H:%M:%S.%f")
 
 
 def no_price(entry: LogEntry) -> str:

@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from telemetry.log_page.logged_json import logged_object
+
 IMAGE = re.compile(r"data:image/(png|jpeg|gif|webp);base64,[A-Za-z0-9+/=\s]+")
 MAX_TURNS, MAX_IMAGE = 200, 2_000_000
 KNOWN_ROLES = ("system", "developer", "user", "assistant", "tool")
@@ -30,6 +32,7 @@ class Turn(NamedTuple):
 
 def conversation(request: Any, response: Any) -> list[Turn]:
     """The turns in order; empty if there is no conversation, as for embeddings."""
+    request, response = logged_object(request)[0], logged_object(response)[0] or response
     turns = [turn for turn in (*_asked(request), *_answered(response)) if turn.parts]
     return turns[:MAX_TURNS]
 

@@ -1,36 +1,39 @@
 """The histogram above the list of requests: a bar for each minute, hour or day, with its errors.
 
-Hours and days are read from the usage tables. Minutes are counted in the log, for a few hours at most and within
-SCAN_MS: where that does not suffice, the bars are hours. So it takes no longer the more entries there are.
+Minutes are counted in the log, for a few hours at most; hours and days are read from the usage tables, or counted in
+the log where it is filtered by what these do not have. What is counted takes SCAN_MS or FILTERED_MS at most: where that
+does not suffice, the bars are those of the usage, and say which filters they do not follow.
 """
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from django.db.models import Count, Q
-from django.db.models.functions import TruncMinute
+from django.db import connection
+from django.db.models import Count, Max, Q
+from django.db.models.functions import TruncDay, TruncHour, TruncMinute
 from django.utils import timezone
 
-from accounts.models import User
+from accounts.models import Group, User
 from gateway_project.console.period import period_of
 from gateway_project.database.ids import id_in
 from providers.models import Provider
 from telemetry import services
 from telemetry.log_page.periods import NOT_KEPT, address
 from telemetry.log_page.result_filter import DENIED, ERRORS
-from telemetry.models import NO_ERRORS
+from telemetry.models import NO_ERRORS, LogEntry
 from telemetry.paging import QueryTimeout, statement_timeout
 from telemetry.querysets import EntryQuerySet
 from telemetry.usage.statistics import UsageQuery
 
-SCAN_MS = 300
+SCAN_MS, FILTERED_MS = 300, 100
+MAX_ROWS = 200_000  # of a log on SQLite, whose queries have no time limit
 DAY, HOUR, MINUTE = timedelta(days=1), timedelta(hours=1), timedelta(minutes=1)
 MAX_MINUTES, MAX_HOURS, MAX_DAYS = 3 * HOUR, 4 * DAY, 400 * DAY
 WIDTH, HEIGHT = 10, 60  # of a bar with its gap, and of the highest bar
 # Filters that the usage tables have too.
-FILTERED = ("user", "provider", "key_id", "served", "result")
-UNFILTERED = (*NOT_KEPT, "o", "entry_type__exact")
+FILTERED = ("user", "group", "provider", "key_id", "served", "result")
+UNFILTERED = (*NOT_KEPT, "o", "tab", "entry_type__exact")
 
 Counts = dict[datetime, tuple[int, int]]  # requests and errors at each time
 
@@ -66,15 +69,13 @@ def histogram(query: Mapping[str, str], entries: EntryQuerySet) -> Histogram:
     """The histogram of the list that the address selects; of the last day if it names no period."""
     start, end = _period(query)
     step = _step(end - start)
-    counts = _minutes(entries, start, end) if step == MINUTE else None
-    by_minute = counts is not None
-    if counts is None:
-        step = max(step, HOUR)
-        counts = _usage(query, start, end, step)
-    ignored = (
-        [] if by_minute else [name for name, value in query.items() if value and name not in UNFILTERED + FILTERED]
-    )
-    return _draw(query, counts, _times(start, end, step), step, omissions=", ".join(map(_words, ignored)))
+    missing = [name for name, value in query.items() if value and name not in UNFILTERED + FILTERED]
+    counts = _counted(entries, start, end, step) if step == MINUTE or missing else None
+    if counts is not None:
+        return _draw(query, counts, _times(start, end, step), step, omissions="")
+    step = max(step, HOUR)
+    counts = _usage(query, start, end, step)
+    return _draw(query, counts, _times(start, end, step), step, omissions=", ".join(map(_words, missing)))
 
 
 def _period(query: Mapping[str, str]) -> tuple[datetime, datetime]:
@@ -90,12 +91,15 @@ def _step(length: timedelta) -> timedelta:
     return HOUR if length <= MAX_HOURS else DAY
 
 
-def _minutes(entries: EntryQuerySet, start: datetime, end: datetime) -> Counts | None:
-    """The counts of each minute; None if they take too long."""
-    rows = entries.between(start, end).order_by().annotate(at=TruncMinute("timestamp", tzinfo=UTC)).values("at")
+def _counted(entries: EntryQuerySet, start: datetime, end: datetime, step: timedelta) -> Counts | None:
+    """The counts of each minute, hour or day in the log; None if they take too long."""
+    if connection.vendor == "sqlite" and (LogEntry.objects.aggregate(last=Max("pk"))["last"] or 0) > MAX_ROWS:
+        return None
+    at = {MINUTE: TruncMinute, HOUR: TruncHour, DAY: TruncDay}[step]("timestamp", tzinfo=UTC)
+    rows = entries.between(_floor(start, step), end).order_by().annotate(at=at).values("at")
     counted = rows.annotate(requests=Count("pk"), errors=Count("pk", filter=~Q(outcome__in=NO_ERRORS)))
     try:
-        with statement_timeout(SCAN_MS):
+        with statement_timeout(SCAN_MS if step == MINUTE else FILTERED_MS):
             return {row["at"]: (row["requests"], row["errors"]) for row in counted}
     except QueryTimeout:
         return None
@@ -115,6 +119,8 @@ def _filters(query: Mapping[str, str]) -> dict[str, object]:
     filters: dict[str, object] = {}
     if name := query.get("user"):
         filters["user_id"] = User.objects.filter(username=name).values_list("pk", flat=True).first() or 0
+    if name := query.get("group"):
+        filters["group"] = Group.objects.filter(name=name).values_list("pk", flat=True).first() or 0
     if name := query.get("provider"):
         filters["provider_id"] = Provider.objects.filter(name=name).values_list("pk", flat=True).first() or 0
     if text := query.get("key_id"):

@@ -10,7 +10,7 @@ from django.urls import reverse
 
 from gateway_project.console.display import charts
 from gateway_project.console.display.badges import Badge
-from gateway_project.console.display.money import money, short, without_price
+from gateway_project.console.display.money import Figure, money, short, without_price
 from gateway_project.console.period import period_of, row_page, with_query
 from gateway_project.json_types import JsonObject
 from providers.console.model_links import model_page, price_form
@@ -33,7 +33,13 @@ COUNTS = (
     *("requests", "errors", "denied", "cache_hits"),
     *("input_tokens", "cache_read_tokens", "output_tokens", "saved_tokens"),
 )
-TITLES = CHARTS | {"denied": "Denied", "cache_hits": "Cached", "cache_read_tokens": "Cached in"}
+LONG_COUNT = 100_000  # from which a count is short, and exact on hover: all columns have room in 1,280 pixels
+TITLES = CHARTS | {
+    "failed_attempts": "Failed",
+    "denied": "Denied",
+    "cache_hits": "Cached",
+    "cache_read_tokens": "Cached in",
+}
 # The pages of what a name stands for, by the row's id.
 PAGES = {
     "user": "accounts_user",
@@ -366,7 +372,8 @@ def _state(badge: Badge | None) -> Cell:
 
 def _count(name: str, row: JsonObject) -> list[Line]:
     """The number of a measure; below the input tokens that a provider read from its cache those that it wrote."""
-    text = short(row[name]) if name.endswith("_tokens") else f"{row[name]:,}"
+    is_long = name.endswith("_tokens") or row[name] >= LONG_COUNT
+    text = short(row[name]) if is_long else f"{row[name]:,}"
     written = row["cache_write_tokens"] if name == "cache_read_tokens" else 0
     return [Line(text), *([Line(f"+ {short(written)} written")] if written else [])]
 
@@ -392,7 +399,8 @@ def _latencies(row: JsonObject) -> list[Line]:
 def _cost(cost: dict[str, str]) -> Iterator[Line]:
     yield Line(money(_spent(cost), cost["currency"]))
     if estimated := Decimal(cost["estimated"]):
-        yield Line(f"({money(estimated, cost['currency'])} estimated)")
+        figure = money(estimated, cost["currency"])
+        yield Line(Figure(f"est. {figure}", f"{figure.exact} estimated"))
 
 
 def _saved(cost: dict[str, str]) -> str:

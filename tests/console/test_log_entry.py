@@ -114,6 +114,25 @@ def test_an_entry_has_the_browsers_own_time_beside_utc(visitor, entries, audit_e
         assert window.check() == []
 
 
+def test_times_of_all_other_pages_have_it_too(visitor, entries, audit_entry):
+    window = visitor(timezone_id="Asia/Tokyo", locale="en-US")
+    window.sign_in()
+    times = {
+        "accounts/session/": "#result_list .field-created_at time",
+        "telemetry/logentry/tail/?timestamp_to_0=2001-01-05": "tbody[data-refresh] time",
+        "../me/account/": "main td time",
+    }
+    for path, place in times.items():
+        window.page.goto(f"{window.url}/admin/{path}")
+        window.page.locator(place).first.locator(".console-local", has_text="local").wait_for()
+    window.page.set_viewport_size(LOOKS["phone"]["viewport"])
+    window.open("telemetry/logentry/?timestamp_to_0=2001-01-05")
+    row = window.page.locator("#result_list tr.data-row").first
+    assert "2001-01-05 22:30:17 Jan 6, 07:30 AM local" in row.inner_text()
+    assert row.bounding_box()["height"] < 70  # two lines
+    assert window.check() == []
+
+
 def test_times_of_the_lists_have_it_too(visitor, entries, audit_entry):
     window = visitor(timezone_id="Asia/Tokyo", locale="en-US")
     window.sign_in()

@@ -77,13 +77,13 @@ def test_every_dimension_has_a_table_and_a_file(administrator, names):
 @pytest.mark.parametrize("look", LOOKS)
 def test_a_chart_and_a_table_of_hostile_names_are_whole(console, names, world, look):
     window = console(look)
-    for by in ("model", "tag"):
-        window.open(f"statistics/?by={by}&chart=cost&user={world.user.pk}")
+    for by, then in (("model", ""), ("tag", ""), ("model", "provider")):
+        window.open(f"statistics/?by={by}&then={then}&chart=cost&user={world.user.pk}")
         assert window.check() == []
         assert window.page.title() != "owned"
         assert window.page.evaluate(PAINTED, window.page.query_selector("#main canvas"))
         row = window.page.locator("#main tbody tr", has_text=names[by])
-        for result in ("36.0M", "$3.00", "$1,234.50", "€0.25", "(€0.25 estimated)"):
+        for result in ("36.0M", "$3.00", "$1,234.50", "€0.25", "est. €0.25"):
             assert result in row.inner_text()
         if look != "phone":
             assert window.page.locator("#main [role=region]").evaluate("all => all.scrollWidth <= all.clientWidth")

@@ -36,7 +36,7 @@ def test_a_limit_is_used_up_from_its_amount_on(used, text, kind, width):
 
 def test_it_says_used_of_total_and_when_it_resets():
     assert "130 of 100" in full(130).html
-    assert "resets 2026-12-01 00:00 UTC" in full(130).html
+    assert ">2026-12-01 00:00</time> UTC" in full(130).html
     assert "1.1k" in full(1100, 2000, "tokens").html
     assert 'title="0.00123 USD">$0.0012</span> of $0.50' in full("0.00123", "0.5", "cost").html
 

@@ -10,6 +10,7 @@ from django.db import connection
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 
+from gateway_project.console.display.times import SECONDS, utc_time
 from gateway_project.console.site import console_site
 from gateway_project.console.system.parts import parts_of
 from gateway_project.console.system.settings_table import settings_in_force
@@ -56,7 +57,7 @@ def _facts() -> list[tuple[str, str]]:
         ("Database", f"{connection.vendor} {_database_version()}"),
         ("Cache", "Redis" if settings.REDIS_URL else "in this process"),
         ("Keys, rules, providers in memory", _sizes(process.snapshot)),
-        ("Time (UTC)", f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}"),
+        ("Time (UTC)", utc_time(datetime.now(UTC), SECONDS)),
     ]
 
 
@@ -93,7 +94,7 @@ def _title(name: str) -> str:
 def _value(name: str, number: float) -> str:
     """The value of a gauge, with its unit."""
     if name == "process_start_time_seconds":
-        return f"{datetime.fromtimestamp(number, UTC):%Y-%m-%d %H:%M:%S}"
+        return utc_time(datetime.fromtimestamp(number, UTC), SECONDS)
     if name in FLAGS:
         return "yes" if number else "no"
     if name.endswith("_bytes"):

@@ -130,19 +130,6 @@ addEventListener("DOMContentLoaded", () => {
   }
 });
 
-// Times in UTC get the browser's own time beside them, with its date where that is another one.
-addEventListener("DOMContentLoaded", () => {
-  for (const element of document.querySelectorAll("time[datetime$=Z]")) {
-    const moment = new Date(element.dateTime);
-    if (!moment.getTimezoneOffset()) continue;
-    const local = document.createElement("span");
-    local.className = "console-local";
-    const date = moment.getDate() === moment.getUTCDate() ? {} : { day: "numeric", month: "short" };
-    local.textContent = `${moment.toLocaleString([], { ...date, hour: "2-digit", minute: "2-digit", second: "2-digit" })} local`;
-    element.append(local);
-  }
-});
-
 // In a histogram a period can be drawn: from the bar where the pointer goes down to the one where it goes up, or with
 // Shift and the arrow keys. Arrow keys alone go from bar to bar; Enter opens the period.
 addEventListener("DOMContentLoaded", () => {

@@ -1,5 +1,7 @@
 """Logged requests of every format as turns; hostile ones are text, and never more."""
 
+import json
+
 import pytest
 from django.template.loader import render_to_string
 from hypothesis import given
@@ -60,6 +62,14 @@ def test_each_format_has_the_same_turns(request_):
     assert turns[2].parts == [Part("call", '{\n  "q": 1\n}', "find")]
     assert turns[3].parts == [Part("result", "a square", "c")]
     assert turns[4].parts == [Part("text", "Red.")]
+
+
+@pytest.mark.parametrize("end", [None, -40])
+def test_a_body_that_was_logged_as_a_text_has_turns(end):
+    """As bodies are that are not ASCII, or too long."""
+    body = {"messages": [{"role": "user", "content": "São?"}, {"role": "user", "content": "And " + "x" * 30}]}
+    turns = conversation(json.dumps(body, ensure_ascii=False)[:end], json.dumps({"output_text": "", "content": "Sé."}))
+    assert [part.text for turn in turns for part in turn.parts if len(part.text) < 30] == ["São?", "Sé."]
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,11 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from django.db import connection
+from django.db.models import Func, Value
 from django.utils import timezone
 
+from accounts.models import Group
 from gateway_project.console.period import period_of
 from telemetry.log_page.histogram import HEIGHT, histogram
 from telemetry.log_page.periods import address, periods
@@ -44,11 +47,47 @@ def test_minutes_are_counted_in_the_list_itself():
 def test_hours_and_days_are_read_from_the_usage_alone(end, unit, bars, django_assert_max_num_queries):
     UsageHour.objects.create(hour=f"{DAY}T10:00Z", user_id=7, requests=4, errors=1)
     with django_assert_max_num_queries(12) as queries:
-        drawn = histogram(period(f"{DAY} 00:00:00", end, model_name="m"), entries())
+        drawn = histogram(period(f"{DAY} 00:00:00", end), entries())
     assert not [query for query in queries.captured_queries if '"telemetry_logentry"' in query["sql"]]
     assert (drawn.unit, len(drawn.bars), drawn.most) == (unit, bars, 4)
     assert [bar.height for bar in drawn.bars if bar.height] == [HEIGHT]
-    assert drawn.omissions == "model name"
+    assert drawn.omissions == ""
+
+
+@pytest.mark.parametrize(("end", "unit"), [(f"{DAY} 23:59:59", "hour"), ("2026-01-31 23:59:59", "day")])
+def test_filters_that_the_usage_lacks_are_counted_in_the_list_itself(end, unit):
+    UsageHour.objects.create(hour=f"{DAY}T10:00Z", user_id=7, requests=4, errors=1)
+    for hour, outcome in ((10, "completed"), (10, "failed"), (11, "denied")):
+        LogEntry.objects.create(
+            entry_type="WorkRequest", outcome=outcome, model="m", timestamp=datetime(2026, 1, 5, hour, 30, tzinfo=UTC)
+        )
+    LogEntry.objects.create(entry_type="WorkRequest", model="n", timestamp=datetime(2026, 1, 5, 10, 30, tzinfo=UTC))
+    drawn = histogram(period(f"{DAY} 00:00:00", end, model_name="m"), entries().filter(model="m"))
+    assert (drawn.unit, drawn.omissions) == (unit, "")
+    titles = [bar.title.partition(": ")[2] for bar in drawn.bars if bar.height]
+    assert titles == (["2 requests, 1 error", "1 request, 0 errors"] if unit == "hour" else ["3 requests, 1 error"])
+
+
+def test_a_filter_that_takes_too_long_is_named(monkeypatch):
+    UsageHour.objects.create(hour=f"{DAY}T10:00Z", requests=4)
+    LogEntry.objects.create(entry_type="WorkRequest", model="m", timestamp=datetime(2026, 1, 5, 10, 30, tzinfo=UTC))
+    monkeypatch.setattr("telemetry.log_page.histogram.FILTERED_MS", 1)
+    monkeypatch.setattr("telemetry.log_page.histogram.MAX_ROWS", -1)
+    query = period(f"{DAY} 00:00:00", f"{DAY} 23:59:59", model_name="m")
+    slow = (
+        entries().annotate(slow=Func(Value(0.05), function="pg_sleep")) if connection.vendor == "postgresql" else None
+    )
+    drawn = histogram(query, entries() if slow is None else slow.filter(slow__isnull=False))
+    assert (drawn.most, drawn.omissions) == (4, "model name")
+
+
+def test_the_usage_is_filtered_by_group():
+    group = Group.objects.create(name="team")
+    UsageHour.objects.create(hour=f"{DAY}T10:00Z", group_ids=[group.pk], requests=4)
+    UsageHour.objects.create(hour=f"{DAY}T10:00Z", group_ids=[], requests=3)
+    for name, most in (("team", 4), ("nobody", 0)):
+        drawn = histogram(period(f"{DAY} 00:00:00", f"{DAY} 23:59:59", group=name), entries())
+        assert (drawn.most, drawn.omissions) == (most, "")
 
 
 def test_the_usage_is_filtered_by_user():

@@ -11,12 +11,14 @@ from django.views.decorators.http import require_POST
 from accounts.tokens import issue_access
 from gateway_project.console.audit import LOGIN
 from gateway_project.console.display.money import exactly
+from gateway_project.console.playground.form_values import form_values
+from gateway_project.console.playground.logged_request import logged_request
 from gateway_project.console.site import console_site
 from gateway_project.database.ids import id_in
+from gateway_project.json_types import JsonObject
 from providers.models import Model
 from rules.aliases.models import Alias
-from telemetry.details import bodies_of, cost
-from telemetry.log_page.conversation import conversation
+from telemetry.details import cost
 from telemetry.models import EntryType, LogEntry
 
 site = console_site()
@@ -29,25 +31,23 @@ def playground(request: HttpRequest) -> HttpResponse:
     aliases = Alias.objects.enabled().order_by("name").values_list("name", flat=True)
     names = [*aliases, *models]
     # Only a model that exists, and a request that was logged, which the page says: a link cannot hold its own.
-    texts, logged_model = logged_prompt(request.GET.get("entry", ""))
+    values, logged_model = logged_values(request.GET.get("entry", ""))
     name = logged_model or request.GET.get("model")
     model = name if name in names else next(iter(models), "")
-    context = site.context(request, "Playground", names=names, model=model, base_url=settings.GATEWAY_BASE_URL, **texts)
+    values |= {"names": names, "model": model, "base_url": settings.GATEWAY_BASE_URL}
+    context = site.context(request, "Playground", **values)
     return TemplateResponse(request, "console/playground.html", context)
 
 
-def logged_prompt(entry_id: str) -> tuple[dict[str, str], str]:
-    """The first system prompt and the last question of a logged request, and its model; empty if there is none."""
+def logged_values(entry_id: str) -> tuple[JsonObject, str]:
+    """What the page holds of a logged request, and its model; empty if there is none."""
     entries, row_id = LogEntry.objects.filter(entry_type=EntryType.WORK_REQUEST), id_in(entry_id)
     entry = entries.filter(pk=row_id).first() if row_id else None
     if entry is None:
         return {}, ""
-    texts: dict[str, str] = {}
-    for turn in conversation(*bodies_of(entry.payload)):
-        text = "\n".join(part.text for part in turn.parts if part.kind == "text")
-        if turn.role == "user" or (turn.role in ("system", "developer") and "system" not in texts):
-            texts["prompt" if turn.role == "user" else "system"] = text
-    return texts | {"origin": f"From the request of {entry.username or 'nobody'} in log entry {entry.pk}."}, entry.model
+    request = logged_request(entry)
+    origin = f"From the request of {entry.username or 'nobody'} in log entry {entry.pk}, without its answer."
+    return {**form_values(request), "origin": origin, "omissions": request.omissions}, entry.model
 
 
 @site.page("playground/token/", name="playground-token", part=True)

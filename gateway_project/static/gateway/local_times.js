@@ -1,0 +1,34 @@
+// Times in UTC get the browser's own time beside them, with its date where that is another one.
+"use strict";
+
+const NARROW = matchMedia("(max-width: 63.99rem)"); // where a row has two lines: without seconds
+
+// A time of today has no date where a row has two lines: the user has the room.
+function shorten(element, moment) {
+  const [date, time] = element.textContent.split(" ");
+  if (!time || date !== new Date().toISOString().slice(0, 10)) return;
+  element.title = element.textContent;
+  element.textContent = time;
+}
+
+function addLocalTime(element) {
+  const moment = new Date(element.dateTime);
+  if (!moment.getTimezoneOffset()) return;
+  const date = moment.getDate() === moment.getUTCDate() ? {} : { day: "numeric", month: "short" };
+  const isShort = NARROW.matches && element.closest("#result_list");
+  const seconds = /:\d\d:\d\d/.test(element.textContent) && !isShort ? { second: "2-digit" } : {};
+  const local = document.createElement("span");
+  local.className = "console-local";
+  if (NARROW.matches && element.closest(".model-logentry #result_list")) shorten(element, moment);
+  local.textContent = `${moment.toLocaleString([], { ...date, hour: "2-digit", minute: "2-digit", ...seconds })} local`;
+  element.append(" ", local);
+}
+
+function addLocalTimes() {
+  document.querySelectorAll("time[datetime$=Z]:not(:has(.console-local))").forEach(addLocalTime);
+}
+
+addEventListener("DOMContentLoaded", () => {
+  addLocalTimes();
+  new MutationObserver(addLocalTimes).observe(document.body, { childList: true, subtree: true });
+});

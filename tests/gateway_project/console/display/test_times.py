@@ -1,0 +1,22 @@
+"""Times in UTC, as the script of the console finds them."""
+
+from datetime import datetime, timedelta, timezone
+
+from django.template import engines
+
+from gateway_project.console.display.times import EXACT, MINUTES, utc_time
+
+TOKYO = timezone(timedelta(hours=9))
+
+
+def test_a_time_of_any_zone_is_in_utc():
+    moment = datetime(2026, 1, 6, 7, 30, 15, 5, tzinfo=TOKYO)
+    assert utc_time(moment) == '<time datetime="2026-01-05T22:30:15Z">2026-01-05 22:30</time>'
+    assert ">2026-01-05 22:30:15.000005<" in utc_time(moment, EXACT)
+    assert ">2026-01-05 22:30 (UTC)<" in utc_time(moment, f"{MINUTES} (UTC)")
+
+
+def test_templates_show_it_and_another_word_for_none():
+    template = engines["django"].from_string('{{ moment|utc_time:"%H:%M"|default:"never" }}')
+    assert template.render({"moment": None}) == "never"
+    assert ">22:30</time>" in template.render({"moment": datetime(2026, 1, 6, 7, 30, tzinfo=TOKYO)})
