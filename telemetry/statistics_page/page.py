@@ -1,7 +1,9 @@
 """The view of the statistics page."""
 
+from collections.abc import Iterator
 from urllib.parse import urlencode
 
+from django.core.paginator import Page, Paginator
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.utils.text import capfirst
@@ -13,11 +15,12 @@ from gateway_project.json_types import JsonObject
 from keys.secrets import without_secrets
 from telemetry import services
 from telemetry.statistics_page import figures
-from telemetry.statistics_page.form import UsageForm
+from telemetry.statistics_page.form import Link, UsageForm
 from telemetry.usage.rollups import MICROSECOND
 from telemetry.usage.statistics import UsageQuery
 from telemetry.viewsets import csv_response
 
+ROWS_A_PAGE = 50  # of the table; charts have all rows
 FIELDS = {"from": "start", "to": "end"}  # the form's fields by the parameters of the API
 
 
@@ -40,7 +43,7 @@ def show(request: HttpRequest) -> HttpResponse:
                 return csv_response(services.usage_csv(query), query, filters_of(request.GET))
             form = UsageForm({**form.data, **_period_fields(query)})
             form.full_clean()
-            context = _usage_context(query, form)
+            context = _usage_context(query, form, parameters.get("page"))
     except GatewayError as error:
         for problem in error.problems:
             form.add_error(FIELDS.get(problem.parameter), capfirst(problem.detail))
@@ -54,19 +57,31 @@ def _period_fields(query: UsageQuery) -> dict[str, str]:
     return {"start": f"{query.start:%Y-%m-%d}", "end": f"{query.end - MICROSECOND:%Y-%m-%d}"}
 
 
-def _usage_context(query: UsageQuery, form: UsageForm) -> JsonObject:
+def _neighbours(table: Page, form: UsageForm) -> Iterator[Link]:
+    """The pages of the table before and after this one."""
+    if table.has_previous():
+        yield Link("Previous rows", form.address(page=table.previous_page_number()))
+    if table.has_next():
+        yield Link("Next rows", form.address(page=table.next_page_number()))
+
+
+def _usage_context(query: UsageQuery, form: UsageForm, number: str | None) -> JsonObject:
+    """What the template shows, of the table the page with this number."""
     page = services.usage(query, 0, figures.max_rows(query))
     services.add_health(page.rows)
     totals = figures.totals(query, form)
     times = figures.times_of(page, query)
     rows = figures.with_empty_times(page.rows, times, query)
+    table = Paginator(rows if page.rows else [], ROWS_A_PAGE).get_page(number)
     return {
         "dimensions": list(form.dimension_headings()),
         "query": query,
         "charts": figures.charts_of(rows, times, query, form),
         "totals": totals,
         "unpriced_total": next((total for total in totals if total.address), None) if form.measure == "cost" else None,
-        "rows": [(figures.names(row, form), figures.cells(row, form)) for row in rows] if page.rows else [],
+        "table": table,
+        "rows": [(figures.names(row, form), figures.cells(row, form)) for row in table],
+        "pages": list(_neighbours(table, form)),
         "total": page.total + len(rows) - len(page.rows),
         "periods": list(form.periods()),
         "filters": list(form.chosen_filters()),

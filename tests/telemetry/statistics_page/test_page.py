@@ -391,3 +391,39 @@ class TestTokens:
         assert [row["Tokens in"] for row in columns[:2]] == [["10"], ["0"]]
         [address] = {cell.sort for _, cells in response.context["rows"] for cell in cells if cell.title == "Cached in"}
         assert "sort=-cache_read_tokens" in address
+
+
+class TestALongTable:
+    """One of more rows than a page has: charts have all, and what changes the query begins at the first."""
+
+    QUERY = f"{PAGE}?start=2026-01-01&end=2026-03-01&by=day"
+
+    @pytest.fixture
+    def first(self, console):
+        use()
+        return console.get(self.QUERY)
+
+    def test_its_pages_have_each_row_once(self, console, first):
+        (following,) = first.context["pages"]
+        second = console.get(PAGE + following.address)
+        (previous,) = second.context["pages"]
+        assert (following.title, previous.title) == ("Next rows", "Previous rows")
+        days = [day for day, _ in [*table(first), *table(second)]]
+        assert (len(days), days) == (60, sorted(set(days)))
+        assert "Rows 51 to 60 of 60" in second.content.decode()
+        assert table(console.get(PAGE + previous.address)) == table(first)
+
+    def test_each_page_has_the_whole_chart(self, console, first):
+        assert len(labels(first)) == len(labels(console.get(f"{self.QUERY}&page=2"))) == 60
+
+    @pytest.mark.parametrize(("number", "day"), [("0", "2026-02-20"), ("x", "2026-01-01"), ("9" * 40, "2026-02-20")])
+    def test_a_page_that_it_does_not_have_is_one_that_it_has(self, console, first, number, day):
+        assert table(console.get(f"{self.QUERY}&page={number}"))[0][0] == day
+
+    def test_another_order_begins_at_the_first_page(self, console, first):
+        second = console.get(f"{self.QUERY}&page=2")
+        assert all("page=" not in cell.sort for cell in second.context["rows"][0][1])
+
+    def test_a_short_one_has_no_pages(self, console):
+        use()
+        assert console.get(f"{PAGE}?{WEEK}&by=day").context["pages"] == []
