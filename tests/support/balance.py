@@ -170,10 +170,11 @@ def check_uses(gateway: RunningGateway) -> None:
 
 def check_limits(world: World, gateway: RunningGateway, ahead: int, behind: int) -> None:
     """What was counted for the users of this world is what their entries come to, but for so many requests."""
+    admin = admin_of(gateway)
     for user in world.users:
         expect(
-            lambda user=user: is_balanced(gateway, user, ahead, behind),
-            lambda user=user: f"{counted(gateway, user)} counted and {logged(gateway, user)} logged",
+            lambda user=user: is_balanced(counted(admin, user), gateway, user, ahead, behind),
+            lambda user=user: f"{counted(admin, user)} counted and {logged(gateway, user)} logged",
         )
 
 
@@ -183,9 +184,9 @@ def asked_for(world: World, gateways: list[RunningGateway]) -> RunningGateway:
     return [*own, *(gateway for gateway in gateways if gateway.store is world.gateway.store)][0]
 
 
-def is_balanced(gateway: RunningGateway, user: User, ahead: int, behind: int) -> bool:
+def is_balanced(counts: dict[str, float], gateway: RunningGateway, user: User, ahead: int, behind: int) -> bool:
     """Whether counts and log agree, but for at most so many requests that only one of them has."""
-    counts, sums = counted(gateway, user), logged(gateway, user)
+    sums = logged(gateway, user)
     largest = {measure: largest_use(gateway, user, measure) for measure in sums}
     return all(
         -behind * largest[measure] <= counts[measure] - sums[measure] <= ahead * largest[measure] for measure in sums
@@ -198,9 +199,9 @@ def largest_use(gateway: RunningGateway, user: User, measure: str) -> int:
     return {"requests": 1, "tokens": tokens, "concurrent": 0}[measure]
 
 
-def counted(gateway: RunningGateway, user: User) -> dict[str, float]:
-    rows = admin_of(gateway).rows(f"/limits/?userId={user.pk}")
-    return {row["measure"]: row["used"] or 0 for row in rows if row["window"] == COUNTED[row["measure"]]}
+def counted(admin: Client, user: User) -> dict[str, float]:
+    rows = admin.rows(f"/limits/?userId={user.pk}")
+    return {row["measure"]: row["used"] or 0 for row in rows if row["window"] == COUNTED.get(row["measure"])}
 
 
 def logged(gateway: RunningGateway, user: User) -> dict[str, float]:
