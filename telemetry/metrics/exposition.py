@@ -125,7 +125,7 @@ GAUGES = (
     Family(GaugeMetricFamily, "process_resident_memory_bytes", "Memory of a process."),
     Family(CounterMetricFamily, "process_cpu_seconds", "User and system time of a process."),
     Family(GaugeMetricFamily, "process_threads", "Threads of a process."),
-    Family(GaugeMetricFamily, "request_threads", "Those started for requests: the most that it has served at once."),
+    Family(GaugeMetricFamily, "request_threads", "Those started for requests and mirrors."),
     Family(GaugeMetricFamily, "process_open_fds", "Open files and connections of a process."),
     Family(GaugeMetricFamily, "process_start_time_seconds", "Start time of a process, in seconds since 1970."),
 )

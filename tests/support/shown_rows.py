@@ -57,7 +57,8 @@ NO_TEXT = {
     "accounts.Session.refresh_digest", "accounts.User.name_key", "accounts.User.password", "keys.ApiKey.digest",
     "keys.ApiKey.public_id", "keys.ApiKey.former_public_id", "keys.ApiKey.former_digest",
     "providers.Provider.credential", "providers.ProviderCredential.credential", "rules.Guardrail.credential",
-    "rules.WhatIf.claim", "telemetry.LogEntry.group_ids",
+    "rules.WhatIf.claim", "telemetry.LogEntry.group_ids", "telemetry.LogEntry.asked_before",
+    "telemetry.UsageHour.group_ids", "telemetry.UsageDay.group_ids",
     "telemetry.AuditEntry.hash", "telemetry.AuditEntry.previous_hash", "telemetry.GuardrailSample.sealed",
 }  # fmt: skip
 

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from random import random
 from typing import TYPE_CHECKING, NamedTuple
 
+from gateway_project.server.threads import started_threads
 from gateway_project.work.doors.base import Endpoint
 from gateway_project.work.exchange import Exchange, Identity
 from providers.formats import WorkRequest
@@ -113,7 +114,7 @@ class Mirrors:
     def _executor(self) -> ThreadPoolExecutor:
         with self._lock:
             if self._pool is None:
-                self._pool = ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="mirror")
+                self._pool = ThreadPoolExecutor(MAX_THREADS, "mirror", started_threads.update, [["mirror"]])
             return self._pool
 
     def _warn(self) -> None:

@@ -63,7 +63,7 @@ def _process_gauges() -> Gauges:
     gauges: Gauges = {
         "process_cpu_seconds": [((), times.user + times.system)],
         "process_threads": [((), threading.active_count())],
-        "request_threads": [((), started_threads["request"])],
+        "request_threads": [((), started_threads["request"] + started_threads["mirror"])],
         "process_start_time_seconds": [((), STARTED)],
     }
     with suppress(OSError):  # Linux only
