@@ -265,6 +265,7 @@ def test_a_provider_that_says_too_much_is_cut(world, say, stream, figure):
     assert "Traceback" not in world.gateway.log()
 
 
+@pytest.mark.slow
 @promise("Floods of a provider do not add up", target="growth ≤ 24 MiB after 10 more")
 def test_what_floods_again_and_again_adds_nothing(world, figure):
     """A failed request held all that it had read until a garbage collection."""
