@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.floods import PATIENT, Attackers, Measurement, measure, received
 from tests.support.login_flood import status_of
-from tests.support.pace import patience
+from tests.support.pace import bound, patience
 from tests.support.promises import promise
 from tests.support.world import World
 
@@ -86,7 +86,7 @@ def test_half_sent_requests_stop_nobody(own_gateway, figure, framing, is_work):
     figure(attacked)
     print(f"attacked: {attacked}")
     assert set(attacked.statuses) == {200}, attacked.refusals
-    assert attacked.health_p99 <= patience(HEALTH_SECONDS)
+    assert attacked.health_p99 <= bound(HEALTH_SECONDS)
 
 
 @promise("A body that arrives late or in two parts is served, also while others send theirs slowly", target="200")
