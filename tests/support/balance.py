@@ -245,7 +245,10 @@ def check_footprint(gateway: RunningGateway, worlds: Iterable[World]) -> Footpri
         lambda: f"{gateway.holds()}, {gateway.at_rest} before, growth at most {GROWTH}",
     )
     servers = 1 + sum(len(world.scripted) for world in worlds)
-    kept = lambda: sum(map(gateway.kept_connections, gateway.workers()))  # noqa: E731
+    number = lambda: sum(map(gateway.kept_connections, gateway.workers()))  # noqa: E731
     most = lambda: sum(servers * serving + OTHER_CONNECTIONS for _, serving in gateway.threads())  # noqa: E731
-    expect(lambda: kept() <= most(), lambda: f"{kept()} connections to providers and Redis are kept, at most {most()}")
+    expect(
+        lambda: connections() <= most(),
+        lambda: f"{connections()} connections to providers and Redis are kept, at most {most()}",
+    )
     return growth()
