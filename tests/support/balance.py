@@ -247,8 +247,5 @@ def check_footprint(gateway: RunningGateway, worlds: Iterable[World]) -> Footpri
     servers = 1 + sum(len(world.scripted) for world in worlds)
     number = lambda: sum(map(gateway.kept_connections, gateway.workers()))  # noqa: E731
     most = lambda: sum(servers * serving + OTHER_CONNECTIONS for _, serving in gateway.threads())  # noqa: E731
-    expect(
-        lambda: connections() <= most(),
-        lambda: f"{connections()} connections to providers and Redis are kept, at most {most()}",
-    )
+    expect(lambda: number() <= most(), lambda: f"{number()} connections to providers and Redis, at most {most()}")
     return growth()
