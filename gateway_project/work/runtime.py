@@ -56,7 +56,7 @@ from telemetry.journal.shipping import Shipper
 from telemetry.metrics.counters import own_metrics
 from telemetry.retention.housekeeping import Housekeeper
 
-PEAKS_EVERY_SECONDS, EXPIRY_EVERY_SECONDS, TIME_EVERY_SECONDS, SESSIONS_EVERY_SECONDS = 5.0, 10.0, 60.0, 300.0
+PEAKS_EVERY_SECONDS, EXPIRY_EVERY_SECONDS, TIME_EVERY_SECONDS = 5.0, 10.0, 60.0
 SIGNING_KEYS_EVERY_SECONDS = 60.0
 
 
@@ -208,7 +208,7 @@ def _database_tasks(state: SharedState) -> tuple[PeriodicTask, ...]:
         PeriodicTask(peak_recorder(state), every=PEAKS_EVERY_SECONDS, at_end=True),
         PeriodicTask(warn_of_expiry, every=EXPIRY_EVERY_SECONDS),
         PeriodicTask(note_time, every=TIME_EVERY_SECONDS),
-        PeriodicTask(delete_all_expired, every=SESSIONS_EVERY_SECONDS),
+        PeriodicTask(delete_all_expired, every=settings.GATEWAY_HOUSEKEEPING_INTERVAL),
         PeriodicTask(refresh_known_providers, every=SIGNING_KEYS_EVERY_SECONDS),
     )
 
