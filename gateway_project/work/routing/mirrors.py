@@ -114,7 +114,7 @@ class Mirrors:
     def _executor(self) -> ThreadPoolExecutor:
         with self._lock:
             if self._pool is None:
-                self._pool = ThreadPoolExecutor(MAX_THREADS, "mirror", started_threads.update, [["mirror"]])
+                self._pool = ThreadPoolExecutor(MAX_THREADS, "mirror", _count_thread)
             return self._pool
 
     def _warn(self) -> None:
@@ -122,6 +122,10 @@ class Mirrors:
         if now - self._warned_at > WARN_EVERY_SECONDS:
             self._warned_at = now
             log.warning("Requests are not mirrored: too many wait for the mirror, which is slower than they come.")
+
+
+def _count_thread() -> None:
+    started_threads["mirror"] += 1
 
 
 def _is_worth_it(exchange: Exchange) -> bool:
