@@ -3,6 +3,7 @@
 The log has indexes of ids, not of names: so entries of a name are found as fast where there are few or none of them.
 """
 
+from django.db import models
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from unfold.contrib.filters.admin import TextFilter
@@ -16,30 +17,34 @@ from telemetry.querysets import LogEntryQuerySet
 MAX_KEYS = 20  # of one name; those of a name that more have are found by the name
 
 
-class UserFilter(TextFilter):
-    """Entries of a user; those with the name if no user has it."""
+class NameFilter(TextFilter):
+    """Entries of the row with a name; those that have the name itself if no row has it."""
+
+    model: type[models.Model]
+    field: str  # of a row, with its name
+    id_column: str  # of an entry
+    name_column: str
+
+    def queryset(self, request: HttpRequest, entries: QuerySet) -> QuerySet:
+        name = self.value()
+        if not name:
+            return entries
+        row_id = self.model._default_manager.filter(**{self.field: name}).values_list("pk", flat=True).first()
+        return entries.filter(**({self.id_column: row_id} if row_id else {self.name_column: name}))
+
+
+class UserFilter(NameFilter):
+    """Entries of a user."""
 
     title, parameter_name = "user", "user"
-
-    def queryset(self, request: HttpRequest, entries: QuerySet) -> QuerySet:
-        name = self.value()
-        if not name:
-            return entries
-        user_id = User.objects.filter(username=name).values_list("pk", flat=True).first()
-        return entries.filter(user_id=user_id) if user_id else entries.filter(username=name)
+    model, field, id_column, name_column = User, "username", "user_id", "username"
 
 
-class ProviderFilter(TextFilter):
-    """Entries that a provider answered; those with the name if no provider has it."""
+class ProviderFilter(NameFilter):
+    """Entries that a provider answered."""
 
     title, parameter_name = "provider", "provider"
-
-    def queryset(self, request: HttpRequest, entries: QuerySet) -> QuerySet:
-        name = self.value()
-        if not name:
-            return entries
-        provider_id = Provider.objects.filter(name=name).values_list("pk", flat=True).first()
-        return entries.filter(provider_id=provider_id) if provider_id else entries.filter(provider_name=name)
+    model, field, id_column, name_column = Provider, "name", "provider_id", "provider_name"
 
 
 class KeyNameFilter(TextFilter):

@@ -30,6 +30,15 @@ def scripted() -> Iterator[ScriptedProvider]:
         yield provider
 
 
+def choose_owner(page) -> None:
+    """The administrator, by keyboard."""
+    page.focus("#id_owner + .select2-container [role=combobox]")
+    page.keyboard.press("Enter")
+    page.keyboard.insert_text(USERNAME)
+    page.locator(".select2-results__option--highlighted", has_text=USERNAME).wait_for()
+    page.keyboard.press("Enter")
+
+
 @pytest.mark.timeout(300)
 def test_the_checklist_leads_to_the_first_answer_with_three_clicks_a_step(hand, scripted):
     page = hand.page
@@ -63,11 +72,7 @@ def test_the_checklist_leads_to_the_first_answer_with_three_clicks_a_step(hand, 
     assert open_steps() == STEPS[4:]
     hand.click("[data-done=no] a:text-is('Issue a key')")
     page.fill("#id_name", "laptop")
-    page.focus("#id_owner + .select2-container [role=combobox]")
-    page.keyboard.press("Enter")
-    page.keyboard.insert_text(USERNAME)
-    page.locator(".select2-results__option--highlighted", has_text=USERNAME).wait_for()
-    page.keyboard.press("Enter")
+    choose_owner(page)
     hand.click("[name=_save]")
     key = page.inner_text("#key")
     assert open_steps() == STEPS[5:]

@@ -4,7 +4,7 @@
 const NARROW = matchMedia("(max-width: 63.99rem)"); // where a row has two lines: without seconds
 
 // A time of today has no date where a row has two lines: the user has the room.
-function shorten(element, moment) {
+function shorten(element) {
   const [date, time] = element.textContent.split(" ");
   if (!time || date !== new Date().toISOString().slice(0, 10)) return;
   element.title = element.textContent;
@@ -19,7 +19,7 @@ function addLocalTime(element) {
   const seconds = /:\d\d:\d\d/.test(element.textContent) && !isShort ? { second: "2-digit" } : {};
   const local = document.createElement("span");
   local.className = "console-local";
-  if (NARROW.matches && element.closest(".model-logentry #result_list")) shorten(element, moment);
+  if (NARROW.matches && element.closest(".model-logentry #result_list")) shorten(element);
   local.textContent = `${moment.toLocaleString([], { ...date, hour: "2-digit", minute: "2-digit", ...seconds })} local`;
   element.append(" ", local);
 }
