@@ -1,4 +1,4 @@
-"""The numbers of a chart as a table, for who does not see it: `{% chart_table data title %}` in all templates."""
+"""The numbers of a chart as a table, for people who do not see it: `{% chart_table data title %}` in all templates."""
 
 import json
 
