@@ -159,6 +159,7 @@ def cut_the_others(connection: psycopg.Connection, ours: list[int]) -> None:
     connection.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {others}", [ours])
 
 
+@pytest.mark.timeout(300)
 @kept("is out of disk")
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
 def test_its_disk_is_full(world, stand, figure):
