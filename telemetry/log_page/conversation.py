@@ -9,7 +9,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from telemetry.log_page.logged_json import logged_object
+from telemetry.log_page.logged_json import as_object, logged_object, objects_in
+from telemetry.log_page.streamed import streamed_answer
 
 IMAGE = re.compile(r"data:image/(png|jpeg|gif|webp);base64,[A-Za-z0-9+/=\s]+")
 MAX_TURNS, MAX_IMAGE = 200, 2_000_000
@@ -32,7 +33,8 @@ class Turn(NamedTuple):
 
 def conversation(request: Any, response: Any) -> list[Turn]:
     """The turns in order; empty if there is no conversation, as for embeddings."""
-    request, response = logged_object(request)[0], logged_object(response)[0] or response
+    request = logged_object(request)[0]
+    response = streamed_answer(response) or logged_object(response)[0] or response
     turns = [turn for turn in (*_asked(request), *_answered(response)) if turn.parts]
     return turns[:MAX_TURNS]
 
@@ -73,17 +75,13 @@ def _answered(response: Any) -> Iterator[Turn]:
         yield Turn("assistant", [Part("text", response)] if response.strip() else [])
     if not isinstance(response, Mapping):
         return
-    for choice in _list(response.get("choices")):
+    for choice in objects_in(response.get("choices")):
         message = choice.get("message") or choice.get("delta") or {"content": choice.get("text")}
         yield _turn({"role": "assistant", **message} if isinstance(message, Mapping) else {})
-    for candidate in _list(response.get("candidates")):
+    for candidate in objects_in(response.get("candidates")):
         yield Turn("assistant", list(_parts(candidate.get("content"))))
     for name in ("content", "message", "output"):
         yield Turn("assistant", list(_parts(response.get(name))))
-
-
-def _list(value: Any) -> list[Mapping[str, Any]]:
-    return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []
 
 
 def _parts(content: Any) -> Iterator[Part]:
@@ -103,10 +101,10 @@ def _part(part: Any) -> Iterator[Part]:
         return
     kind = part.get("type")
     if kind in ("tool_use", "function_call") or "functionCall" in part:
-        call = _object(part.get("functionCall", part))
+        call = as_object(part.get("functionCall", part))
         yield Part("call", _text(_first(call, "input", "arguments", "args")), str(call.get("name", "")))
     elif kind in ("tool_result", "function_call_output") or "functionResponse" in part:
-        result = _object(part.get("functionResponse", part))
+        result = as_object(part.get("functionResponse", part))
         title = str(_first(result, "name", "tool_use_id", "call_id") or "")
         yield Part("result", _text(_first(result, "content", "output", "response")), title)
     elif kind in ("image_url", "input_image", "image") or "inlineData" in part or "inline_data" in part:
@@ -119,7 +117,7 @@ def _part(part: Any) -> Iterator[Part]:
 
 
 def _calls(calls: Any) -> Iterator[Part]:
-    for call in _list(calls):
+    for call in objects_in(calls):
         function = call.get("function")
         if isinstance(function, Mapping):
             yield Part("call", _text(function.get("arguments")), str(function.get("name", "")))
@@ -139,10 +137,6 @@ def _image(part: Mapping[str, Any]) -> Part:
 
 def _first(values: Mapping[str, Any], *names: str) -> Any:
     return next((values[name] for name in names if values.get(name) is not None), None)
-
-
-def _object(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
 
 
 def _text(value: Any) -> str:

@@ -1,7 +1,7 @@
 """A logged body as an object: the log keeps some as a text, and cuts those that are too long."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import reduce
 from typing import Any
 
@@ -56,3 +56,13 @@ def _end_of_string(text: str, start: int) -> int:
     while at < len(text) and text[at] != '"':
         at += 2 if text[at] == "\\" else 1
     return at
+
+
+def as_object(value: Any) -> Mapping[str, Any]:
+    """The value if it is an object, else an empty one."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def objects_in(value: Any) -> list[Mapping[str, Any]]:
+    """The objects of a list; none of what is no list."""
+    return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []
