@@ -62,8 +62,10 @@ def test_an_answer_that_is_no_stream_is_left_alone(body):
     assert streamed_answer(body) is None
 
 
-MEMBERS = ["choices", "delta", "message", "content", "text", "tool_calls", "function", "arguments", "candidates", "parts",
-           "functionCall", "args", "name", "content_block", "item", "type", "index", "id", "response", "output"]  # fmt: skip
+MEMBERS = [
+    "choices", "delta", "message", "content", "text", "tool_calls", "function", "arguments", "candidates", "parts",
+    "functionCall", "args", "name", "content_block", "item", "type", "index", "id", "response", "output",
+]  # fmt: skip
 VALUES = st.recursive(
     st.sampled_from(["a", "tool_use", "response.function_call_arguments.delta", "", None, 1, True]),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(MEMBERS), inner, max_size=5),
