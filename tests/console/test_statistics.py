@@ -100,6 +100,20 @@ def test_a_chart_of_counts_has_marks_at_whole_numbers_alone(console, world, name
     assert any(mark % 1 for mark in marks["cost"])  # 3 USD and 0.25 EUR
 
 
+def test_marks_of_small_amounts_are_short(console, world, names):
+    window = console()
+    window.open(f"statistics/?by=model&chart=cost&user={world.user.pk}")
+    draw = """most => {
+      const chart = Chart.getChart(document.querySelector("#main canvas"));
+      chart.data.datasets = [{ data: [most] }];
+      chart.update("none");
+      return chart.scales.y.ticks.map(mark => mark.value);
+    }"""
+    marks = [mark for most in range(1, 100) for mark in window.page.evaluate(draw, most / 1e6)]
+    assert 0.00001 in marks
+    assert [mark for mark in marks if mark != round(mark, 9)] == []
+
+
 def test_costs_in_several_currencies_stand_beside_each_other_and_are_named(console, world, names):
     window = console()
     window.open(f"statistics/?by=model&chart=cost&user={world.user.pk}")

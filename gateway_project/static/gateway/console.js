@@ -65,6 +65,8 @@ document.addEventListener("submit", (event) => {
 // Charts of whole numbers have no marks between whole numbers.
 const whole = ({ chart }) => chart.data.datasets.every((set) => set.data.every(Number.isInteger));
 Chart.defaults.scales.linear.ticks.precision = (context) => (whole(context) ? 0 : undefined);
+// Sums of fractions are inexact: an axis would say 0.00009999999999999999.
+Chart.defaults.scales.linear.afterBuildTicks = ({ ticks }) => ticks.forEach((tick) => (tick.value = Number(tick.value.toPrecision(9))));
 
 // A click on what a chart shows of a name opens the page of that name.
 const pageOf = (chart, shown) => shown.length && chart.data.pages?.[shown[0].index];
