@@ -322,7 +322,7 @@ def test_the_master_is_told_once_a_second_that_the_worker_lives():
         worker.notify()
     assert len(signs) == 2
     assert signs[0] - begun < 0.5
-    assert signs[1] - signs[0] >= 1
+    assert signs[1] - signs[0] > 0.99  # it looks at the clock a moment before it tells
 
 
 def test_a_connection_that_was_kept_is_answered_while_all_threads_are_busy(small):
