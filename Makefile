@@ -50,8 +50,8 @@ test-servers: $(VENV)/.installed-dev  ## the suite with PostgreSQL and Redis (of
 	$(SUITE) tests.support.servers $(PARALLEL) -m "not slow and not browser and not embedded" --ignore tests/fault
 	$(SUITE) tests.support.servers -n 3 --dist loadfile -m "not slow" tests/fault
 
-test-slow: $(VENV)/.installed-dev  ## the long fault and load tests
-	$(BIN)/python -m tests.support.servers -m slow
+test-slow: $(VENV)/.installed-dev  ## the long tests, and all that `make test` tries a part of
+	THOROUGH=1 $(BIN)/python -m tests.support.servers -m "slow or thorough"
 
 attacks: $(VENV)/.installed-dev  ## try to stop, cheat and enter the gateway; print promise, target, figure; ATTACKS="--update" stores it
 	$(BIN)/python -m tests.support.promises attack $(ATTACKS)

@@ -28,6 +28,7 @@ from tests.support.management import PASSWORD, Client, new_admin, new_user
 from tests.support.promises import FOLDERS, figure, mark_promises, pytest_addoption, pytest_configure, suite_of
 from tests.support.running import RunningGateway, Store, fresh_store
 from tests.support.template import begin_run, copy_template_file, end_run, template_database
+from tests.support.thoroughness import number_of, tries_more
 from tests.support.world import World
 
 # Nothing of what is collected is garbage, and thousands of tests need not be searched for it again and again.
@@ -40,7 +41,7 @@ hypothesis_settings.register_profile(
     derandomize=True,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
-    max_examples=int(os.environ.get("HYPOTHESIS_EXAMPLES", "100")),
+    max_examples=int(os.environ.get("HYPOTHESIS_EXAMPLES", number_of(100))),
 )
 hypothesis_settings.load_profile("gateway")
 
@@ -213,6 +214,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if SERVERS.intersection(getattr(item, "fixturenames", ())) or suite_of(item.path) == "fault":
             item.add_marker("end_to_end")
+        if tries_more(item.function):
+            item.add_marker("thorough")
         is_bound = item.get_closest_marker("embedded") or item.get_closest_marker("browser")
         if not is_bound and is_in(item.path, EITHER_STORE):
             item.add_marker("either_store")

@@ -116,6 +116,7 @@ def test_an_admin_tries_the_edges_of_every_parameter(fuzzed, admin, tmp_path, se
 
 
 @AS_DOCUMENTED
+@pytest.mark.slow
 def test_an_admin_follows_what_was_created(fuzzed, admin, tmp_path, seed):
     options = ("--phases", "fuzzing,stateful", "--exclude-operation-id", "authLogout")
     text = fuzz(fuzzed, tmp_path, seed, JSON, *options, token=admin)

@@ -12,8 +12,9 @@ from django.utils import timezone
 from telemetry.models import LogEntry
 from tests.support.promises import promise
 from tests.support.running import manage
+from tests.support.thoroughness import number_of
 
-REQUESTS, CONNECTIONS, SECONDS = 12_000, 2, 10
+REQUESTS, CONNECTIONS, SECONDS = number_of(12_000), 2, 10
 REFUSED = {"exception": "AuthenticationFailed", "user_id": None}
 
 
@@ -38,6 +39,7 @@ def refusals_counted(world) -> int:
     return sum(int(float(line.rpartition(" ")[2])) for line in lines)
 
 
+@pytest.mark.thorough
 @promise("Unknown credentials cannot fill the log", target="at most 20 entries for 12,000 bad keys in 10 s")
 def test_a_flood_of_bad_keys_leaves_few_entries_and_lines(own_gateway, tmp_path, figure):
     world = own_gateway(GATEWAY_REFUSAL_ENTRIES="5")

@@ -40,7 +40,7 @@ def under_flood(
     return quiet, flooded, attacker.stdout.strip()
 
 
-@pytest.mark.parametrize("form", [(), ("late",)], ids=["at once", "bodies later"])
+@pytest.mark.parametrize("form", [(), pytest.param(("late",), marks=pytest.mark.slow)], ids=["at once", "bodies later"])
 @promise("A flood of logins delays neither health checks nor work", target="healthz p99 ≤ 250 ms")
 def test_health_and_work_go_on_under_a_flood_of_logins(own_gateway, figure, form):
     world = own_gateway(GATEWAY_THREADS="64", GATEWAY_KEY_REQUESTS_PER_MINUTE="0", **PATIENT)

@@ -27,6 +27,7 @@ def world(own_gateway):
 
 @pytest.mark.timeout(400)  # each guess costs a hash, and a busy machine has little time for them
 @promise("100 wrong passwords for random names lock nobody out of the address", target="the owner's login: 200")
+@pytest.mark.slow
 def test_wrong_passwords_for_random_names_from_one_address(world, figure):
     admin = world.new_user(roles=["admin", "user"])
     codes, numbers = Counter(), itertools.count()

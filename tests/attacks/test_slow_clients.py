@@ -77,7 +77,11 @@ def prepared(world: World) -> World:
 
 
 @promise("Half heads and half bodies of one address stop nobody", target="every work request 200")
-@pytest.mark.parametrize("framing", [SHORT, LONG, CHUNKED], ids=["short", "long", "chunked"])
+@pytest.mark.parametrize(
+    "framing",
+    [SHORT, *(pytest.param(one, marks=pytest.mark.slow) for one in (LONG, CHUNKED))],
+    ids=["short", "long", "chunked"],
+)
 @pytest.mark.parametrize("is_work", [False, True], ids=["login", "work"])
 def test_half_sent_requests_stop_nobody(own_gateway, figure, framing, is_work):
     world = prepared(own_gateway(GATEWAY_THREADS="64", GATEWAY_KEY_REQUESTS_PER_MINUTE="0", **PATIENT))

@@ -20,6 +20,7 @@ from tests.support.pace import patience
 from tests.support.promises import promise
 from tests.support.running import RunningGateway, Store
 from tests.support.sinks import Sinks, sinks
+from tests.support.thoroughness import number_of
 from tests.support.world import World
 
 SECRET = "sk-secret-of-the-provider"
@@ -244,7 +245,7 @@ def test_no_nested_field_chooses_the_destination(world, listening):
     provider = world.provider()
 
     @given(st.dictionaries(st.sampled_from(ROUTING), NESTED, min_size=1, max_size=4))
-    @settings(max_examples=100)
+    @settings(max_examples=number_of(100))
     def attempt(fields: dict) -> None:
         document = json.loads(json.dumps(fields).replace("{port}", str(listening.port)))
         assert world.ask(body=document, headers={"X-Svc-Cache": "bypass"}).status_code in (200, 400)

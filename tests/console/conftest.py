@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import cycle
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import requests
 
 from tests.console.checks import findings, problems_on
 from tests.support.running import RunningGateway, Store, fresh_store
+from tests.support.thoroughness import THOROUGH
 
 # The first has no windows of its own, and takes half as long.
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
@@ -23,6 +25,7 @@ LOOKS = {
     "dark": {"color_scheme": "dark", "viewport": {"width": 1280, "height": 900}},
     "phone": {"color_scheme": "light", "viewport": {"width": 390, "height": 844}},
 }
+TURNS = cycle(LOOKS)
 # The theme asks for the colours of the system once, when a page is loaded; changes of colours take their time.
 SWITCH = """
 isDark => {
@@ -110,14 +113,21 @@ class Console:
         """What is wrong with the page as it stands: errors, overlaps, findings of axe."""
         return [*self.problems, *problems_on(self.page)]
 
-    def check_looks(self) -> dict[str, list[str]]:
-        """The same of each look in which something is wrong; the page is loaded once, and ends as it was: light."""
+    def check_looks(self, *, every: bool = THOROUGH) -> dict[str, list[str]]:
+        """The same of each look in which something is wrong; the page is loaded once, and ends as it was: light.
+
+        In `make test` a page has one look, and the next page the next one.
+        """
         problems = {}
-        for look in reversed(LOOKS):
+        looks = list(reversed(LOOKS)) if every else [next(TURNS)]
+        for look in looks:
             self._show(look)
             # The dark page differs from the light one in its colours alone.
-            if found := findings(self.page, "color-contrast") if look == "dark" else self.check():
+            found = findings(self.page, "color-contrast") if look == "dark" else problems_on(self.page)
+            if found := [*self.problems, *found]:
                 problems[look] = found
+        if looks[-1] != "light":
+            self._show("light")
         return problems
 
     def _show(self, look: str) -> None:

@@ -64,7 +64,7 @@ def paths(rows, world) -> list[str]:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("look", ["light", "phone"])
+@pytest.mark.parametrize("look", [pytest.param("light", marks=pytest.mark.slow), "phone"])
 def test_nothing_is_pushed_out_of_sight(console, paths, look):
     window = console(look)
     for path in paths:

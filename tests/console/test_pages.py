@@ -46,7 +46,7 @@ def test_what_is_wrong_in_one_look_is_found(console, look, style):
     window = console()
     window.open("accounts/role/")
     window.page.add_style_tag(content=style)
-    assert look in window.check_looks()
+    assert look in window.check_looks(every=True)
 
 
 def test_a_wrong_address_has_a_whole_page_with_a_way_back(console):

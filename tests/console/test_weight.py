@@ -29,11 +29,12 @@ def entries(orm):
 
 
 @pytest.mark.timeout(400)
-def test_pages_are_light_and_stand_still(console, entries):
+@pytest.mark.parametrize("paths", [pages, *(pytest.param(slow, marks=pytest.mark.slow) for slow in (lists, forms))])
+def test_pages_are_light_and_stand_still(console, entries, paths):
     window = console()
     for path in FIRST_VISIT:
         window.open(path)
     scale = Scale(window)
-    for path in (*pages(), *lists(), *forms(), f"telemetry/logentry/{entries.first().pk}/change/"):
+    for path in (*paths(), f"telemetry/logentry/{entries.first().pk}/change/"):
         scale.open(path)
     assert scale.problems() == {}

@@ -7,6 +7,8 @@ import time
 from collections import Counter
 from contextlib import suppress
 
+import pytest
+
 from licensing.models import Limit
 from providers.models import Provider
 from tests.end_to_end.test_metrics import samples
@@ -110,6 +112,7 @@ def test_a_connection_that_was_closed_while_idle_is_no_attempt(world, provider):
     assert world.entry(response).attempts == 1
 
 
+@pytest.mark.slow
 def test_hardly_a_client_notices_that_connections_close(world):
     """Each sending is an attempt; what was sent again never arrived the first time.
 

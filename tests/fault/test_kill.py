@@ -64,7 +64,7 @@ def test_killed_workers_leave_one_entry_for_each_request(start, figure):
     figure(books(result))
 
 
-@BOTH_KINDS
+@pytest.mark.parametrize("stream", [pytest.param(False, marks=pytest.mark.slow), True], ids=["whole", "stream"])
 def test_those_who_wait_for_anothers_answer_are_logged_too(start, stream):
     world = start(WEB_CONCURRENCY="1", GATEWAY_FIRST_BYTE_TIMEOUT="30", GATEWAY_TOTAL_TIMEOUT="30")
     provider = slow_provider(world, 20)

@@ -48,7 +48,7 @@ def purge_in_console(world: World, user) -> None:
         assert "removed from the cache" in answer.text
 
 
-@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+@pytest.mark.parametrize("stream", [pytest.param(False, marks=pytest.mark.slow), True], ids=["whole", "stream"])
 def test_an_answer_is_purged_as_soon_as_it_is_cached(start, stream):
     world = caching(start)
     admin = admin_of(world)

@@ -25,6 +25,7 @@ from licensing.signing import (
     verify,
 )
 from tests.support.promises import promise
+from tests.support.thoroughness import number_of
 
 PRIVATE, PUBLIC = new_key_pair()
 CLAIMS = Claims("enterprise", "Exämple Ltd", date(2030, 12, 31), 100, 60, id="l-1", issued=date(2026, 1, 2))
@@ -218,7 +219,7 @@ def test_a_private_key_that_is_none_signs_nothing():
         sign(CLAIMS, "nonsense")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=number_of(300), deadline=None)
 @given(st.one_of(st.text(max_size=300), st.binary(max_size=300).map(encoded).map(lambda part: f"{part}.{part}.{part}")))
 @promise("S15: no licence is forged", target="refused, the old one stays", suite="attack")
 def test_nothing_that_is_not_signed_is_anything_but_refused(text):
@@ -228,7 +229,7 @@ def test_nothing_that_is_not_signed_is_anything_but_refused(text):
 ANYTHING = st.one_of(st.none(), st.text(), st.integers(), st.booleans(), st.lists(st.integers()), st.floats(0, 9))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=number_of(200), deadline=None)
 @given(st.dictionaries(st.sampled_from([*TOLD, "id", "issued", "x"]), ANYTHING))
 def test_whatever_the_vendor_signed_is_read_or_refused(payload):
     try:

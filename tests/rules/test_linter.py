@@ -18,6 +18,7 @@ from rules.offers import OfferedProvider, Offers
 from rules.patterns import compile_pattern
 from rules.snapshots import LAST
 from tests.gateway_project.work.snapshot.test_records import provider as provider_snapshot
+from tests.support.thoroughness import number_of
 
 EAST = OfferedProvider(1, "east", frozenset({"gpt-5", "gpt-5-mini"}), "openai")
 WEST = OfferedProvider(2, "west", frozenset({"gpt-5"}), "openai")
@@ -372,7 +373,7 @@ def assert_nothing_is_changed_by(rules, providers, keys, aliases) -> None:
 
 
 @given(rows, catalogues, linked_keys, aliases)
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=number_of(250), deadline=None)
 def test_what_is_said_to_do_nothing_changes_no_request(rows, catalogue, keys, aliases):
     rules = [rule(number, *row) for number, row in enumerate(rows, 1)]
     providers = [
@@ -382,7 +383,7 @@ def test_what_is_said_to_do_nothing_changes_no_request(rows, catalogue, keys, al
 
 
 @given(rows_about_aliases, linked_keys, st.sampled_from(list(ALIASES)))
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=number_of(250), deadline=None)
 def test_what_is_said_to_do_nothing_changes_no_request_for_an_alias(rows, keys, aliases):
     rules = [rule(number, *row) for number, row in enumerate(rows, 1)]
     assert_nothing_is_changed_by(rules, [EAST, WEST], keys, ALIASES[aliases])

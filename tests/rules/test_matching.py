@@ -12,6 +12,7 @@ from gateway_project.errors import ValidationError
 from providers.catalogue import Target
 from rules.matching import REMEMBERED_MODELS, Mismatch, RuleBook, RuleSnapshot
 from rules.patterns import compile_pattern
+from tests.support.thoroughness import number_of
 
 PATTERNS = [
     "",
@@ -102,7 +103,7 @@ REQUESTS = st.fixed_dictionaries(
 
 
 @given(BOOKS, st.randoms(), REQUESTS)
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=number_of(500), deadline=None)
 def test_the_first_rule_is_the_one_that_the_specification_names(rows, random, request):
     rules = [rule(number, **row) for number, row in enumerate(rows, 1)]
     random.shuffle(rules)
@@ -111,7 +112,7 @@ def test_the_first_rule_is_the_one_that_the_specification_names(rows, random, re
 
 class TestConsideredRules:
     @given(BOOKS, REQUESTS)
-    @settings(max_examples=500, deadline=None)
+    @settings(max_examples=number_of(500), deadline=None)
     def test_they_say_what_the_judgement_does(self, rows, request):
         rules = [rule(number, **row) for number, row in enumerate(rows, 1)]
         model, user, groups, providers = (request[name] for name in ("model", "user", "groups", "providers"))
@@ -126,7 +127,7 @@ class TestConsideredRules:
         assert judged(book, **request) == (allowing[0].id if allowing else None, allowed)
 
     @given(BOOKS, REQUESTS)
-    @settings(max_examples=500, deadline=None)
+    @settings(max_examples=number_of(500), deadline=None)
     def test_without_one_that_does_not_match_the_judgement_is_the_same(self, rows, request):
         rules = [rule(number, **row) for number, row in enumerate(rows, 1)]
         model, user, groups, providers = (request[name] for name in ("model", "user", "groups", "providers"))
@@ -254,7 +255,7 @@ def test_what_takes_more_than_linear_time_or_memory_is_no_pattern(pattern):
 
 
 @given(st.text(max_size=40))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=number_of(200), deadline=None)
 def test_any_text_is_a_pattern_or_refused(text):
     try:
         compile_pattern(text).fullmatch("gpt-5")

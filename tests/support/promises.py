@@ -215,7 +215,8 @@ def run(marker: str, options: list[str], file: Path) -> int:
         common = (*parallel, f"--promises={file}", *options)
         alone = [sys.executable, "-m", "pytest", *common, "-m", f"{chosen} and not {WITH_SERVERS}"]
         served = [sys.executable, "-m", "tests.support.servers", *common, "-m", f"{chosen} and {WITH_SERVERS}"]
-        statuses += [subprocess.run(command, cwd=ROOT, check=False).returncode for command in (alone, served)]
+        all_of_it = os.environ | {"THOROUGH": "1"}
+        statuses += [subprocess.run(one, cwd=ROOT, env=all_of_it, check=False).returncode for one in (alone, served)]
     return max(0 if status == pytest.ExitCode.NO_TESTS_COLLECTED else status for status in statuses)
 
 

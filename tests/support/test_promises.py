@@ -41,7 +41,9 @@ def test_broken(no_such_fixture):
 """
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "with xdist"])
+@pytest.mark.parametrize(
+    "workers", [pytest.param((), marks=pytest.mark.slow), ("-n", "2")], ids=["alone", "with xdist"]
+)
 def test_a_run_writes_what_its_tests_say(pytester, monkeypatch, workers):
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     pytester.makeconftest(PLUGIN)

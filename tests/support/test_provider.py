@@ -234,6 +234,7 @@ def test_stopping_ends_a_silent_answer_at_once():
     assert provider.seen[0].closed_after is None
 
 
+@pytest.mark.slow
 def test_a_thousand_connections_at_once(provider):
     provider.default.delay = 10  # a busy machine takes seconds to start them all
     codes = []

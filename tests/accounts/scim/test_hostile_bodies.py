@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.thoroughness import number_of
+
 PATHS = [
     "", "active", "userName", "displayName", "externalId", "emails", "emails.value", 'emails[type eq "work"].value',
     'emails[type eq "work"]', "emails[primary eq true].value", 'emails[value eq "a@b.org"].primary', "emails[type pr]",
@@ -62,7 +64,7 @@ def test_no_body_is_an_internal_error(directory, seed):
     chance = random.Random(seed)
     user_id = directory.new_user("ann", emails=[{"value": "ann@a.org"}])["id"]
     group_id = directory.new_group("search", user_id)["id"]
-    for _ in range(60):
+    for _ in range(number_of(60)):
         items = (f"/Users/{user_id}", f"/Groups/{group_id}")
         patch = {"schemas": [], "Operations": [operation(chance) for _ in range(chance.randrange(1, 3))]}
         body = resource(chance)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from gateway_project.api.strict_json import EXACT, MAX_DEPTH, parse_object
 from gateway_project.errors import ValidationError
 from tests.support.promises import promise
+from tests.support.thoroughness import number_of
 
 TEXT = st.text(st.characters(blacklist_categories=["Cs"]))
 NUMBERS = st.integers(-(10**30), 10**30) | st.floats(allow_nan=False, allow_infinity=False)
@@ -109,14 +110,14 @@ def test_a_pair_of_surrogates_is_one_character():
 
 
 @given(OBJECTS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=number_of(100), deadline=None)
 def test_every_json_object_comes_back_as_it_was(value):
     assert parse_object(json.dumps(value).encode()) == value
     assert parse_object(json.dumps(value, ensure_ascii=False, indent=1).encode()) == value
 
 
 @given(st.binary(max_size=200) | TEXT.map(str.encode) | VALUES.map(lambda value: json.dumps(value).encode()))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=number_of(200), deadline=None)
 @promise("A parser of arbitrary input ends well", target="a value or its own refusal", suite="attack")
 def test_whatever_comes_is_an_object_or_refused(raw):
     with suppress(ValidationError):
@@ -124,7 +125,7 @@ def test_whatever_comes_is_an_object_or_refused(raw):
 
 
 @given(OBJECTS, st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=number_of(100), deadline=None)
 @promise("A parser of arbitrary input ends well", target="a value or its own refusal", suite="attack")
 def test_a_damaged_object_is_an_object_or_refused(value, data):
     raw = bytearray(json.dumps(value).encode())

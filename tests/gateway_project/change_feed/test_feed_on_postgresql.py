@@ -10,6 +10,7 @@ from accounts.models import Group, User
 from gateway_project.models import Change
 from keys.models import ApiKey
 from tests.gateway_project.change_feed.readers import EVERYTHING, Reader, execute
+from tests.support.thoroughness import number_of
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -93,7 +94,7 @@ def test_changes_restored_from_another_server_are_no_news(reader):
 
 
 def test_a_bulk_write_costs_one_statement_more_and_not_one_a_row(reader, ann):
-    keys = [ApiKey(owner=ann, name=f"k{n}", public_id=f"c{n}", digest=b"x") for n in range(20_000)]
+    keys = [ApiKey(owner=ann, name=f"k{n}", public_id=f"c{n}", digest=b"x") for n in range(number_of(20_000))]
     ApiKey.objects.bulk_create(keys, batch_size=5_000)
     reader.news()
     began = time.perf_counter()

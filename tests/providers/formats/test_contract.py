@@ -14,6 +14,7 @@ from providers.formats.openai.reply import FINISH_REASONS
 from providers.formats.sse import data_of, events_in
 from providers.formats.translated import TranslatedFormat
 from tests.providers.formats.samples import STREAM_CASES, WHOLE_CASES, not_applicable, request, streams, whole
+from tests.support.thoroughness import number_of
 
 pytestmark = pytest.mark.embedded
 
@@ -136,7 +137,7 @@ def test_a_reply_of_another_kind_is_an_error_of_ours_and_never_a_crash(sample):
 
 @cases(WHOLE)
 @given(data=st.data())
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=number_of(10), deadline=None)
 def test_a_damaged_reply_never_crashes_the_reader(sample, data):
     body = bytearray(sample.body or b" ")
     for _ in range(data.draw(st.integers(1, 3))):
@@ -213,7 +214,7 @@ def test_a_large_stream_in_small_pieces_takes_linear_time(sample):
 
 @cases(SHORT_STREAMS)
 @given(data=st.data())
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=number_of(10), deadline=None)
 def test_a_damaged_stream_never_crashes_the_reader(sample, data):
     body = bytearray(sample.body)
     for _ in range(data.draw(st.integers(1, 3))):

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from providers.formats import FORMATS
 from providers.formats.json_values import MAX_CONTAINERS, MAX_DEPTH, MAX_VALUES, dumped, read_json
 from tests.providers.formats.samples import request
+from tests.support.thoroughness import number_of
 
 pytestmark = pytest.mark.embedded
 
@@ -43,7 +44,7 @@ def test_what_would_take_many_times_its_size_in_memory_is_not_read(part, most):
 
 
 @given(st.dictionaries(st.text(), VALUES))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=number_of(200), deadline=None)
 def test_numbers_are_what_they_were(value):
     assert read_json(json.dumps(value).encode()) == value
     assert read_json(json.dumps(value, separators=(",", ":")).encode()) == value

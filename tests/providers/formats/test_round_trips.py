@@ -15,6 +15,7 @@ from providers.formats import FORMATS, Options
 from providers.formats.neutral.chat import Chat, Tool
 from providers.formats.neutral.messages import Message, Reasoning, Text, ToolCall, ToolResult
 from tests.providers.formats.samples import FOREIGN, request
+from tests.support.thoroughness import number_of
 
 pytestmark = pytest.mark.embedded
 
@@ -140,7 +141,7 @@ each_format = pytest.mark.parametrize("format_name", ANSWERS)
 
 @each_format
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=number_of(60), deadline=None)
 def test_what_a_model_said_is_read_as_it_was_written(format_name, data):
     chat = data.draw(conversations(format_name))
     spoken = [message for message in chat.messages if message.role == "assistant"][-1]
@@ -150,7 +151,7 @@ def test_what_a_model_said_is_read_as_it_was_written(format_name, data):
 
 @each_format
 @given(data=st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=number_of(40), deadline=None)
 def test_everything_that_was_said_arrives_in_its_order(format_name, data):
     chat = data.draw(conversations(format_name))
     body = sent(format_name, chat)
@@ -165,7 +166,7 @@ def test_everything_that_was_said_arrives_in_its_order(format_name, data):
 
 @each_format
 @given(data=st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=number_of(40), deadline=None)
 def test_each_result_has_the_id_of_its_call(format_name, data):
     chat = data.draw(conversations(format_name))
     waiting, numbers = [], 0
@@ -181,7 +182,7 @@ def test_each_result_has_the_id_of_its_call(format_name, data):
 
 @each_format
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=number_of(60), deadline=None)
 def test_a_client_of_openais_door_brings_back_what_the_model_said(format_name, data):
     """Thoughts, signatures and calls go through a client that knows none of them, to the letter."""
     format = FORMATS[format_name]

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from providers.transport.addresses import is_disguised_address, refusal
 from tests.support.promises import promise
+from tests.support.thoroughness import number_of
 
 METADATA = ["169.254.169.254", "100.100.100.200", "168.63.129.16", "192.0.0.192", "0.0.0.0", "224.0.0.1"]
 PRIVATE = ["127.0.0.1", "10.0.0.1", "172.16.0.1", "192.168.1.1", "100.64.0.1", "192.0.0.8", "198.18.0.1"]
@@ -102,7 +103,7 @@ def test_an_ordinary_address_inside_another_is_allowed_in_any_network(spelled, i
 
 
 @given(st.ip_addresses(v=4))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=number_of(200), deadline=None)
 @promise("V-B1: a private address inside another is private", target="refused in each embedding", suite="attack")
 def test_no_embedding_allows_what_the_plain_address_does_not(address):
     for networks in ("any", "public"):
@@ -111,7 +112,7 @@ def test_no_embedding_allows_what_the_plain_address_does_not(address):
 
 
 @given(st.ip_addresses())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=number_of(200), deadline=None)
 def test_every_address_gets_an_answer_and_public_is_the_stricter_one(address):
     if refusal(str(address), "any"):
         assert refusal(str(address), "public")
@@ -153,7 +154,7 @@ def test_a_plain_name_or_address_is_not(host):
 
 
 @given(st.lists(st.sampled_from(["0x7f", "127", "0", "1", "0177", "2130706433", "00"]), min_size=1, max_size=4))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=number_of(100), deadline=None)
 @promise("V-O2: whatever the system reads as an address is checked", target="plain, or refused", suite="attack")
 def test_what_the_system_reads_as_an_address_is_plain_or_odd(parts):
     host = ".".join(parts)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from providers.transport.http_response import MAX_HEAD_BYTES, HTTPResponse, InvalidResponse, NoResponse, Truncated
 from tests.support.promises import promise
 from tests.support.provider import NO_LINGER
+from tests.support.thoroughness import number_of
 
 LENGTH = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n" + b'{"a": 12}'
 CHUNKED = (
@@ -249,7 +250,7 @@ def test_a_connection_is_kept_only_where_both_sides_may(head, reusable):
 
 
 @given(st.binary(max_size=400) | st.binary(max_size=60).map(lambda rest: LENGTH[:60] + rest))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=number_of(100), deadline=None)
 @promise("A parser of arbitrary input ends well", target="a value or its own refusal", suite="attack")
 def test_arbitrary_bytes_are_an_answer_or_a_bad_reply(said):
     try:
@@ -259,7 +260,7 @@ def test_arbitrary_bytes_are_an_answer_or_a_bad_reply(said):
 
 
 @given(st.sampled_from([LENGTH, CHUNKED]), st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=number_of(150), deadline=None)
 def test_a_damaged_answer_is_an_answer_or_a_bad_reply(said, data):
     damaged = bytearray(said)
     damaged[data.draw(st.integers(0, len(said) - 1))] = data.draw(st.integers(0, 255))

@@ -15,6 +15,7 @@ from rules.matching import RuleBook, RuleSnapshot
 from rules.offers import OfferedAlias, OfferedProvider, Offers
 from rules.patterns import compile_pattern
 from tests.rules.test_linter import CALLERS, PROVIDERS, aliases, catalogues, offers_with, rows, rule
+from tests.support.thoroughness import number_of
 
 NAMES = ["", "a", "a-1", "a.1", "ab", "abc", "a\\b", "b", "gpt-4", "gpt-4o", "gpt-4.1", "gpt.4", "Ab", "é", "a|b"]
 ALIAS_NAMES = ["fast", "gpt-5", "gpt-6", "gpt-x", "outer", "east/gpt-5", "claude", "nosuch", "zzz", "other"]
@@ -42,7 +43,7 @@ PIECES = [
 
 
 @given(rows, catalogues, aliases)
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=number_of(250), deadline=None)
 def test_callers_may_use_what_the_rule_book_allows(rows, catalogue, aliases):
     rules = [rule(number, *row) for number, row in enumerate(rows, 1)]
     providers = [
@@ -77,7 +78,7 @@ def usable_targets(alias: OfferedAlias, caller, book: RuleBook) -> list:
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=5).map("".join), st.booleans())
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=number_of(1000), deadline=None)
 def test_a_pattern_covers_the_names_that_it_matches(text, with_line_break):
     try:
         pattern = compile_pattern(text)

@@ -28,6 +28,7 @@ from telemetry.journal.files import (
     read_records,
 )
 from tests.support.running import ROOT
+from tests.support.thoroughness import number_of
 from tests.telemetry.conftest import SEGMENT
 
 TEMPLATE = b"x" * 1000
@@ -63,7 +64,7 @@ def test_a_start_and_its_end_have_one_number_and_nobody_else_has_it(journal):
 
 
 @given(st.lists(st.binary(max_size=500), max_size=20))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=number_of(25), deadline=None)
 def test_every_payload_comes_back(tmp_path_factory, payloads):
     journal = Journal(tmp_path_factory.mktemp("journal"), segment_bytes=SEGMENT)
     for payload in payloads:

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from telemetry.journal.records import CACHE_COLUMNS, LOG_COLUMNS, empty_cache_entry, empty_log_entry, to_record
 from telemetry.models import CacheEntry, LogEntry
+from tests.support.thoroughness import number_of
 
 TEXT = st.text(st.characters(blacklist_categories=["Cs"]) | st.just("\0"), max_size=20)
 VALUES = st.recursive(TEXT, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3))
@@ -39,6 +40,6 @@ def test_the_character_that_postgresql_refuses_is_replaced_wherever_it_stands():
 
 
 @given(st.dictionaries(TEXT, VALUES, max_size=4))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=number_of(100), deadline=None)
 def test_no_record_ever_holds_it(entry):
     assert "\0" not in repr(orjson.loads(to_record(entry))).replace("\\x00", "\0")

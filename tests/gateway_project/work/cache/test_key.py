@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from gateway_project.api.strict_json import parse_object
 from gateway_project.work.cache.key import LONGEST_COMPOSED, cache_key, canonical, digest
 from tests.support.promises import promise
+from tests.support.thoroughness import number_of
 
 TEXT = st.text(st.characters(blacklist_categories=["Cs"]), max_size=8)
 # Letters that have two spellings, and the marks that make them.
@@ -47,7 +48,7 @@ def plain(value):
 
 
 @given(OBJECTS, st.randoms())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=number_of(100), deadline=None)
 def test_the_order_of_names_does_not_matter(value, random):
     names = list(value)
     random.shuffle(names)
@@ -62,13 +63,13 @@ def test_the_spelling_of_a_number_does_not_matter(spelling):
 
 
 @given(st.integers(-(2**53) + 1, 2**53 - 1))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=number_of(50), deadline=None)
 def test_an_integer_written_as_a_float_is_the_same_number(number):
     assert canonical(parse_object(b'{"n": %d}' % number)) == canonical(parse_object(b'{"n": %d.0}' % number))
 
 
 @given(st.lists(ACCENTED | TEXT, max_size=4))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=number_of(100), deadline=None)
 def test_the_spelling_of_a_letter_does_not_matter(texts):
     composed = [unicodedata.normalize("NFC", text) for text in texts]
     apart = [unicodedata.normalize("NFD", text) for text in composed]
@@ -98,7 +99,7 @@ def test_integers_beyond_64_bits_count_to_the_last_digit(number):
 @example({"a": [1, 2]}, {"a": [[1], 2]})
 @example({"a": "b\n"}, {"a": "b"})
 @example({"a": {"é": 1, "e\u0301": 2}}, {"a": {"é": 2}})
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=number_of(200), deadline=None)
 @promise("V-L24, V-K1, V-T1, S9: the cache key is injective", target="another content, another key", suite="attack")
 def test_another_content_is_another_key(one, other):
     assume(not same(read(one), read(other)))
@@ -110,7 +111,7 @@ def test_another_content_is_another_key(one, other):
 @example(["a", ""], ["", "a"])
 @example([1], ["1"])
 @example(["a\n{}"], ["a"])
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=number_of(200), deadline=None)
 @promise("V-L24, V-K1, V-T1, S9: the cache key is injective", target="another content, another key", suite="attack")
 def test_other_parts_are_another_key(one, other):
     assume(one != other)
@@ -118,7 +119,7 @@ def test_other_parts_are_another_key(one, other):
 
 
 @given(OBJECTS, PARTS)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=number_of(50), deadline=None)
 def test_a_key_is_64_hexadecimal_digits(value, parts):
     assert set(key(value, *parts)) <= set("0123456789abcdef")
     assert len(key(value, *parts)) == 64

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from gateway_project.work.cache.packing import CachedAnswer, pack, unpack
 from providers.formats.usage import MOST_TOKENS
 from tests.support.promises import promise
+from tests.support.thoroughness import number_of
 
 BODY = b'{"a": "\xc3\xa4\\n"}\n'
 WHOLE = CachedAnswer(
@@ -37,7 +38,7 @@ def test_an_answer_comes_back_as_it_was(stored):
 
 
 @given(st.lists(st.binary(max_size=50), max_size=5), NAMES, st.none() | st.lists(COUNTS, min_size=5, max_size=5))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=number_of(100), deadline=None)
 def test_every_answer_comes_back_as_it_was(chunks, name, usage):
     for sizes in (None, [len(chunk) for chunk in chunks]):
         stored = CachedAnswer(b"".join(chunks), "application/json", sizes, 1, name, usage, False, "stop", name)
@@ -118,14 +119,14 @@ def test_what_was_not_packed_is_a_miss(value):
 
 
 @given(st.binary(max_size=300))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=number_of(200), deadline=None)
 @promise("S1: nonsense in Redis is a miss", target="no code, no error", suite="attack")
 def test_arbitrary_bytes_are_a_miss(value):
     assert unpack(value) is None
 
 
 @given(st.integers(0, len(pack(STREAM)) - 1), st.integers(0, 255))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=number_of(300), deadline=None)
 @promise("S1: nonsense in Redis is a miss", target="no code, no error", suite="attack")
 def test_a_flipped_byte_never_raises(place, byte):
     value = bytearray(pack(STREAM))

@@ -29,6 +29,7 @@ from providers.formats.neutral.deltas import (
 from providers.formats.neutral.messages import Image, Message, Reasoning, Text, ToolCall, ToolResult
 from providers.formats.neutral.reply import Reply
 from providers.formats.sse import data_of, events_in
+from tests.support.thoroughness import number_of
 
 pytestmark = pytest.mark.embedded
 
@@ -150,7 +151,7 @@ each_dialect = pytest.mark.parametrize("dialect_name", CHATS)
 
 @each_dialect
 @given(chat=conversations())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=number_of(100), deadline=None)
 def test_a_door_reads_what_was_said(dialect_name, chat):
     result = CHATS[dialect_name].read_chat(body_of_client(dialect_name, chat))
     assert plain(result) == plain(chat)
@@ -159,7 +160,7 @@ def test_a_door_reads_what_was_said(dialect_name, chat):
 @each_dialect
 @pytest.mark.parametrize("format_name", SPOKEN)
 @given(chat=conversations())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=number_of(25), deadline=None)
 def test_a_provider_is_told_the_same_whichever_door_it_came_by(dialect_name, format_name, chat):
     result = CHATS[dialect_name].read_chat(body_of_client(dialect_name, chat))
     assert body_for(format_name, plain(result)) == body_for(format_name, plain(chat))
@@ -237,7 +238,7 @@ READERS = {"openai-chat": "openai", "openai-responses": "openai-responses", "ant
 
 @each_dialect
 @given(reply=replies())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=number_of(100), deadline=None)
 def test_an_answer_comes_back_as_it_went_out(dialect_name, reply):
     if not reply.parts:
         return
@@ -247,7 +248,7 @@ def test_an_answer_comes_back_as_it_went_out(dialect_name, reply):
 
 @each_dialect
 @given(reply=replies())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=number_of(100), deadline=None)
 def test_who_speaks_the_shape_reads_the_same_in_it(dialect_name, reply):
     work = work_for(dialect_name)
     work.via_door = False
@@ -277,7 +278,7 @@ class Told(JsonStreamReader):
 
 @each_dialect
 @given(data=st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=number_of(100), deadline=None)
 def test_a_stream_says_what_an_answer_would(dialect_name, data):
     reply = data.draw(replies())
     work = work_for(dialect_name, stream=True)

@@ -16,6 +16,7 @@ from tests.gateway_project.work.guardrails.test_streams import (
     openai_calls,
     texts,
 )
+from tests.support.thoroughness import number_of
 
 pytestmark = pytest.mark.embedded
 CALLS = [openai_calls, anthropic_calls]
@@ -62,7 +63,7 @@ def test_an_escaped_backslash_begins_no_escape():
 ANYTHING = st.text(alphabet=st.sampled_from(list('\\u/"dD8cC0049aAeE\U0001f600é n')), max_size=60)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=number_of(300), deadline=None)
 @given(ANYTHING, st.lists(st.integers(0, 60), max_size=8), st.integers(1, 9))
 def test_what_was_read_is_given_back_as_it_was_written(text, places, size):
     places = sorted({min(place, len(text)) for place in places})
@@ -73,7 +74,7 @@ def test_what_was_read_is_given_back_as_it_was_written(text, places, size):
     assert "".join(map(escapes.written, parts)) == text
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=number_of(300), deadline=None)
 @given(st.text(max_size=20), st.integers(1, 13))
 def test_json_is_read_as_whole_answers_are(text, size):
     written = json.dumps(text)

@@ -21,6 +21,7 @@ from providers.health.breakers import Breakers
 from providers.health.rests import Rests
 from providers.transport.calls import Call
 from tests.gateway_project.work.routing.test_aliases import Condition, provider, row, to
+from tests.support.thoroughness import number_of
 
 pytestmark = pytest.mark.embedded
 
@@ -234,7 +235,7 @@ def candidates(gateway, prompt):
     return exchange.candidates
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=number_of(250), deadline=None)
 @given(
     st.lists(TARGETS, min_size=1, max_size=5),
     STATES,

@@ -19,6 +19,7 @@ from rules.aliases.models import MAX_STARS
 from rules.matching import RuleSnapshot
 from rules.patterns import compile_pattern
 from tests.gateway_project.work.snapshot.test_records import key, provider
+from tests.support.thoroughness import number_of
 
 pytestmark = pytest.mark.embedded
 
@@ -66,7 +67,7 @@ class TestNames:
         assert book(row(1, "fast", enabled=False)).resolve("fast") is None
         assert book(row(1, "*", enabled=False)).resolve("fast") is None
 
-    @settings(max_examples=400)
+    @settings(max_examples=number_of(400))
     @given(st.text("ab*", max_size=8), st.text("ab", max_size=10))
     def test_a_pattern_fits_what_the_regular_expression_of_the_same_meaning_fits(self, name, text):
         expected = re.fullmatch(".*".join(map(re.escape, name.split("*"))), text) is not None
@@ -271,7 +272,7 @@ def allows(rules, caller, name, provider_id):
     )
 
 
-@settings(max_examples=1500)
+@settings(max_examples=number_of(1500))
 @given(alias_rows, rule_rows, st.lists(requests, min_size=1, max_size=6))
 def test_no_alias_opens_what_no_rule_allows(aliases, rules, asked):
     snapshot = Snapshot()

@@ -25,6 +25,7 @@ def test_fifty_threads_of_one_process():
     assert_exact(press(LocalState(cache_bytes=0)))
 
 
+@pytest.mark.slow
 @pytest.mark.servers
 @needs_redis
 def test_four_processes_of_fifty_threads_each():

@@ -17,11 +17,12 @@ from gateway_project.work.what_if.traffic import Traffic
 from providers.catalogue import servable
 from providers.formats import Usage
 from tests.gateway_project.work.explain.test_same_decision import RandomWorld, exchange_of, gateway
+from tests.support.thoroughness import number_of
 
 pytestmark = pytest.mark.either_store
 __all__ = ["gateway"]
 
-REQUESTS, CHANGES = 22_000, 50
+REQUESTS, CHANGES = number_of(22_000), number_of(50)
 
 
 class Tiers:
@@ -74,7 +75,8 @@ def expected_change(before, after, served):
     return Change.REROUTED if before and served not in still else Change.NONE
 
 
-def test_ten_thousand_requests_are_judged_alike(gateway):
+@pytest.mark.thorough
+def test_thousands_of_requests_are_judged_alike(gateway):
     (parts, _), random, changes, promoted = gateway, Random(24), dict.fromkeys(Change, 0), 0
     world = RandomWorld(random, parts, "http://127.0.0.1:9/v1")
     for _ in range(CHANGES):
@@ -98,6 +100,6 @@ def test_ten_thousand_requests_are_judged_alike(gateway):
             assert change is expected_change(now, drafted, served)
             changes[change] += 1
             promoted += change is Change.REROUTED and served in drafted.all
-    assert sum(changes.values()) > 10_000  # the others were refused before rules were asked
+    assert sum(changes.values()) > 0.45 * REQUESTS  # the others were refused before rules were asked
     assert min(changes[change] for change in (Change.ALLOWED, Change.DENIED, Change.REROUTED)) > REQUESTS / 100
-    assert promoted > 50  # another target would have been asked before the one that served
+    assert promoted > REQUESTS / 440  # another target would have been asked before the one that served

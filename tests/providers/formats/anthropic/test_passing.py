@@ -10,6 +10,7 @@ from providers.formats import FORMATS
 from providers.formats.anthropic.stream import AnthropicReader
 from providers.formats.dialect import WorkRequest
 from tests.providers.formats.openai.test_passing import WORDS, passed, passed_unlearned
+from tests.support.thoroughness import number_of
 
 pytestmark = pytest.mark.embedded
 
@@ -44,7 +45,7 @@ def reader():
 
 @given(EVENTS)
 @example([words("a"), words('b"}}'), words("c", 3), TOLD, STOPPED, words("d")])
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=number_of(300), deadline=None)
 def test_what_passes_unread_would_have_passed_anyway(sent):
     assert passed(sent, reader()) == passed_unlearned(sent, reader())
 

@@ -11,6 +11,7 @@ from providers.formats import FORMATS, json_stream
 from providers.formats.dialect import WorkRequest
 from providers.formats.openai import stream as openai_stream
 from providers.formats.sse import MAX_TEMPLATE_BYTES, ChunkTemplate
+from tests.support.thoroughness import number_of
 
 pytestmark = pytest.mark.embedded
 
@@ -66,13 +67,13 @@ def passed_unlearned(pieces, made=None):
 @example([chunk("a"), chunk('b"}, "finish_reason": "stop"}], "x": "'), DONE])
 @example([chunk("a"), chunk("b"), FAILED, chunk("c")])
 @example([chunk("a"), chunk("error"), chunk("usage"), TOLD, DONE])
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=number_of(400), deadline=None)
 def test_chunks_that_are_not_looked_at_are_those_that_say_nothing(events):
     assert passed(events) == passed_unlearned(events)
 
 
 @given(EVENTS, st.data())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=number_of(400), deadline=None)
 def test_wherever_they_are_cut(events, draw):
     whole = b"".join(events)
     cuts = sorted(draw.draw(st.lists(st.integers(0, len(whole)), max_size=6)))

@@ -10,6 +10,7 @@ from providers.formats import FORMATS, Options
 from providers.formats.anthropic.foreign import mark_signature, read_signature
 from providers.formats.base import TranslatingReader
 from tests.gateway_project.work.doors.anthropic.anthropic_client import RESULT, message_of, work, written
+from tests.support.thoroughness import number_of
 
 pytestmark = [pytest.mark.embedded, pytest.mark.long]
 
@@ -44,7 +45,7 @@ def conversations(draw):
 
 
 @given(messages=conversations(), system=words)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=number_of(60), deadline=None)
 def test_a_conversation_comes_through_unchanged(messages, system):
     message = work(messages=messages, system=system)
     body = ANTHROPIC.chat_body(message, message.chat, "claude-sonnet-4-5", Options())
@@ -53,7 +54,7 @@ def test_a_conversation_comes_through_unchanged(messages, system):
 
 
 @given(messages=conversations())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=number_of(60), deadline=None)
 def test_an_answer_comes_through_unchanged(messages):
     content = [block for message in messages if message["role"] == "assistant" for block in message["content"]]
     value = {"id": "msg_1", "model": "m", "content": content, "stop_reason": "end_turn", "usage": {"input_tokens": 1}}
@@ -61,7 +62,7 @@ def test_an_answer_comes_through_unchanged(messages):
 
 
 @given(messages=conversations(), data=st.data())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=number_of(25), deadline=None)
 def test_a_stream_comes_through_unchanged_wherever_it_is_cut(messages, data):
     content = [block for message in messages if message["role"] == "assistant" for block in message["content"]]
     request = stream_of(content)

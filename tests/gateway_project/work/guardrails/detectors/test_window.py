@@ -13,6 +13,7 @@ from gateway_project.work.guardrails.detectors.expressions import beginnings, lo
 from gateway_project.work.guardrails.detectors.window import INVISIBLE, Window
 from tests.gateway_project.work.guardrails.detectors import measurement
 from tests.gateway_project.work.guardrails.detectors.samples import every_sample, labelled
+from tests.support.thoroughness import number_of
 
 pytestmark = pytest.mark.embedded
 
@@ -91,7 +92,7 @@ FRAGMENTS = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=number_of(150), deadline=None)
 @given(st.lists(FRAGMENTS, max_size=6), st.lists(st.integers(0, 400), max_size=12))
 def test_pieces_find_what_the_whole_text_finds(fragments, places):
     text = "".join(fragments)[:1000]
@@ -99,7 +100,7 @@ def test_pieces_find_what_the_whole_text_finds(fragments, places):
     assert_same(text, pieces, [*DETECTORS.values(), LANGUAGES])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=number_of(100), deadline=None)
 @given(st.text(alphabet="fob ar12sct-@.\u200b4", max_size=60), st.integers(1, 7))
 def test_random_text_is_found_as_in_the_whole(text, size):
     pieces = [text[place : place + size] for place in range(0, len(text), size)]
@@ -181,7 +182,7 @@ PATTERNS = st.lists(st.builds(lambda piece, repeat: piece + (repeat if piece[-1]
                     min_size=1, max_size=5).map("".join)  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=number_of(300), deadline=None)
 @given(PATTERNS, st.text(alphabet="abA1.é ", max_size=8))
 def test_each_beginning_of_a_match_is_one_for_the_window(pattern, text):
     node = parse(pattern)

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway_project.work.state.redis.seals import SEAL_BYTES, Seals
+from tests.support.thoroughness import number_of
 
 SEALS = Seals("s" * 40)
 NAME = "gateway:answer:" + "a" * 64
@@ -13,7 +14,7 @@ SEALED = SEALS.seal(NAME, VALUE)
 
 
 @given(st.text(max_size=40), st.binary(max_size=300))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=number_of(100), deadline=None)
 def test_it_opens_as_it_was(name, value):
     assert SEALS.open(name, Seals("s" * 40).seal(name, value)) == value
 

@@ -1,0 +1,32 @@
+"""How much is tried: `make test` tries a part of what can be tried by the hundred, `make test-slow` all of it.
+
+`THOROUGH=1` says that it is all. A test that then tries more has the marker `thorough`: those of hypothesis, and those
+that call one of TRY_MORE. `make test-slow` runs them with the slow ones.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from hypothesis import is_hypothesis_test
+
+Value = TypeVar("Value")
+
+THOROUGH = bool(os.environ.get("THOROUGH"))
+PART, FEWEST = 4, 5
+TRY_MORE = {"some", "number_of", "try_wrong", "check_looks"}  # names of functions that ask here
+
+
+def some(values: Sequence[Value], turn: int) -> Sequence[Value]:
+    """All values; in `make test` every fourth: each turn has others."""
+    return values if THOROUGH else values[turn % PART :: PART]
+
+
+def number_of(thorough: int) -> int:
+    """How many to try where so many are all; in `make test` a part."""
+    return thorough if THOROUGH else min(thorough, max(thorough // PART, FEWEST))
+
+
+def tries_more(test: Callable[..., object]) -> bool:
+    """Whether a test tries more if all is tried."""
+    return is_hypothesis_test(test) or not TRY_MORE.isdisjoint(test.__code__.co_names)
