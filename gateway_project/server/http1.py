@@ -9,6 +9,7 @@ import sys
 import termios
 from collections.abc import Callable
 
+from gunicorn.config import Config
 from gunicorn.http import wsgi
 from gunicorn.http.body import Body, ChunkedReader, LengthReader
 from gunicorn.http.errors import UnsupportedTransferCoding
@@ -16,13 +17,15 @@ from gunicorn.http.message import Request
 from gunicorn.http.parser import Parser, RequestParser
 
 from gateway_project.server import overload
+from gateway_project.server.sockets import ReaderPace, SlowReaders, is_plain
 
 MAX_DISCARDED_BYTES = 64 * 1024  # of an unread body, between requests: gunicorn's own bound
 MAX_JOINED_BODY_BYTES = 64 * 1024  # joining head and body copies the body
 
 
-def install() -> None:
-    """Make gunicorn use these classes in this process."""
+def install(readers: SlowReaders) -> None:
+    """Make gunicorn use these classes in this process; these readers are waited for."""
+    JoinedResponse.readers = readers
     RequestParser.mesg_class = GatewayRequest
     RequestParser.finish_body = finish_body
     wsgi.Response = JoinedResponse
@@ -71,13 +74,18 @@ class JoinedResponse(wsgi.Response):
     """Sends the head together with the first chunk of the body: one system call, and the client wakes once."""
 
     headers_sent: bool
+    readers: SlowReaders
+
+    def __init__(self, req: GatewayRequest, sock: socket.socket, cfg: Config) -> None:
+        super().__init__(req, sock, cfg)
+        self._send_all = ReaderPace(self.readers, sock, req).send if is_plain(sock) else sock.sendall
 
     def send_headers(self) -> None:
         """Do nothing: gunicorn calls this before each chunk of the body; _send() sends the head."""
 
     def sendfile(self, respiter: wsgi.FileWrapper) -> bool:
-        self._send(b"")
-        return super().sendfile(respiter)
+        """Leave a file to be sent in parts: the system call waits for a client that reads nothing, without end."""
+        return False
 
     def close(self) -> None:
         self._send(b"0\r\n\r\n" if self.chunked else b"")
@@ -92,11 +100,11 @@ class JoinedResponse(wsgi.Response):
             head = self._head()
             self.headers_sent = True  # even if sendall() fails midway: no other response can follow
             if len(data) > MAX_JOINED_BODY_BYTES:
-                self.sock.sendall(head)
+                self._send_all(head)
             else:
                 data = head + data
         if data:
-            self.sock.sendall(data)
+            self._send_all(data)
 
     def _head(self) -> bytes:
         lines = [*self.default_headers(), *(f"{name}: {value}\r\n" for name, value in self.headers), "\r\n"]

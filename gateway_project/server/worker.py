@@ -41,7 +41,7 @@ from gateway_project.server.connections.stopping import StoppingWorker
 from gateway_project.server.http1 import has_arrived
 from gateway_project.server.logs import is_not_client_timeout
 from gateway_project.server.proxies import TrustedProxies
-from gateway_project.server.sockets import bound_waits
+from gateway_project.server.sockets import SlowReaders, bound_waits
 from gateway_project.server.threads import CompletedRequest, LifoThreadPool, note_wait
 
 log = logging.getLogger("gateway.connections")
@@ -53,7 +53,7 @@ HEAD_CHECK_SECONDS = 0.25
 NOTIFY_SECONDS = 1.0
 RESERVE_THREADS = 8
 PEEKED_BYTES = 16 * 1024  # a longer head, or body of a login, waits for its end in a thread
-SLOW_SHARE = 8  # threads wait for heads in an eighth of all threads, and for bodies in another one
+SLOW_SHARE = 8  # threads wait for heads in an eighth of all threads, for bodies in another one, for readers in a third
 # From so many busy threads on, a head is looked at before it gets a thread: of a new connection, and of a kept one.
 # Few are enough for new ones: floods come with them, and those who keep theirs pay nothing.
 CROWD_FOR_NEW, CROWD = 4, 32
@@ -71,10 +71,11 @@ class GatewayThreadWorker(StoppingWorker):
     def init_process(self) -> None:
         from django.conf import settings
 
-        http1.install()
         self.worker_connections = min(self.worker_connections, most_connections(raise_limit()))
         self.max_keepalived = max(self.worker_connections - self.cfg.threads, self.worker_connections // 2)
         self.client_timeout = settings.GATEWAY_CLIENT_TIMEOUT
+        self.readers = SlowReaders(self._slow_places, self.client_timeout, settings.GATEWAY_MIN_BODY_RATE)
+        http1.install(self.readers)
         self.closer = LingeringCloser()
         self.closer.start()
         # By id(): the connections whose heads threads are reading, and since when.
@@ -312,6 +313,7 @@ class GatewayThreadWorker(StoppingWorker):
         try:
             return super().handle_request(req, conn)
         finally:
+            self.readers.release(req)
             self.slow_bodies.discard(id(conn))
 
     def _take_place_for_body(self, req: http1.GatewayRequest, conn: TConn, since: float) -> None:
