@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from django.core.exceptions import ObjectDoesNotExist
 from django.core.exceptions import ValidationError as DjangoValidationError
-from django.db import DatabaseError, IntegrityError, models, transaction
+from django.db import DatabaseError, IntegrityError, InterfaceError, OperationalError, models, transaction
 
 from gateway_project.errors import Conflict, NotFound, ValidationError
 
@@ -17,6 +17,13 @@ _RACE_CODES = {
     *("23503", "23505", "40001", "40P01"),  # PostgreSQL's SQLSTATE
     *("SQLITE_CONSTRAINT_FOREIGNKEY", "SQLITE_CONSTRAINT_UNIQUE"),
 }
+
+# Errors that say nothing about what was to be stored: the connection, transactions and locks of others, a full disk or
+# memory, a stop, a broken disk. PostgreSQL's classes of SQLSTATE, and the beginnings of SQLite's names.
+_STATE_CLASSES = {"08", "25", "40", "53", "55", "57", "58"}
+_SQLITE_STATES = tuple(
+    f"SQLITE_{name}" for name in ("BUSY", "LOCKED", "NOMEM", "READONLY", "IOERR", "FULL", "CANTOPEN", "PROTOCOL")
+)
 
 
 def save_or_refuse(row: models.Model, *, conflict: str) -> None:
@@ -50,6 +57,17 @@ def is_write_race(error: BaseException) -> bool:
     cause = error.__cause__
     codes = {getattr(cause, "sqlstate", None), getattr(cause, "sqlite_errorname", None)}
     return isinstance(error, DatabaseError) and not codes.isdisjoint(_RACE_CODES)
+
+
+def is_state_of_database(error: BaseException) -> bool:
+    """Whether a write failed because of the state that the database is in, and not because of what was written."""
+    cause = error.__cause__
+    if name := getattr(cause, "sqlite_errorname", None):
+        return str(name).startswith(_SQLITE_STATES)
+    if not hasattr(cause, "sqlstate"):
+        return False
+    is_connection_lost = cause.sqlstate is None and isinstance(error, OperationalError | InterfaceError)
+    return is_connection_lost or str(cause.sqlstate)[:2] in _STATE_CLASSES
 
 
 def is_read_only(error: BaseException) -> bool:

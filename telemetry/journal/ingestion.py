@@ -14,6 +14,7 @@ from django.db import DataError, IntegrityError, connection, transaction
 from django.db import Error as DatabaseError
 from django.utils import timezone
 
+from gateway_project.database.saving import is_state_of_database
 from telemetry.journal.batches import (
     count_hits,
     insert_cache_entries,
@@ -109,8 +110,9 @@ def _try_to_store(name: str, start: int, batch: list[Record]) -> bool:
             return True
         except (DataError, IntegrityError, ValueError):
             return False
-        except DatabaseError:  # of any kind: SQLite raises OperationalError for bad data too
-            if not database_accepts(max(len(record.payload) for record in batch)):
+        except DatabaseError as error:  # of any kind: SQLite raises OperationalError for bad data too
+            # A database whose disk is full takes one entry, into a page that it has, and not the next one.
+            if is_state_of_database(error) or not database_accepts(max(len(record.payload) for record in batch)):
                 raise
     return False
 

@@ -217,6 +217,34 @@ def test_a_database_that_takes_no_other_record_either_refuses_none(journal, ship
     assert stored() == {"r1": 1}
 
 
+class StateError(Exception):
+    """As a driver reports that the database has no room."""
+
+    sqlstate, sqlite_errorname = "53100", ""
+
+
+class SQLiteStateError(StateError):
+    sqlite_errorname = "SQLITE_FULL"
+
+
+@pytest.mark.parametrize("cause", [StateError, SQLiteStateError])
+def test_a_full_database_that_takes_another_record_refuses_none(journal, shipper, cause):
+    """It may have room for one entry, in a page that it has, and none for the next."""
+    serve(journal, "r1")
+
+    def full(execute, sql, *rest):
+        if "journalposition" in sql and not sql.startswith("SELECT"):  # which another entry does not need
+            raise OperationalError("could not extend file") from cause()
+        return execute(sql, *rest)
+
+    with connection.execute_wrapper(full):
+        for _ in range(5):
+            assert not shipper.ship()
+    assert not (journal.folder.parent / "refused.jsonl").exists()
+    assert shipper.ship()
+    assert stored() == {"r1": 1}
+
+
 def test_no_record_is_refused_for_what_the_last_use_of_a_key_met(journal, shipper):
     tries = list(range(5))
 
