@@ -64,10 +64,9 @@ def is_state_of_database(error: BaseException) -> bool:
     cause = error.__cause__
     if name := getattr(cause, "sqlite_errorname", None):
         return str(name).startswith(_SQLITE_STATES)
-    if not hasattr(cause, "sqlstate"):
-        return False
-    is_connection_lost = cause.sqlstate is None and isinstance(error, OperationalError | InterfaceError)
-    return is_connection_lost or str(cause.sqlstate)[:2] in _STATE_CLASSES
+    state = getattr(cause, "sqlstate", "")
+    is_connection_lost = state is None and isinstance(error, OperationalError | InterfaceError)
+    return is_connection_lost or (state or "")[:2] in _STATE_CLASSES
 
 
 def is_read_only(error: BaseException) -> bool:

@@ -2,7 +2,8 @@
 
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -15,7 +16,10 @@ MAX_LIST_BYTES = 4 * 1024 * 1024  # of one that may have a list of 100,000 words
 GRACE_SECONDS = 2
 # Below this size no memory is reserved: few bodies are longer, and a reservation takes a lock.
 UNRESERVED_BYTES = PIECE_BYTES = 64 * 1024
-OWNERS_SHARE = 4  # one caller has at most a quarter of the memory
+OWNERS_SHARE = 4  # one caller has at most a quarter of the memory, and of the threads that wait for bodies
+# Threads wait for heads in an eighth of all threads, for bodies in another one, for readers in a third.
+SLOW_SHARE = 8
+PLACE_SECONDS = 1.0
 
 Read = Callable[[], bytes]
 # Reads a piece in time; the second argument is the size of the body with this piece.
@@ -48,6 +52,34 @@ class MemoryBudget:
             self._by_owner[owner] -= size
             if not self._by_owner[owner]:
                 del self._by_owner[owner]
+
+
+class UploadPlaces:
+    """The threads that wait for bodies of one caller: at most so many, so that others have some of those that may.
+
+    More uploads of a caller wait a moment for one of them: those of an honest one arrive quickly.
+    """
+
+    def __init__(self, per_owner: int) -> None:
+        self._per_owner = per_owner
+        self._by_owner: Counter[object] = Counter()
+        self._freed = threading.Condition()
+
+    @contextmanager
+    def place(self, owner: object) -> Iterator[None]:
+        """Within this block the caller has a place. Raises ServiceUnavailable if none is free in time."""
+        with self._freed:
+            if not self._freed.wait_for(lambda: self._by_owner[owner] < self._per_owner, PLACE_SECONDS):
+                raise ServiceUnavailable("Too many of your requests are still arriving. Send fewer at once.")
+            self._by_owner[owner] += 1
+        try:
+            yield
+        finally:
+            with self._freed:
+                self._by_owner[owner] -= 1
+                if not self._by_owner[owner]:
+                    del self._by_owner[owner]
+                self._freed.notify_all()
 
 
 def body_timeout(size: int, client_seconds: float, bytes_per_second: int) -> float:

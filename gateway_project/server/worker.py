@@ -20,6 +20,7 @@ from gunicorn.workers.gthread import TConn
 
 from gateway_project.errors import GatewayError, InternalError, ServiceUnavailable, ValidationError
 from gateway_project.server import drain, http1, overload
+from gateway_project.server.bodies import SLOW_SHARE
 from gateway_project.server.connections import logins
 from gateway_project.server.connections.addresses import AddressBook, Places, host_of
 from gateway_project.server.connections.closing import LingeringCloser
@@ -53,7 +54,6 @@ HEAD_CHECK_SECONDS = 0.25
 NOTIFY_SECONDS = 1.0
 RESERVE_THREADS = 8
 PEEKED_BYTES = 16 * 1024  # a longer head, or body of a login, waits for its end in a thread
-SLOW_SHARE = 8  # threads wait for heads in an eighth of all threads, for bodies in another one, for readers in a third
 # From so many busy threads on, a head is looked at before it gets a thread: of a new connection, and of a kept one.
 # Few are enough for new ones: floods come with them, and those who keep theirs pay nothing.
 CROWD_FOR_NEW, CROWD = 4, 32

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from gateway_project.background import BackgroundThread, PeriodicTasks
 from gateway_project.errors import ValidationError
-from gateway_project.server.bodies import MemoryBudget, Read, too_slow
+from gateway_project.server.bodies import MemoryBudget, Read, UploadPlaces, too_slow
 from gateway_project.work.cache.flights import Flights
 from gateway_project.work.guardrails.remote.asking import RemoteGuardrails
 from gateway_project.work.log.pending import PendingEntries
@@ -64,6 +64,7 @@ class Gateway:
     metrics: Metrics
     refusals: Refusals
     body_memory: MemoryBudget
+    upload_places: UploadPlaces
     # Settings that every request needs: reading Django's settings is a function call each time.
     max_body_bytes: int
     required_fields: Sequence[str]

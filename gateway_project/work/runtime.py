@@ -11,7 +11,7 @@ from accounts.sso.protocol.metadata import refresh_known_providers
 from gateway_project.background import PeriodicTask, PeriodicTasks
 from gateway_project.change_feed.cuts import Credential
 from gateway_project.revocation.receipts import InForce
-from gateway_project.server.bodies import OWNERS_SHARE, MemoryBudget
+from gateway_project.server.bodies import OWNERS_SHARE, SLOW_SHARE, MemoryBudget, UploadPlaces
 from gateway_project.work.cache.flights import Flights
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.limits.status import statuses_of
@@ -174,6 +174,7 @@ def make_gateway() -> Gateway:
         metrics=own_metrics(),
         refusals=Refusals(settings.GATEWAY_REFUSAL_ENTRIES),
         body_memory=_body_memory(),
+        upload_places=UploadPlaces(max(2, settings.GATEWAY_THREADS // SLOW_SHARE // OWNERS_SHARE)),
         max_body_bytes=settings.GATEWAY_MAX_BODY_BYTES,
         required_fields=settings.GATEWAY_REQUIRED_FIELDS,
         client_seconds=settings.GATEWAY_CLIENT_TIMEOUT,

@@ -49,6 +49,28 @@ def test_announced_bodies_take_nothing_from_others(world, figure):
     assert statuses == [200] * 10
 
 
+@promise("One user's uploads that stop midway leave others their places", target="every long body of others 200")
+def test_uploads_of_one_user_that_stop_leave_others_places(own_gateway, figure):
+    """With so much of its body here, each is believed to go on, and has a thread that waits for it."""
+    world = own_gateway(**PATIENT, GATEWAY_THREADS="128", GATEWAY_CLIENT_TIMEOUT="20")
+    world.allow()
+    world.provider()
+    assert world.ask("a first question").status_code == 200
+    attacker = world.new_user()
+    world.allow(user=attacker)
+    begun = head(world.new_key(owner=attacker).text, "Content-Length: 150000") + b'{"prompt": "' + b"x" * 20_000
+    with ExitStack() as resources:
+        attackers = Attackers(world.gateway.port, resources)
+        attackers.send(2 * UPLOADS, begun)
+        time.sleep(0.3)
+        started = time.monotonic()
+        statuses = [world.ask(f"{number} {LONG}").status_code for number in range(10)]
+        seconds = time.monotonic() - started
+        figure(f"{statuses.count(200)} of 10 in {seconds:.1f} s")
+    assert statuses == [200] * 10
+    assert seconds < patience(3)
+
+
 @promise(
     "A body that arrives slower than the minimum ends, and its sender reads why",
     target=f"400 within {TOO_SLOW_SECONDS} s",

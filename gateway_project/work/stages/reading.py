@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from contextlib import nullcontext
 from time import monotonic
 from typing import Any
 
@@ -9,7 +10,7 @@ from gateway_project.api.strict_json import parse_object
 from gateway_project.errors import UnsupportedMediaType, ValidationError
 from gateway_project.json_types import JsonObject
 from gateway_project.server.bodies import Read, body_timeout, read_body
-from gateway_project.server.http1 import is_buffered
+from gateway_project.server.http1 import has_arrived, is_buffered
 from gateway_project.server.request_ids import decode
 from gateway_project.work.doors import DIALECTS
 from gateway_project.work.exchange import Exchange
@@ -87,11 +88,11 @@ def _bound_output(exchange: Exchange, body: JsonObject, operation: str, dialect:
 
 def _body(exchange: Exchange, gateway: Gateway) -> bytes:
     """The body; the client's connection is shut down if it does not send it in time."""
-    call, headers = exchange.call, exchange.connection.environ
+    call, headers, caller = exchange.call, exchange.connection.environ, exchange.identity.caller
+    assert caller is not None  # as the stage before has found out
 
     def reserve(size: int) -> None:
-        assert exchange.identity.caller is not None
-        gateway.body_memory.reserve(size, exchange.identity.caller.id)
+        gateway.body_memory.reserve(size, caller.id)
         exchange.options.body_bytes += size
 
     def timed(read: Read, size: int) -> bytes:
@@ -100,7 +101,9 @@ def _body(exchange: Exchange, gateway: Gateway) -> bytes:
         seconds = body_timeout(size, gateway.client_seconds, gateway.min_body_rate)
         return gateway.read_in_time(call, call.started + seconds - monotonic(), read)
 
-    return read_body(headers, gateway.max_body_bytes, reserve, timed)
+    waits = call.client is not None and not has_arrived(headers["wsgi.input"])
+    with gateway.upload_places.place(caller.id) if waits else nullcontext():
+        return read_body(headers, gateway.max_body_bytes, reserve, timed)
 
 
 def _model(body: JsonObject) -> str:
