@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from wsgiref.types import StartResponse, WSGIEnvironment
 
@@ -21,7 +21,12 @@ from gateway_project.errors import GatewayError, ServiceUnavailable  # noqa: E40
 from gateway_project.server import overload  # noqa: E402
 from gateway_project.server.client_response import error_response  # noqa: E402
 from gateway_project.server.connections.addresses import Places  # noqa: E402
-from gateway_project.server.connections.logins import LOGIN_PATHS, TOO_MANY_LOGINS  # noqa: E402
+from gateway_project.server.connections.logins import (  # noqa: E402
+    API_PATH,
+    LOGIN_PATHS,
+    TOO_MANY_LOGINS,
+    has_no_password,
+)
 from gateway_project.server.connections.management import MANAGEMENT  # noqa: E402
 from gateway_project.server.connections.unlisted_proxies import UnlistedProxies  # noqa: E402
 from gateway_project.server.http1 import has_arrived  # noqa: E402
@@ -134,6 +139,13 @@ def _route(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[
 def _manage(environ: WSGIEnvironment, start_response: StartResponse, is_login: bool) -> Iterable[bytes]:
     """Django's response, within the bounds of its resources. Raises ServiceUnavailable."""
     # A login's body is read before it takes its place, which slow bodies would keep from others.
-    place = LOGINS.place(environ["REMOTE_ADDR"]) if is_login else nullcontext()
-    with BODIES.bounding(environ, at_once=is_login), place:
+    with BODIES.bounding(environ, at_once=is_login), _login_place(environ) if is_login else nullcontext():
         return django_application(environ, start_response)
+
+
+def _login_place(environ: WSGIEnvironment) -> AbstractContextManager[None]:
+    """The place of a login whose body has been read; who renews a session by its token needs none."""
+    is_api = environ["PATH_INFO"].removesuffix("/") == API_PATH
+    if is_api and has_no_password(environ["wsgi.input"].getvalue()):
+        return nullcontext()
+    return LOGINS.place(environ["REMOTE_ADDR"])

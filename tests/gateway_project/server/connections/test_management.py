@@ -10,7 +10,10 @@ from gunicorn.http.wsgi import FileWrapper
 
 from gateway_project import wsgi
 from gateway_project.errors import ServiceUnavailable
+from gateway_project.server.connections.addresses import Places
+from gateway_project.server.connections.logins import TOO_MANY_LOGINS
 from gateway_project.server.connections.management import TOO_MANY, management_places
+from gateway_project.server.management_bodies import ManagementBodies
 from gateway_project.work import views
 
 pytestmark = pytest.mark.embedded
@@ -99,6 +102,16 @@ def test_one_that_fails_gives_its_place_back(places, monkeypatch):
     for _ in range(20):
         with pytest.raises(ZeroDivisionError):
             Response(LOGIN)
+
+
+def test_who_renews_a_session_needs_no_place_of_logins(places, monkeypatch):
+    monkeypatch.setattr(wsgi, "LOGINS", Places(0, 0, TOO_MANY_LOGINS))
+    monkeypatch.setattr(wsgi, "BODIES", ManagementBodies(1, lambda: None, has_arrived=lambda _: True))
+    refresh = b'{"data": {"attributes": {"grantType": "Bearer", "tokenType": "refreshToken", "refreshToken": "a"}}}'
+    for body, status in ((refresh, 200), (refresh.replace(b"refreshToken", b"password"), 503), (b"{}", 503)):
+        values = {"REQUEST_METHOD": "POST", "CONTENT_LENGTH": str(len(body)), "CONTENT_TYPE": "application/json"}
+        with closing(Response("/auth/login", **values, **{"wsgi.input": BytesIO(body)})) as response:
+            assert response.status == status
 
 
 def test_lists_of_models_share_these_places_and_work_and_health_do_not(places):
