@@ -78,10 +78,10 @@ def test_a_request_has_its_place_until_its_answer_is_sent(places, path):
     with ExitStack() as resources:
         responses = [resources.enter_context(closing(Response(path))) for _ in range(6)]
         assert {response.status for response in responses} == {200}
-        refused = Response(path)
-        assert refused.status == 503
-        assert refused.headers["Retry-After"] == "1"
-        assert json.loads(b"".join(refused.body))["message"] == TOO_MANY
+        refusal = Response(path)
+        assert refusal.status == 503
+        assert refusal.headers["Retry-After"] == "1"
+        assert json.loads(b"".join(refusal.body))["message"] == TOO_MANY
         resources.enter_context(closing(Response(path, "192.0.2.2")))  # the last place of all
         assert Response(path, "192.0.2.3").status == 503
     assert Response(path).status == 200
@@ -117,9 +117,9 @@ def test_who_renews_a_session_needs_no_place_of_logins(places, monkeypatch):
 def test_lists_of_models_share_these_places_and_work_and_health_do_not(places):
     with places.place("192.0.2.1"):
         assert room(places, lambda number: f"192.0.2.{number}") == 6
-        refused = Response(MODELS)
-        assert refused.status == 503
-        assert refused.headers["Retry-After"] == "1"
-        assert json.loads(b"".join(refused.body))["error"]["message"] == TOO_MANY
+        refusal = Response(MODELS)
+        assert refusal.status == 503
+        assert refusal.headers["Retry-After"] == "1"
+        assert json.loads(b"".join(refusal.body))["error"]["message"] == TOO_MANY
         assert Response("/healthz").status == 200
         assert Response("/work", **{"wsgi.input": BytesIO()}).status == 405
