@@ -201,7 +201,8 @@ def update_user(
             _move_account(user, group_id)
         if password is not None:
             _refuse_password(user)
-            user.password = hashing_queue.hash(_validated_password(password, user, "new_password"))
+            new_password = _validated_password(password, user, "new_password")
+            user.password = hashing_queue.hash(new_password, owner=user.pk)
         save_or_refuse(user, conflict=f"A user named {user.username!r} exists already.")
         if role_ids is not None:
             _set_roles(user, role_ids)

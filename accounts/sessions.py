@@ -105,8 +105,11 @@ def verify_password(
     address: str,
     record_event: RecordEvent = _discard,
     confirm: Callable[[User], None] = lambda _: None,
+    owner: int | None = None,
 ) -> User:
     """The usable user of this name and password; raises AuthenticationFailed and RateLimited.
+
+    `owner` is the user's id if they are logged in already.
 
     Each failure is logged; once the throttle refuses guesses, only the first refusal is. `confirm` checks what is
     needed besides the password: a wrong code counts as a wrong password does, and failures are forgotten after both.
@@ -117,7 +120,9 @@ def verify_password(
         user = User.objects.with_username(username).first()
         # An unknown name, a user without a password, an inactive one and a wrong password take the same time: one hash.
         has_password = user is not None and user.has_usable_password()
-        correct = hashing_queue.is_correct(password, user.password if user and has_password else dummy_hash)
+        correct = hashing_queue.is_correct(
+            password, user.password if user and has_password else dummy_hash, owner=owner
+        )
         if user is None or not correct or not user.may_log_in:
             record_event(_failure_message(user), user=user, severity="warning")
             raise AuthenticationFailed(refusal_of_password())
@@ -148,7 +153,7 @@ def throttled(username: str, address: str, record_event: RecordEvent) -> Abstrac
 def _renew_hash(user: User, password: str) -> None:
     """Store the hash of a correct password again, with one lane, unless the queue is full."""
     with suppress(ServiceUnavailable):
-        former, user.password = user.password, hashing_queue.hash(password)
+        former, user.password = user.password, hashing_queue.hash(password, owner=user.pk)
         User.objects.filter(pk=user.pk, password=former).update(password=user.password)
 
 
@@ -160,7 +165,9 @@ def check_own_password(user: User, password: str | None, *, address: str, record
     if not password:
         raise ValidationError("is required to change your own password.", field="current_password")
     try:
-        verify_password(username=user.username, password=password, address=address, record_event=record_event)
+        verify_password(
+            username=user.username, password=password, address=address, record_event=record_event, owner=user.pk
+        )
     except AuthenticationFailed:
         raise ValidationError("is wrong.", field="current_password") from None
 

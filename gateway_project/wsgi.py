@@ -2,24 +2,32 @@
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from wsgiref.types import StartResponse, WSGIEnvironment
 
 from django.core.handlers.wsgi import WSGIHandler
 from django.core.wsgi import get_wsgi_application
+from gunicorn.http.wsgi import FileWrapper
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway_project.settings")
 django_application: WSGIHandler = get_wsgi_application()
 
 from django.conf import settings  # noqa: E402
+from django.urls import get_resolver  # noqa: E402
 
 from accounts.guessing.hashing import MAX_WAITING, THREADS  # noqa: E402
 from gateway_project.errors import GatewayError, ServiceUnavailable  # noqa: E402
 from gateway_project.server import overload  # noqa: E402
 from gateway_project.server.client_response import error_response  # noqa: E402
 from gateway_project.server.connections.addresses import Places  # noqa: E402
-from gateway_project.server.connections.logins import LOGIN_PATHS, TOO_MANY_LOGINS  # noqa: E402
+from gateway_project.server.connections.logins import (  # noqa: E402
+    API_PATH,
+    LOGIN_PATHS,
+    TOO_MANY_LOGINS,
+    has_no_password,
+)
+from gateway_project.server.connections.management import MANAGEMENT  # noqa: E402
 from gateway_project.server.connections.unlisted_proxies import UnlistedProxies  # noqa: E402
 from gateway_project.server.http1 import has_arrived  # noqa: E402
 from gateway_project.server.management_bodies import SLOW_SHARE, ManagementBodies  # noqa: E402
@@ -30,6 +38,7 @@ from gateway_project.work.doors import is_work_path  # noqa: E402
 from gateway_project.work.runtime import gateway  # noqa: E402
 from gateway_project.work.views import answer  # noqa: E402  needs the settings
 
+get_resolver().reverse_dict  # noqa: B018  # read now: each of many first requests at once would read all URLs
 PROXIES = TrustedProxies(settings.GATEWAY_TRUSTED_PROXIES, UnlistedProxies().report)
 BODIES = ManagementBodies(max(1, settings.GATEWAY_THREADS // SLOW_SHARE), gateway, has_arrived)
 # No more logins are admitted than may wait for a hash: in Django a refusal would be dear.
@@ -62,17 +71,32 @@ def _respond(environ: WSGIEnvironment, start_response: StartResponse) -> Iterabl
 
 def _forwarded(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
     """The response to a request of a trusted proxy, within the share of the address that it reports."""
-    address = environ["REMOTE_ADDR"]
     try:
-        FORWARDED.take(address)
+        return _in_place(FORWARDED, environ, partial(_route, environ, start_response))
     except GatewayError as error:
         return error_response(error, request_id(environ)).to_wsgi(start_response)
-    release = partial(FORWARDED.release, address)
+
+
+def _in_place(places: Places, environ: WSGIEnvironment, respond: Callable[[], Iterable[bytes]]) -> Iterable[bytes]:
+    """The response, which keeps a place until it is sent. Raises ServiceUnavailable if there is none."""
+    address = environ["REMOTE_ADDR"]
+    places.take(address)
+    release = partial(places.release, address)
     try:
-        return ReleasingBody(_route(environ, start_response), release)
+        return _releasing(respond(), release)
     except BaseException:
         release()
         raise
+
+
+def _releasing(body: Iterable[bytes], release: Callable[[], None]) -> Iterable[bytes]:
+    """The body, which calls `release` when it is closed; a file stays one, since gunicorn sends those faster."""
+    releasing_body = ReleasingBody(body, release)
+    if not isinstance(body, FileWrapper):
+        return releasing_body
+    file = FileWrapper(body.filelike, body.blksize)
+    file.close = releasing_body.close
+    return file
 
 
 class ReleasingBody:
@@ -104,16 +128,24 @@ def _route(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[
     if is_read and (respond := MONITORING.get(path)) and not (path == METRICS and overload.is_overloaded()):
         return respond(environ).to_wsgi(start_response)
     try:
-        return _manage(environ, start_response, is_login=not is_read and path in LOGIN_PATHS)
+        if overload.is_overloaded():  # the threads of the reserve answer health checks, and refuse all else at once
+            raise ServiceUnavailable("The gateway is overloaded: it is serving as many requests as it can.")
+        is_login = not is_read and path in LOGIN_PATHS
+        return _in_place(MANAGEMENT, environ, partial(_manage, environ, start_response, is_login))
     except GatewayError as error:
         return error_response(error, request_id(environ)).to_wsgi(start_response)
 
 
-def _manage(environ: WSGIEnvironment, start_response: StartResponse, *, is_login: bool) -> Iterable[bytes]:
+def _manage(environ: WSGIEnvironment, start_response: StartResponse, is_login: bool) -> Iterable[bytes]:
     """Django's response, within the bounds of its resources. Raises ServiceUnavailable."""
-    if overload.is_overloaded():  # the threads of the reserve answer health checks, and refuse all else at once
-        raise ServiceUnavailable("The gateway is overloaded: it is serving as many requests as it can.")
     # A login's body is read before it takes its place, which slow bodies would keep from others.
-    place = LOGINS.place(environ["REMOTE_ADDR"]) if is_login else nullcontext()
-    with BODIES.bounding(environ, at_once=is_login), place:
+    with BODIES.bounding(environ, at_once=is_login), _login_place(environ) if is_login else nullcontext():
         return django_application(environ, start_response)
+
+
+def _login_place(environ: WSGIEnvironment) -> AbstractContextManager[None]:
+    """The place of a login whose body has been read; who renews a session by its token needs none."""
+    is_api = environ["PATH_INFO"].removesuffix("/") == API_PATH
+    if is_api and has_no_password(environ["wsgi.input"].getvalue()):
+        return nullcontext()
+    return LOGINS.place(environ["REMOTE_ADDR"])

@@ -6,12 +6,13 @@ from django.http import HttpRequest, HttpResponseBase
 
 from gateway_project.api.openapi import endpoints
 from gateway_project.api.openapi.endpoints import Operation, refusal
-from gateway_project.errors import GatewayError, NotFound
+from gateway_project.errors import GatewayError, NotFound, ServiceUnavailable
 from gateway_project.server.client_response import Delivery
+from gateway_project.server.connections.management import MANAGEMENT
 from gateway_project.server.request_ids import decode, request_id
 from gateway_project.server.threads import take_wait
 from gateway_project.work.doors import MODELS, door_of, endpoint_at, model_list
-from gateway_project.work.doors.base import Door, Endpoint
+from gateway_project.work.doors.base import ClientDoor, Door, Endpoint
 from gateway_project.work.exchange import Exchange
 from gateway_project.work.explain.api.view import ASKING, deliver_explanation
 from gateway_project.work.gateway import Gateway
@@ -52,7 +53,16 @@ def answer(environ: WSGIEnvironment) -> Delivery:
         return _refused(NotFound(f"There is nothing at {path}."), environ, door)
     if environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
         return _refused(refusal(["GET", "HEAD"]), environ, door)
-    return model_list.deliver_models(_exchange(environ, Endpoint(door), gateway()), door, models["model"] or "")
+    return _list_models(environ, door, models["model"] or "")
+
+
+def _list_models(environ: WSGIEnvironment, door: ClientDoor, model: str) -> Delivery:
+    """No work, and unlimited by its limits: it has a share of the threads with the management requests."""
+    try:
+        with MANAGEMENT.place(environ.get("REMOTE_ADDR", "")):
+            return model_list.deliver_models(_exchange(environ, Endpoint(door), gateway()), door, model)
+    except ServiceUnavailable as error:
+        return _refused(error, environ, door)
 
 
 def _work(environ: WSGIEnvironment, endpoint: Endpoint) -> Delivery:

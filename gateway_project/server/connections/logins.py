@@ -3,7 +3,8 @@
 import re
 from urllib.parse import unquote_to_bytes
 
-LOGIN_PATHS = ("/auth/login", "/admin/login", "/me/login")
+API_PATH = "/auth/login"  # also that of refreshes, which cost no hash
+LOGIN_PATHS = (API_PATH, "/admin/login", "/me/login")
 TOO_MANY_LOGINS = "Too many logins are in progress. Try again in a few seconds."
 LINE_END, HEAD_END, LAST_CHUNK = b"\r\n", b"\r\n\r\n", b"0\r\n\r\n"
 _PATHS = frozenset(path.encode() for path in LOGIN_PATHS)
@@ -14,9 +15,13 @@ _FORWARDED_FOR = re.compile(rb"\r\nx-forwarded-for:([^\r\n]*)", re.IGNORECASE)
 
 
 def is_login(received: bytes) -> bool:
-    """Whether these bytes of a connection begin with the whole head of a login, as the application reads it."""
+    """Whether these bytes of a connection begin with the whole head of a login, as the application reads it.
+
+    A refresh of a session is one, too, until its body shows that it has no password.
+    """
     line, _, rest = _without_line_end(received).partition(LINE_END)
-    return _is_of_login(line) and (rest.startswith(LINE_END) or HEAD_END in rest)
+    has_head = rest.startswith(LINE_END) or HEAD_END in rest
+    return has_head and _is_of_login(line) and not (_path_of(line) == API_PATH.encode() and _is_refresh(received))
 
 
 def may_be_login(received: bytes) -> bool:
@@ -39,6 +44,20 @@ def is_judgeable(received: bytes) -> bool:
     return HEAD_END in received and (is_whole(received) or not is_login(received))
 
 
+def has_no_password(body: bytes) -> bool:
+    """Whether a whole body for the API's login has a token and certainly no password, not even an escaped one."""
+    return b'"Bearer"' in body and b"password" not in body and b"\\" not in body
+
+
+def _is_refresh(received: bytes) -> bool:
+    """Whether the whole body is here and has no password; in chunks the word could be in two parts."""
+    head, _, body = _without_line_end(received).partition(HEAD_END)
+    size = _BODY_BYTES.search(head + LINE_END)
+    if size is None or b"transfer-encoding" in head.lower() or len(body) < int(size[1]):
+        return False
+    return has_no_password(body[: int(size[1])])
+
+
 def forwarded_for(received: bytes) -> str:
     """X-Forwarded-For of a request whose head is here, as WSGI has it; '' if there is none."""
     head = received.partition(HEAD_END)[0]
@@ -51,11 +70,13 @@ def _without_line_end(received: bytes) -> bytes:
 
 
 def _is_of_login(line: bytes) -> bool:
-    """Whether a request's first line is that of a login; its target may have a host, a query and escapes."""
-    method, _, rest = line.partition(b" ")
-    if method in _READS:
-        return False
-    path = rest.partition(b" ")[0].partition(b"?")[0].partition(b"#")[0]
+    """Whether a request's first line is that of a login."""
+    return line.partition(b" ")[0] not in _READS and _path_of(line) in _PATHS
+
+
+def _path_of(line: bytes) -> bytes:
+    """The path in a request's first line, without its last slash; the target may have a host, a query and escapes."""
+    path = line.partition(b" ")[2].partition(b" ")[0].partition(b"?")[0].partition(b"#")[0]
     if b"://" in path:
         path = b"/" + path.partition(b"://")[2].partition(b"/")[2]
-    return unquote_to_bytes(path).removesuffix(b"/") in _PATHS
+    return unquote_to_bytes(path).removesuffix(b"/")

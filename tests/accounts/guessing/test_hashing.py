@@ -61,16 +61,35 @@ def test_one_that_does_not_begin_in_time_is_refused_and_leaves_its_place(gate, m
     assert queue.is_correct("c", "c") is True
 
 
-def test_setting_a_password_waits_in_the_same_queue(db, monkeypatch):
+def test_setting_a_password_waits_for_its_turn_but_takes_no_place_of_logins(db, monkeypatch):
+    monkeypatch.setattr(hashing, "PATIENT_SECONDS", 0.05)
     monkeypatch.setattr(services, "hashing_queue", full := HashingQueue(threads=1, waiting=0))
     full._places.acquire()
-    with pytest.raises(ServiceUnavailable, match="Try again"):
-        services.create_user(username="ann", password="a good one 5!")
-    full._places.release()
     ann = services.create_user(username="ann", password="a good one 5!")
-    full._places.acquire()
+    services.update_user(ann, password="another good one 6!")
+    full._turn.acquire()
     with pytest.raises(ServiceUnavailable, match="Try again"):
-        services.update_user(ann, password="another good one 6!")
+        services.create_user(username="bob", password="a good one 5!")
+    with pytest.raises(ServiceUnavailable, match="Try again"):
+        services.update_user(ann, password="yet another good one 7!")
+
+
+@promise("Whoever changes passwords without end keeps nobody from logging in", target="no 503", suite="attack")
+def test_password_changes_of_a_user_leave_the_places_to_logins(gate):
+    queue = HashingQueue(threads=1, waiting=2)
+    with ThreadPoolExecutor(12) as pool:
+        first = pool.submit(queue.is_correct, "a", "a", owner=1)
+        while queue._turn._value:
+            pass
+        for _ in range(10):
+            with pytest.raises(ServiceUnavailable, match="Another password of this user") as refusal:
+                queue.is_correct("a", "a", owner=1)
+            assert refusal.value.headers["Retry-After"] == "1"
+        others = [pool.submit(queue.is_correct, "b", "b", owner=number) for number in range(2, 8)]
+        logins = [pool.submit(queue.is_correct, "c", "c") for _ in range(3)]
+        gate.set()
+        assert {check.result() for check in (first, *others, *logins)} == {True}
+    assert queue.is_correct("a", "a", owner=1) is True
 
 
 @pytest.fixture

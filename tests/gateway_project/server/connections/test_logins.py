@@ -76,6 +76,34 @@ def test_other_requests_are_none(data):
     assert not may_be_login(data)
 
 
+def refresh(attributes: bytes = b"", path: bytes = b"/auth/login", framing: bytes = b"Content-Length: %d") -> bytes:
+    body = b'{"data": {"attributes": {"grantType": "Bearer", "tokenType": "refreshToken"%b}}}' % attributes
+    framing = framing % len(body) if b"%d" in framing else framing
+    return LOGIN.replace(b"/auth/login", path) + framing + b"\r\n\r\n" + body
+
+
+def test_a_refresh_is_no_login_once_its_body_is_here():
+    assert not is_login(refresh())
+    assert not is_login(refresh(b', "refreshToken": "a.b.c"') + WHOLE)  # and the next request
+    assert not is_login(refresh(path=b"/auth/login/"))
+    assert is_login(refresh()[:-1])
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        refresh(b', "password": "x"'),
+        refresh(b', "p\\u0061ssword": "x"'),
+        refresh(path=b"/admin/login/"),
+        refresh(framing=b"Transfer-Encoding: chunked"),
+        refresh(framing=b"Content-Length: %d\r\nTransfer-Encoding: chunked"),
+        WHOLE.replace(b"wrong", b"Bearer"),
+    ],
+)
+def test_what_may_have_a_password_is_a_login(data):
+    assert is_login(data)
+
+
 @pytest.mark.parametrize("data", [b"", b"\r\n", b"POST /work", LOGIN, LOGIN + b"Content-Length: 0\r\n"])
 def test_half_a_head_is_no_login_yet(data):
     assert not is_login(data)
@@ -160,6 +188,11 @@ def test_without_a_place_a_login_is_refused_by_its_head():
         assert b"Too many logins" in waiting.theirs.recv(4096)
 
 
+def test_without_a_place_a_refresh_is_served():
+    with Waiting(Places(0, 0, TOO_MANY_LOGINS), "192.0.2.100") as waiting:
+        assert waiting.sends(refresh()) == "served"
+
+
 def test_half_a_head_of_another_request_waits_in_a_thread():
     with Waiting(Places(1, 1, TOO_MANY_LOGINS), "192.0.2.100") as waiting:
         assert waiting.sends(b"POST /wo") == "waits"
@@ -180,6 +213,9 @@ def test_in_a_crowd_logins_beyond_those_that_may_wait_are_refused_at_once(own_ga
         socks = [attackers.connect(f"127.0.1.{number}") for number in range(1, 4 * MAX_LOGINS)]
         for sock in socks:
             sock.sendall(WHOLE)
+        refreshing = attackers.connect("127.0.1.1")
+        refreshing.sendall(refresh(b', "refreshToken": "a.b.c"'))
+        assert received(refreshing).startswith(b"HTTP/1.1 401")  # and not 503: it needs no hash
         answers = [received(sock) for sock in socks]
         assert world.get("/healthz").status_code == 200
     refusals = [answer for answer in answers if answer.startswith(b"HTTP/1.1 503")]
