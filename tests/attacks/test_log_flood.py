@@ -78,3 +78,30 @@ def test_malformed_requests_print_a_line_a_minute(own_gateway):
             sock.sendall(b"NONSENSE\r\n\r\n")
             assert sock.recv(100).startswith(b"HTTP/1.1 400")
     assert world.gateway.log().count("malformed request") == 1
+
+
+SIGN_ON = {
+    "GATEWAY_OIDC_ISSUER": "https://login.invalid",
+    "GATEWAY_OIDC_CLIENT_ID": "gateway",
+    "GATEWAY_OIDC_CLIENT_SECRET": "a secret of the provider",
+}
+MANY_FIELDS = {f"field{number}": "" for number in range(1001)}  # more than Django reads
+NONSENSE = [
+    ("/auth/sso/sso/backchannel-logout", {"logout_token": "nonsense"}, 400, "logout token"),
+    ("/admin/login/", {"username": "nobody"}, 403, "Forbidden"),
+    ("/auth/sso/sso/backchannel-logout", MANY_FIELDS, 400, "GET/POST parameters"),
+]
+
+
+@promise("Anonymous nonsense cannot fill the server's output", target="1 line a minute of each kind")
+@pytest.mark.embedded
+@pytest.mark.parametrize(("path", "form", "status", "words"), NONSENSE)
+def test_anonymous_requests_print_a_line_a_minute(own_gateway, path, form, status, words):
+    world = own_gateway(**SIGN_ON)
+    before = len(world.gateway.log().splitlines())
+    with requests.Session() as session:
+        statuses = {session.post(f"{world.gateway.url}{path}", form, timeout=20).status_code for _ in range(200)}
+    assert statuses == {status}
+    lines = world.gateway.log().splitlines()[before:]
+    assert sum(words in line for line in lines) == 1, lines[:3]
+    assert len(lines) == 1
