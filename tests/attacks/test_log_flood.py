@@ -4,6 +4,7 @@ import http.client
 import socket
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import requests
@@ -67,6 +68,30 @@ def test_a_flood_of_bad_keys_leaves_few_entries_and_lines(own_gateway, tmp_path,
     assert len(world.gateway.log().splitlines()) - lines <= 2
     assert "the difference between log and usage is 0" in manage(world.gateway.store, tmp_path, "verify_usage")
     figure(f"{rows.count()} entries for {REQUESTS:,} in {took:.0f} s")
+
+
+@promise("A full gateway cannot be made to fill the log", target="at most 11 entries for 200 requests without a key")
+def test_requests_that_a_full_gateway_refuses_leave_few_entries(own_gateway):
+    threads = 8
+    world = own_gateway(GATEWAY_THREADS=str(threads), GATEWAY_REFUSAL_ENTRIES="5")
+    provider = world.provider(first_byte_timeout_seconds=30)
+    provider.default.delay = 6
+    world.allow()
+    world.settle()
+    assert world.key  # made here: the threads have no connection to the database
+    since, url = timezone.now(), f"{world.gateway.url}/work"
+    with ThreadPoolExecutor(threads) as pool, requests.Session() as session:
+        slow = [pool.submit(world.ask, f"{number}") for number in range(threads)]
+        provider.wait_for(threads)
+        refused = [session.post(url, json={}, timeout=20) for _ in range(200)]
+        assert {response.status_code for response in refused} == {503}
+        assert {future.result().status_code for future in slow} == {200}
+    assert world.gateway.stop() == 0
+    rows = LogEntry.objects.filter(timestamp__gte=since, exception="ServiceUnavailable", user_id=None)
+    own = rows.filter(entry_type="WorkRequest").count()
+    summaries = [int(row.message.split()[0]) for row in rows if " more request" in row.message]
+    assert own + sum(summaries) == 200
+    assert rows.count() <= 11
 
 
 @promise("Malformed requests cannot fill the server's output", target="1 line a minute")
