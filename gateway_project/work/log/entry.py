@@ -323,9 +323,10 @@ def _needs_message_entry(error: GatewayError) -> bool:
 def _error_entry(entry: JsonObject, exchange: Exchange, error: GatewayError) -> JsonObject:
     """A Message entry with the error and its cause.
 
-    A cause may name internal addresses: such an entry belongs to no user, so that only those who see all read it.
+    A cause may name internal addresses: such an entry belongs to no user and no group, so that only admins read it. For
+    refused credentials, which others see, the log has none.
     """
-    cause = error.__cause__
+    cause = None if isinstance(error, AuthenticationFailed) else error.__cause__
     context = f" ({type(cause).__name__}: {cause})" if cause is not None else ""
     if exchange.target is not None:  # a library's message may quote a URL that contains the credential
         context = exchange.target.provider.redact(context)
@@ -339,7 +340,7 @@ def _error_entry(entry: JsonObject, exchange: Exchange, error: GatewayError) -> 
         "provider_calls": None,
         "guardrails": None,
         "decision": None,
-        **({"user_id": None} if cause is not None else {}),
+        **({"user_id": None, "group_ids": []} if cause is not None else {}),
     }
 
 
