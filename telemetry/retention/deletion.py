@@ -14,7 +14,17 @@ from django.db.models import Q
 
 from gateway_project.errors import AuthenticationFailed, ServiceUnavailable
 from telemetry.guardrails import rollup as guardrail_rollup
-from telemetry.models import CacheEntry, GuardrailHour, GuardrailSample, KeptState, LogEntry, Usage, UsageDay, UsageHour
+from telemetry.models import (
+    CacheEntry,
+    EntryType,
+    GuardrailHour,
+    GuardrailSample,
+    KeptState,
+    LogEntry,
+    Usage,
+    UsageDay,
+    UsageHour,
+)
 from telemetry.querysets import LogEntryQuerySet
 from telemetry.retention import partitions
 from telemetry.usage import rollups
@@ -121,14 +131,15 @@ UNKNOWN_CREDENTIAL = Q(status=AuthenticationFailed.code, exception=Authenticatio
 
 
 class RefusalEraser(OldEntries):
-    """Deletes entries of unknown callers older than GATEWAY_REFUSAL_DAYS: anybody can cause them."""
+    """Deletes what anybody can cause: entries of unknown callers, and of refused logins, after GATEWAY_REFUSAL_DAYS."""
 
     @property
     def days(self) -> int:
         return settings.GATEWAY_REFUSAL_DAYS
 
     def remaining(self, entries: LogEntryQuerySet) -> LogEntryQuerySet:
-        return entries.filter(UNKNOWN_CREDENTIAL | FAILED_UNKNOWN, user_id=None)
+        of_nobody = Q(UNKNOWN_CREDENTIAL | FAILED_UNKNOWN, user_id=None)
+        return entries.filter(of_nobody | Q(UNKNOWN_CREDENTIAL, entry_type=EntryType.MESSAGE))
 
     def act(self, entries: LogEntryQuerySet) -> None:
         entries.delete()

@@ -1,4 +1,4 @@
-"""The causes of errors, which name exceptions and internal addresses, are for admins: nobody else reads them anywhere."""
+"""The causes of errors, which name exceptions and internal addresses, are for admins: nobody else reads them."""
 
 import socket
 

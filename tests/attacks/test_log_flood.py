@@ -1,6 +1,7 @@
 """Whoever has no credential cannot fill the disk with entries or the server's output with lines."""
 
 import http.client
+import json
 import socket
 import threading
 import time
@@ -10,7 +11,7 @@ import pytest
 import requests
 from django.utils import timezone
 
-from telemetry.models import LogEntry
+from telemetry.models import AuditEntry, LogEntry
 from tests.support.promises import promise
 from tests.support.running import manage
 from tests.support.thoroughness import number_of
@@ -103,6 +104,37 @@ def test_malformed_requests_print_a_line_a_minute(own_gateway):
             sock.sendall(b"NONSENSE\r\n\r\n")
             assert sock.recv(100).startswith(b"HTTP/1.1 400")
     assert world.gateway.log().count("malformed request") == 1
+
+
+@promise("Failed logins cannot fill the audit", target="at most 21 entries of 60, which all are counted")
+def test_a_flood_of_failed_logins_leaves_few_entries_and_all_numbers(own_gateway):
+    world = own_gateway(
+        GATEWAY_REFUSAL_ENTRIES="5", GATEWAY_TRUSTED_PROXIES="127.0.0.1", GATEWAY_LOGIN_FAILURES_PER_ACCOUNT="1000"
+    )
+    name, since = world.user.username, timezone.now()
+    lines = len(world.gateway.log().splitlines())
+    with requests.Session() as session:
+        for number in range(60):
+            attributes = {"grantType": "password", "userName": f"nobody-{number}" if number % 2 else name}
+            body = {"data": {"attributes": attributes | {"password": "a wrong password"}}}
+            headers = {"X-Forwarded-For": f"192.0.2.{number % 40}", "Content-Type": "application/vnd.api+json"}
+            response = session.post(f"{world.gateway.url}/auth/login", json=body, headers=headers, timeout=30)
+            assert response.status_code == 401, response.text
+    assert world.gateway.stop() == 0  # the counts are written now, or after a minute
+
+    for rows, payload in (
+        (AuditEntry.objects.filter(timestamp__gte=since, action="login"), "after"),
+        (LogEntry.objects.filter(timestamp__gte=since, entry_type="Message", status=401), "payload"),
+    ):
+        events = [json.loads(getattr(row, payload)) for row in rows]
+        counts = [event["after"] if payload == "payload" else event for event in events]
+        sums = [one for one in counts if one]
+        assert sum(one["failedLogins"] for one in sums) + rows.count() - len(sums) == 60
+        assert rows.count() <= 21
+        assert sums[0]["users"][name] > 0 < sums[0]["unknownNames"]
+        assert "192.0.2.39" in sums[0]["addresses"]
+        assert rows.filter(message=f"A wrong password was given for {name}.").count() == 5
+    assert len(world.gateway.log().splitlines()) - lines <= 21 + 5
 
 
 SIGN_ON = {

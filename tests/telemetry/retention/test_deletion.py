@@ -123,12 +123,13 @@ def test_refusals_of_unknown_credentials_go_before_other_entries(settings):
             aged(30, "of a user", **refused, user_id=1),
             aged(30, "another error", status=403, exception="RuleDenied"),
             *(aged(days, f"full {days}", **failed) for days in (6, 30)),
+            *(aged(days, f"login {days}", **refused, user_id=1, entry_type="Message") for days in (6, 30)),
             aged(30, "a cause", **failed, username="ann"),
         ]
     )
     erase = deletion.RefusalEraser()
     assert list(iter(lambda: erase(NOW), False)) == []
-    assert stored_ids() == sorted(["unknown 6", "of a user", "another error", "full 6", "a cause"])
+    assert stored_ids() == sorted(["unknown 6", "of a user", "another error", "full 6", "login 6", "a cause"])
     assert deletion.kept_since(NOW) == NOW - timedelta(days=7)
 
 
