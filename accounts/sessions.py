@@ -5,7 +5,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 from uuid import UUID, uuid4
 
 from django.conf import settings
@@ -19,12 +19,13 @@ from accounts.guessing.hashing import has_several_lanes, hashing_queue
 from accounts.guessing.password_login import may_log_in_with_password, refusal_of_password
 from accounts.guessing.throttle import guess, origin_of
 from accounts.models import Session, SpentToken, User
+from accounts.refusals.failed_logins import NOBODY, failed_logins
 from accounts.second_factor.verification import has_second_factor, missing_code, require_second_factor
 from accounts.tokens import issue_access, issue_refresh, read_refresh
 from gateway_project.errors import AuthenticationFailed, ServiceUnavailable, ValidationError
 from gateway_project.server.proxies import read_address
 
-# Called with a message, `user` (None: unknown) and `severity`, to write a log entry.
+# Called with a message, `user` (None: unknown), `severity` and `is_refusal`, to write a log entry.
 RecordEvent = Callable[..., None]
 
 # Longer than clocks may differ and than the leeway of expired tokens.
@@ -41,7 +42,7 @@ class Tokens:
     refresh: str = field(repr=False)
 
 
-def _discard(message: str, *, user: User | None = None, severity: str = "info") -> None:
+def _discard(message: str, *, user: User | None = None, severity: str = "info", is_refusal: bool = False) -> None:
     """The default of record_event: writes nothing."""
 
 
@@ -111,8 +112,9 @@ def verify_password(
 
     `owner` is the user's id if they are logged in already.
 
-    Each failure is logged; once the throttle refuses guesses, only the first refusal is. `confirm` checks what is
-    needed besides the password: a wrong code counts as a wrong password does, and failures are forgotten after both.
+    The first failures of a minute are logged each, the others counted (failed_logins.py); once the throttle refuses
+    guesses, only the first refusal is. `confirm` checks what is needed besides the password: a wrong code counts as a
+    wrong password does, and failures are forgotten after both.
     """
     with _dummy_hash_lock:  # the first logins must not compute it all at once
         dummy_hash = _dummy_password_hash()
@@ -124,7 +126,7 @@ def verify_password(
             password, user.password if user and has_password else dummy_hash, owner=owner
         )
         if user is None or not correct or not user.may_log_in:
-            record_event(_failure_message(user), user=user, severity="warning")
+            _record_failure(record_event, _failure_message(user), user, address)
             raise AuthenticationFailed(refusal_of_password())
         confirm(user)
     if has_several_lanes(user.password):
@@ -137,17 +139,22 @@ def throttled(username: str, address: str, record_event: RecordEvent) -> Abstrac
 
     def record_refusal() -> None:
         message = "Too many wrong passwords from this address; further attempts are refused for a while."
-        record_event(message, user=User.objects.with_username(username).first(), severity="warning")
+        _record_failure(record_event, message, User.objects.with_username(username).first(), address)
 
     def record_delay() -> None:
         message = "Many wrong passwords from one address, or for one account; further attempts are slowed."
-        record_event(message, user=User.objects.with_username(username).first(), severity="warning")
+        _record_failure(record_event, message, User.objects.with_username(username).first(), address)
 
     def is_known(origin: str) -> bool:
         addresses = Session.objects.filter(user__in=User.objects.with_username(username)).addresses()
         return any(origin_of(address) == origin for address in addresses)
 
     return guess(username, address, on_first_refusal=record_refusal, on_first_delay=record_delay, is_known=is_known)
+
+
+def _record_failure(record_event: RecordEvent, message: str, user: User | None, address: str) -> None:
+    event = partial(record_event, message, user=user, severity="warning", is_refusal=True)
+    failed_logins.record(event, address=address, account=NOBODY if user is None else user.username)
 
 
 def _renew_hash(user: User, password: str) -> None:

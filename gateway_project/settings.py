@@ -369,8 +369,12 @@ LOGGING = {
             name: {"()": "gateway_project.server.logs.OncePerMinute"}
             for name in ("hosts", "journal", "pool", "connections", "malformed")
         },
+        **{name: {"()": "gateway_project.server.logs.EachOncePerMinute"} for name in ("sso", "login", "security")},
     },
-    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
+    "handlers": {
+        "console": {"class": "logging.StreamHandler", "formatter": "plain"},
+        "security": {"class": "logging.StreamHandler", "formatter": "plain", "filters": ["security"]},
+    },
     "root": {"handlers": ["console"], "level": "WARNING"},
     "loggers": {
         "gateway": {"level": env.choice("GATEWAY_LOG_LEVEL", LOG_LEVELS, "INFO")},
@@ -378,6 +382,11 @@ LOGGING = {
         "django.request": {"level": "ERROR", "filters": ["refusals"]},
         # Django logs a traceback for each such request, which anyone can send; responses.py logs one line.
         "django.security.DisallowedHost": {"level": "CRITICAL"},
+        # Its loggers write a line, or a traceback, for each forged or malformed form. A filter of the handler sees the
+        # records of all of them.
+        "django.security": {"handlers": ["security"], "propagate": False},
+        "gateway.sso": {"filters": ["sso"]},
+        "gateway.login": {"filters": ["login"]},
         "gateway.hosts": {"filters": ["hosts"]},
         "gateway.connections": {"filters": ["connections"]},
         "gateway.malformed": {"filters": ["malformed"]},

@@ -12,6 +12,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from gateway_project.database.names import upper_case
+from gateway_project.errors import AuthenticationFailed
 
 # The newest entries are looked for in the last so many days, then in the whole log.
 RECENT_DAYS = (1, 16)
@@ -82,6 +83,14 @@ class LogEntryQuerySet(EntryQuerySet[Row]):
         of_requests = ~Q(exception="") & ~Q(correlation_id="")
         kinds = self.filter(entry_type__in=("Message", "Not Set"))
         return kinds.exclude(of_requests).exclude(payload__startswith=AUDIT_PAYLOAD)
+
+    def without_causes(self) -> Self:
+        """All but messages with the cause of an error, which may name internal addresses: they belong to nobody.
+
+        So do errors of callers who are unknown; of these only refused credentials have certainly no cause.
+        """
+        of_nobody = Q(entry_type="Message", user_id=None) & ~Q(correlation_id="")
+        return self.exclude(of_nobody & ~Q(exception__in=("", AuthenticationFailed.__name__)))
 
     def asking(self, provider_id: int) -> Self:
         """Entries of requests that this provider answered, or was asked for before another one."""

@@ -60,7 +60,8 @@ class EntryViewSet(ListMixin):
 class LogViewSet(EntryViewSet):
     """The log: one entry per work request, and messages about all other events.
 
-    Admins of a group see, besides their own, the requests that its members made as members.
+    Admins of a group see, besides their own, the requests that its members made as members. Only admins see messages
+    with the causes of errors.
     """
 
     resource_name = "logs"
@@ -102,6 +103,12 @@ class LogViewSet(EntryViewSet):
         return entries
 
     def get_queryset(self) -> EntryQuerySet:
+        entries = self.visible_entries()
+        assert isinstance(entries, LogEntryQuerySet)
+        return entries if self.authenticated_caller.is_admin else entries.without_causes()
+
+    def visible_entries(self) -> EntryQuerySet:
+        """The entries that the caller's permissions and groups show."""
         own, caller = super().get_queryset(), self.authenticated_caller
         if caller.has(self.sees_all) or not (groups := administered_groups(caller)):
             return own

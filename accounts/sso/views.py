@@ -17,6 +17,7 @@ from accounts import cookies, sessions
 from accounts.console import LoginRequest
 from accounts.guessing.throttle import note_once
 from accounts.models import User
+from accounts.refusals.failed_logins import NOBODY, failed_logins
 from accounts.sso.configured import provider_of
 from accounts.sso.logout import PAGE_HEADERS, end_reported_sessions, landing_page
 from accounts.sso.models import FederatedLogin, IdentityProvider
@@ -112,8 +113,10 @@ def callback(request: HttpRequest, slug: str) -> HttpResponseBase:
 def _record_refusal(request: HttpRequest, provider: IdentityProvider, error: GatewayError) -> None:
     """Record it as a refused login: the first of its kind from an address in a window, as anybody can cause them."""
     message = f"A login with {provider.name} was refused: {flow.refusal_reason(error)}."
-    record_event = partial(record_session_event, request, message, severity="warning")
-    note_once(record_event, request.META.get("REMOTE_ADDR", ""), "sso", provider.slug, error.message)
+    address = request.META.get("REMOTE_ADDR", "")
+    event = partial(record_session_event, request, message, severity="warning", is_refusal=True)
+    record_failure = partial(failed_logins.record, event, address=address, account=NOBODY)
+    note_once(record_failure, address, "sso", provider.slug, error.message)
 
 
 def _parameters(query: QueryDict) -> Mapping[str, str]:

@@ -68,6 +68,7 @@ class Change:
     message: str = ""  # the text of the log entry, unless it is simply the change of a row
     operator: str = ""
     severity: str = "info"
+    is_refusal: bool = False  # a refused login, which anybody can cause: its log entry is kept as long as such
 
 
 class ChangeDetails(TypedDict, total=False):
@@ -78,6 +79,7 @@ class ChangeDetails(TypedDict, total=False):
     attributes: Iterable[str]
     message: str
     severity: str
+    is_refusal: bool
 
 
 # Stores a change as a log entry, in the transaction that makes the change.
@@ -102,6 +104,7 @@ def record(
             attributes=tuple(sorted(details.get("attributes", ()))),
             message=details.get("message", ""),
             severity=details.get("severity", "info"),
+            is_refusal=details.get("is_refusal", False),
         )
     )
 

@@ -294,9 +294,12 @@ class ApiViewSet(GenericViewSet[Row], Generic[Row]):
         yield
         self.record(row.pk, before=before, after=self.serialized(row))
 
-    def record_session_event(self, message: str, *, user: object = None, severity: str = "info") -> None:
+    def record_session_event(
+        self, message: str, *, user: object = None, severity: str = "info", is_refusal: bool = False
+    ) -> None:
         """Write to the log what happened to a user's sessions; `user` is None if the user is unknown."""
-        self._record_as(Caller(user) if user is not None else None, None, message=message, severity=severity)
+        caller = Caller(user) if user is not None else None
+        self._record_as(caller, None, message=message, severity=severity, is_refusal=is_refusal)
 
 
 def _as_text(header: str) -> str:

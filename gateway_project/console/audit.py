@@ -14,7 +14,9 @@ LOGIN = "login"  # the key in the console's session of the login that it belongs
 class SessionEventRecorder(Protocol):
     """Writes an event of a user's sessions to the log; services of sessions take one as a callback."""
 
-    def __call__(self, message: str, *, user: object = None, severity: str = "info") -> None: ...
+    def __call__(
+        self, message: str, *, user: object = None, severity: str = "info", is_refusal: bool = False
+    ) -> None: ...
 
 
 def caller(request: HttpRequest) -> Caller:
@@ -35,11 +37,18 @@ def actor(request: HttpRequest) -> audit.Actor:
 
 
 def record_session_event(
-    request: HttpRequest, message: str, *, user: object = None, severity: str = "info", operation: str = "login"
+    request: HttpRequest,
+    message: str,
+    *,
+    user: object = None,
+    severity: str = "info",
+    operation: str = "login",
+    is_refusal: bool = False,
 ) -> None:
     """Write to the log what happened to a user's sessions; `user` is None if the user is unknown."""
     owner = Caller(user=user) if user is not None else None
-    audit.record(_actor(request, owner), operation, "auth", message=message, severity=severity)
+    details: audit.ChangeDetails = {"message": message, "severity": severity, "is_refusal": is_refusal}
+    audit.record(_actor(request, owner), operation, "auth", **details)
 
 
 def session_event_recorder(request: HttpRequest) -> SessionEventRecorder:

@@ -6,6 +6,7 @@ from functools import partial
 
 from django.conf import settings
 
+from accounts.refusals.failed_logins import WINDOW_SECONDS, failed_logins
 from accounts.sessions import delete_all_expired
 from accounts.sso.protocol.metadata import refresh_known_providers
 from gateway_project.background import PeriodicTask, PeriodicTasks
@@ -209,6 +210,7 @@ def _database_tasks(state: SharedState) -> tuple[PeriodicTask, ...]:
         PeriodicTask(peak_recorder(state), every=PEAKS_EVERY_SECONDS, at_end=True),
         PeriodicTask(warn_of_expiry, every=EXPIRY_EVERY_SECONDS),
         PeriodicTask(note_time, every=TIME_EVERY_SECONDS),
+        PeriodicTask(failed_logins.write_counts, every=WINDOW_SECONDS, at_end=True),
         PeriodicTask(delete_all_expired, every=settings.GATEWAY_HOUSEKEEPING_INTERVAL),
         PeriodicTask(refresh_known_providers, every=SIGNING_KEYS_EVERY_SECONDS),
     )

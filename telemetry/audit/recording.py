@@ -7,10 +7,12 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from gateway_project.api.audit import Change
+from gateway_project.errors import AuthenticationFailed
+from gateway_project.json_types import JsonObject
 from telemetry.audit.chain import BEGINNING, AuditRecord, hash_record
 from telemetry.audit.head import Head, publish_head
 from telemetry.audit.models import AuditEntry, AuditSegment
-from telemetry.models import EntryType, LogEntry
+from telemetry.models import EntryType, LogEntry, Outcome
 
 VERBS = {
     "create": "created",
@@ -21,6 +23,12 @@ VERBS = {
     "test": "tested",
     "export": "exported",
     "sign out": "signed out",
+}
+# What RefusalEraser knows refused logins by.
+REFUSED: JsonObject = {
+    "outcome": Outcome.DENIED,
+    "status": AuthenticationFailed.code,
+    "exception": AuthenticationFailed.__name__,
 }
 # References are checked first: at the commit, with the lock held, the check would wait for a row whose holder waits for
 # the lock.
@@ -46,6 +54,7 @@ def record(change: Change) -> None:
         key_id=caller.key_id if caller else None,
         key_name=caller.key_name if caller else "",
         address=change.address,
+        **(REFUSED if change.is_refusal else {}),
     )
     append(_audit_record(change, message))
 

@@ -12,9 +12,19 @@ from django.conf import settings
 from django.db import connection
 from django.db.models import Q
 
-from gateway_project.errors import AuthenticationFailed
+from gateway_project.errors import AuthenticationFailed, ServiceUnavailable
 from telemetry.guardrails import rollup as guardrail_rollup
-from telemetry.models import CacheEntry, GuardrailHour, GuardrailSample, KeptState, LogEntry, Usage, UsageDay, UsageHour
+from telemetry.models import (
+    CacheEntry,
+    EntryType,
+    GuardrailHour,
+    GuardrailSample,
+    KeptState,
+    LogEntry,
+    Usage,
+    UsageDay,
+    UsageHour,
+)
 from telemetry.querysets import LogEntryQuerySet
 from telemetry.retention import partitions
 from telemetry.usage import rollups
@@ -114,15 +124,22 @@ class PayloadEraser(OldEntries):
         entries.update(payload="")
 
 
+# Refused before it was known whose the request is, by a gateway that is full or without its database. Errors of known
+# callers whose entry belongs to nobody name the user, or the key.
+FAILED_UNKNOWN = Q(status=ServiceUnavailable.code, exception=ServiceUnavailable.__name__, username="", key_id=None)
+UNKNOWN_CREDENTIAL = Q(status=AuthenticationFailed.code, exception=AuthenticationFailed.__name__)
+
+
 class RefusalEraser(OldEntries):
-    """Deletes entries of unknown credentials older than GATEWAY_REFUSAL_DAYS: anybody can cause them."""
+    """Deletes what anybody can cause: entries of unknown callers, and of refused logins, after GATEWAY_REFUSAL_DAYS."""
 
     @property
     def days(self) -> int:
         return settings.GATEWAY_REFUSAL_DAYS
 
     def remaining(self, entries: LogEntryQuerySet) -> LogEntryQuerySet:
-        return entries.filter(status=401, exception=AuthenticationFailed.__name__, user_id=None)
+        of_nobody = Q(UNKNOWN_CREDENTIAL | FAILED_UNKNOWN, user_id=None)
+        return entries.filter(of_nobody | Q(UNKNOWN_CREDENTIAL, entry_type=EntryType.MESSAGE))
 
     def act(self, entries: LogEntryQuerySet) -> None:
         entries.delete()

@@ -113,18 +113,21 @@ def write_refusal(exchange: Exchange, gateway: Gateway) -> None:
 
 
 def write_refusal_counts(gateway: Gateway, *, at_once: bool = False) -> None:
-    """Write an entry for each address of which refusals had none, once a minute or at once."""
-    for origin, count in gateway.refusals.take_counts(at_once=at_once).items():
+    """Write an entry for each kind of refusals that had none of their own, once a minute or at once."""
+    for refusal, count in gateway.refusals.take_counts(at_once=at_once).items():
         with suppress(JournalFull):
-            gateway.journal.append_event(to_record(summary_entry(origin, count, timestamp(time.time()))))
+            gateway.journal.append_event(to_record(summary_entry(refusal, count, timestamp(time.time()))))
 
 
 def _may_have_entry(exchange: Exchange, gateway: Gateway) -> bool:
-    """Whether a request has an entry of its own: anybody can send unknown credentials, as often as they like."""
-    is_unknown = exchange.identity.key is None and exchange.identity.caller is None
-    if not (is_unknown and isinstance(exchange.error, AuthenticationFailed)):
+    """Whether a request has an entry of its own.
+
+    Not each one without a known caller, whatever it was refused for: anybody can send them, as often as they like, and
+    a gateway that is full refuses all requests before it reads their credentials.
+    """
+    if exchange.identity.key is not None or exchange.identity.caller is not None or exchange.error is None:
         return True
-    return gateway.refusals.may_log(exchange.connection.address)
+    return gateway.refusals.may_log(exchange.connection.address, type(exchange.error))
 
 
 def _write(entry: JsonObject, exchange: Exchange, gateway: Gateway, begun: float) -> None:
@@ -320,9 +323,10 @@ def _needs_message_entry(error: GatewayError) -> bool:
 def _error_entry(entry: JsonObject, exchange: Exchange, error: GatewayError) -> JsonObject:
     """A Message entry with the error and its cause.
 
-    A cause may name internal addresses: such an entry belongs to no user, so that only those who see all read it.
+    A cause may name internal addresses: such an entry belongs to no user and no group, so that only admins read it. For
+    refused credentials, which others see, the log has none.
     """
-    cause = error.__cause__
+    cause = None if isinstance(error, AuthenticationFailed) else error.__cause__
     context = f" ({type(cause).__name__}: {cause})" if cause is not None else ""
     if exchange.target is not None:  # a library's message may quote a URL that contains the credential
         context = exchange.target.provider.redact(context)
@@ -336,7 +340,7 @@ def _error_entry(entry: JsonObject, exchange: Exchange, error: GatewayError) -> 
         "provider_calls": None,
         "guardrails": None,
         "decision": None,
-        **({"user_id": None} if cause is not None else {}),
+        **({"user_id": None, "group_ids": []} if cause is not None else {}),
     }
 
 

@@ -116,16 +116,20 @@ class TestPayloads:
 def test_refusals_of_unknown_credentials_go_before_other_entries(settings):
     settings.GATEWAY_REFUSAL_DAYS = 7
     refused = {"status": 401, "exception": "AuthenticationFailed"}
+    failed = {"status": 503, "exception": "ServiceUnavailable"}
     insert_log_entries(
         [
             *(aged(days, f"unknown {days}", **refused) for days in (6, 8, 30)),
             aged(30, "of a user", **refused, user_id=1),
             aged(30, "another error", status=403, exception="RuleDenied"),
+            *(aged(days, f"full {days}", **failed) for days in (6, 30)),
+            *(aged(days, f"login {days}", **refused, user_id=1, entry_type="Message") for days in (6, 30)),
+            aged(30, "a cause", **failed, username="ann"),
         ]
     )
     erase = deletion.RefusalEraser()
     assert list(iter(lambda: erase(NOW), False)) == []
-    assert stored_ids() == sorted(["unknown 6", "of a user", "another error"])
+    assert stored_ids() == sorted(["unknown 6", "of a user", "another error", "full 6", "login 6", "a cause"])
     assert deletion.kept_since(NOW) == NOW - timedelta(days=7)
 
 
