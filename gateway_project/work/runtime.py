@@ -143,7 +143,6 @@ def update_available() -> str:
 
 def make_gateway() -> Gateway:
     """A gateway as the settings say, not started yet."""
-    snapshot = Snapshot()
     # The journal reserves room for the end of every open request; a segment has to hold much more than that.
     segment_bytes = max(settings.GATEWAY_JOURNAL_SEGMENT_BYTES, 4 * RESERVE_BYTES * settings.GATEWAY_THREADS)
     journal = Journal(settings.GATEWAY_JOURNAL_DIR, segment_bytes=segment_bytes)
@@ -151,9 +150,9 @@ def make_gateway() -> Gateway:
     transport = Transport(networks=settings.GATEWAY_PROVIDER_NETWORKS, heartbeat_seconds=settings.GATEWAY_HEARTBEAT)
     shipper = Shipper(journal, settings.GATEWAY_JOURNAL_DIR, interval=settings.GATEWAY_LOG_INTERVAL)
     prompt_shipping = PromptShipping(state.shipping_requests, shipper)
-    follower = Follower(snapshot, interval=settings.GATEWAY_SNAPSHOT_INTERVAL)
+    follower = Follower(Snapshot(), interval=settings.GATEWAY_SNAPSHOT_INTERVAL)
     parts = Gateway(
-        snapshot=snapshot,
+        snapshot=follower.snapshot,
         follower=follower,
         state=state,
         flights=Flights(state),

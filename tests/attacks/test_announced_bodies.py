@@ -58,10 +58,10 @@ def test_uploads_of_one_user_that_stop_leave_others_places(own_gateway, figure):
     assert world.ask("a first question").status_code == 200
     attacker = world.new_user()
     world.allow(user=attacker)
-    begun = head(world.new_key(owner=attacker).text, "Content-Length: 150000") + b'{"prompt": "' + b"x" * 20_000
+    upload = head(world.new_key(owner=attacker).text, "Content-Length: 150000") + b'{"prompt": "' + b"x" * 20_000
     with ExitStack() as resources:
         attackers = Attackers(world.gateway.port, resources)
-        attackers.send(2 * UPLOADS, begun)
+        attackers.send(2 * UPLOADS, upload)
         time.sleep(0.3)
         started = time.monotonic()
         statuses = [world.ask(f"{number} {LONG}").status_code for number in range(10)]
@@ -84,16 +84,16 @@ def test_a_body_that_drips_ends_and_says_why(world, figure, framing, drop):
     with ExitStack() as resources:
         (sock,) = Attackers(world.gateway.port, resources).send(1, head(world.key, framing) + drop)
         sock.settimeout(0.3)
-        begun, said = time.monotonic(), b""
-        while not said and time.monotonic() - begun < patience(20):
+        begun, answer = time.monotonic(), b""
+        while not answer and time.monotonic() - begun < patience(20):
             try:
-                said = received(sock)
+                answer = received(sock)
             except TimeoutError:
                 sock.sendall(drop)
         seconds = time.monotonic() - begun
     figure(f"{seconds:.1f} s")
-    assert status_of(said) == 400, said
-    assert b"65536 bytes" in said
+    assert status_of(answer) == 400, answer
+    assert b"65536 bytes" in answer
     assert seconds <= bound(TOO_SLOW_SECONDS)
 
 

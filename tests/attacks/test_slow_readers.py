@@ -71,8 +71,8 @@ def test_slow_readers_stop_nobody(world, figure, path, size):
         socks = [attacker(world, path, resources) for _ in range(CLIENTS)]
         threading.Thread(target=drip, args=[socks if size else [], size, end], daemon=True).start()
         wait_until(lambda: is_serving(world), BURST_SECONDS, "work served again after the burst of requests")
-        with measuring(world) as attacked:
+        with measuring(world) as measurement:
             time.sleep(CLIENT_TIMEOUT)
-    figure(attacked)
-    assert set(attacked.statuses) == {200}, attacked.refusals
-    assert attacked.health_p99 <= bound(HEALTH_SECONDS)
+    figure(measurement)
+    assert set(measurement.statuses) == {200}, measurement.refusals
+    assert measurement.health_p99 <= bound(HEALTH_SECONDS)

@@ -37,16 +37,16 @@ def parts(stream: str) -> list[Part]:
     ids=lambda value: "/".join(value.parts[-2:]) if isinstance(value, Path) else "",
 )
 def test_a_stream_is_shown_as_its_answer(path, expected):
-    shown = [part for part in parts(path.read_text()) if part != INTRODUCTION and part.title != LAST_CALL]
+    result = [part for part in parts(path.read_text()) if part != INTRODUCTION and part.title != LAST_CALL]
     if path.stem == "cut_by_length":
-        assert shown[0].text.startswith(expected[0].text)
+        assert result[0].text.startswith(expected[0].text)
     else:
-        assert shown == expected
+        assert result == expected
 
 
 def test_every_format_with_streams_was_tried():
-    tried = {path.parent.name for name, _ in CASES for path in SAMPLES.glob(f"*/{name}.sse")}
-    assert tried == {path.parent.name for path in SAMPLES.glob("*/*.sse")}
+    formats = {path.parent.name for name, _ in CASES for path in SAMPLES.glob(f"*/{name}.sse")}
+    assert formats == {path.parent.name for path in SAMPLES.glob("*/*.sse")}
 
 
 def test_what_the_log_has_cut_is_shown_as_far_as_it_goes():
