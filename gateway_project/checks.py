@@ -88,15 +88,22 @@ def processes_share_a_store(settings: LazySettings) -> Iterator[CheckMessage]:
         )
 
 
-def gevent_has_a_server(settings: LazySettings) -> Iterator[CheckMessage]:
+def gevent_has_servers(settings: LazySettings) -> Iterator[CheckMessage]:
+    if settings.GATEWAY_WORKER_CLASS != "gevent":
+        return
     # SQLite waits for its lock in C code, where no greenlet can run: the greenlet that holds the lock cannot finish.
-    on_sqlite = settings.DATABASES["default"]["ENGINE"].endswith("sqlite3")
-    if settings.GATEWAY_WORKER_CLASS == "gevent" and on_sqlite:
+    if settings.DATABASES["default"]["ENGINE"].endswith("sqlite3"):
         yield Error(
             "GATEWAY_WORKER_CLASS is gevent on SQLite: a write that waits for a lock would stop the whole process.",
             hint="Set GATEWAY_WORKER_CLASS=thread, or set DATABASE_URL to a PostgreSQL database.",
             id="gateway.E005",
         )
+    # All that bounds clients before a request is complete is in the worker of threads.
+    yield Warning(
+        "GATEWAY_WORKER_CLASS is gevent: slow clients, floods of connections and floods of logins are not bounded.",
+        hint="Set GATEWAY_WORKER_CLASS=thread, or put a proxy in front as docs/operations.md says under gevent.",
+        id="gateway.W007",
+    )
 
 
 def hosts_are_named(settings: LazySettings) -> Iterator[CheckMessage]:
@@ -246,7 +253,7 @@ CHECKS = (
     secrets_differ,
     scim_token_is_secret,
     processes_share_a_store,
-    gevent_has_a_server,
+    gevent_has_servers,
     hosts_are_named,
     base_url_is_encrypted,
     database_is_named,

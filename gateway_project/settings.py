@@ -75,6 +75,7 @@ REDIS_URL = env.redis("REDIS_URL")
 GATEWAY_REDIS_PREFIX = env.text("GATEWAY_REDIS_PREFIX", "gateway")
 GATEWAY_REDIS_TIMEOUT = env.seconds("GATEWAY_REDIS_TIMEOUT", 0.25)
 GATEWAY_REDIS_CONNECTIONS = env.integer("GATEWAY_REDIS_CONNECTIONS", 64, minimum=1)
+LOGIN_STORE = {"BACKEND": "accounts.guessing.stores.ProcessStore", "OPTIONS": {"MAX_ENTRIES": 50_000}}
 CACHES = {
     "default": {
         "BACKEND": "django_redis.cache.RedisCache",
@@ -103,6 +104,9 @@ CACHES = {
         "LOCATION": "process",
         "OPTIONS": {"MAX_ENTRIES": 10_000},
     },
+    # The throttle of logins without Redis. Of their own, since whoever guesses passwords can fill them.
+    "login-counts": LOGIN_STORE | {"LOCATION": "login-counts"},
+    "login-times": LOGIN_STORE | {"LOCATION": "login-times"},
 }
 
 # -- Applications -----------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import hashlib
 import math
 import time
 
-from django.core.cache.backends.base import BaseCache
+from accounts.guessing.stores import Store
 
 FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS = 5, 300
 DOUBLES_EVERY = 5  # failures
@@ -22,7 +22,7 @@ def delay_seconds(excess: float) -> int:
     return min(LONGEST_DELAY_SECONDS, int(FIRST_DELAY_SECONDS * 2**doublings))
 
 
-def seconds_until_turn(store: BaseCache, delay: int, *names: str) -> int:
+def seconds_until_turn(store: Store, delay: int, *names: str) -> int:
     """0 if the turn of this login has come, which uses it up; else the seconds until it comes, `delay` at most."""
     key, now = _key("turn", *names), time.time()
     store.add(key, math.ceil(now + delay), delay + TURN_SECONDS)
@@ -32,9 +32,9 @@ def seconds_until_turn(store: BaseCache, delay: int, *names: str) -> int:
     return min(delay, math.ceil(begins - now)) if type(begins) is int else delay
 
 
-def takes_pace(store: BaseCache, *names: str) -> bool:
+def takes_pace(store: Store, *names: str) -> bool:
     """Whether this is the first attempt of these names within a second."""
-    return bool(store.add(_key("pace", *names), 1, PACE_SECONDS))
+    return store.add(_key("pace", *names), int(time.time()), PACE_SECONDS)
 
 
 def _key(kind: str, *names: str) -> str:

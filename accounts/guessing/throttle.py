@@ -7,24 +7,21 @@ of which one client has.
 """
 
 import hashlib
-import logging
 import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from ipaddress import ip_network
 from typing import TypeVar
 
 from django.conf import settings
-from django.core.cache import caches
-from django.core.cache.backends.base import BaseCache
 
 from accounts.guessing.slowdown import delay_seconds, seconds_until_turn, takes_pace
+from accounts.guessing.stores import Stores, current_stores, process_stores, warn
 from gateway_project.database.names import name_key
 from gateway_project.errors import AuthenticationFailed, RateLimited
 from gateway_project.server.proxies import read_address
-
-log = logging.getLogger("gateway.login")
 
 WINDOW_SECONDS, DAY_SECONDS = 15 * 60, 24 * 3600
 CODES_A_DAY = 20  # wrong codes of an authenticator app, of which three are right at any time
@@ -47,15 +44,24 @@ def guess(
     log. `is_known`: whether the account's owner has logged in from there.
     """
     account, origin = name_key(username), origin_of(address)
-    store = _store()
-    by_account = FailureCounter(store, settings.GATEWAY_LOGIN_FAILURES, "account", account, origin)
-    by_address = FailureCounter(store, math.inf, "address", origin)
-    everywhere = FailureCounter(store, math.inf, "everywhere", account, window_seconds=DAY_SECONDS)
-    counters = by_address, everywhere, by_account
+    stores = current_stores()
+    by_account = FailureCounter(stores, settings.GATEWAY_LOGIN_FAILURES, "account", account, origin)
+    by_address = FailureCounter(stores, math.inf, "address", origin)
+    everywhere = FailureCounter(stores, math.inf, "everywhere", account, window_seconds=DAY_SECONDS)
+    wait_for_turn = partial(
+        _slow_down, by_address, everywhere, by_account, is_known=lambda: is_known(origin), on_first_delay=on_first_delay
+    )
     with ExitStack() as counting:
-        for counter in counters:
+        counting.enter_context(by_address.counted(on_first_refusal))
+        # Names are endless: one that an address at its limit tries for the first time has counters once it is checked.
+        is_new = by_address.count > settings.GATEWAY_LOGIN_FAILURES_PER_ADDRESS and by_account.foresee() == 1
+        if is_new:
+            everywhere.foresee()
+            wait_for_turn()
+        for counter in (everywhere, by_account):
             counting.enter_context(counter.counted(on_first_refusal))
-        _slow_down(*counters, is_known=lambda: is_known(origin), on_first_delay=on_first_delay)
+        if not is_new:
+            wait_for_turn()
         yield
     by_account.reset()
     by_address.decrement()
@@ -69,7 +75,7 @@ def code_guess(username: str) -> Iterator[None]:
     Six digits can be guessed from many addresses, so they count over all of them. Only whoever knows the password comes
     this far, and the owner can still use a recovery code or a passkey.
     """
-    counter = FailureCounter(_store(), CODES_A_DAY, "code", name_key(username), window_seconds=DAY_SECONDS)
+    counter = FailureCounter(current_stores(), CODES_A_DAY, "code", name_key(username), window_seconds=DAY_SECONDS)
     with counter.counted(lambda: None):
         yield
     counter.decrement()
@@ -77,18 +83,17 @@ def code_guess(username: str) -> Iterator[None]:
 
 def note_once(record: Callable[[], None], address: str, *names: str) -> None:
     """Call the function for the first event of these names from an address in a window, so that none fill the log."""
-    FailureCounter(_store(), math.inf, *names, origin_of(address)).note_refusal(record)
+    FailureCounter(current_stores(), math.inf, *names, origin_of(address)).note_refusal(record)
 
 
 class FailureCounter:
     """Counts failures in a window against a limit, in the shared cache, or in this process alone while that fails."""
 
-    def __init__(self, store: BaseCache, limit: float, *names: str, window_seconds: int = WINDOW_SECONDS) -> None:
+    def __init__(self, stores: Stores, limit: float, *names: str, window_seconds: int = WINDOW_SECONDS) -> None:
         # Hashed: names are of any length and may contain characters that cache keys must not have.
-        self.name = "login:" + hashlib.sha256("\0".join(names).encode("utf-8", "replace")).hexdigest()
-        self.store, self.limit, self.window_seconds = store, limit, window_seconds
+        self.key = "login:count:" + hashlib.sha256("\0".join(names).encode("utf-8", "replace")).hexdigest()
+        self.stores, self.limit, self.window_seconds = stores, limit, window_seconds
         self.names, self.count = names, 0
-        self.run(self._find_window)
 
     @contextmanager
     def counted(self, on_first_refusal: Callable[[], None]) -> Iterator[None]:
@@ -108,46 +113,47 @@ class FailureCounter:
         if self.count > self.limit:
             self.decrement()
             self.note_refusal(on_first_refusal)
-            wait = min(max(1, self.ends - time.time()), self.window_seconds)
-            raise RateLimited("Too many failed logins; try again later.", retry_after=wait)
+            raise RateLimited("Too many failed logins; try again later.", retry_after=self._seconds_left())
+
+    def foresee(self) -> int:
+        """What the count would be with one more, which is not stored."""
+        self.count = 1 + self.run(lambda: _checked_int(self.stores.counts.get(self.key) or 0))
+        return self.count
 
     def note_refusal(self, on_first_refusal: Callable[[], None]) -> None:
         """Call the function if this is the first refusal in the window."""
-        if self.run(lambda: self.store.add(f"{self.key}:told", 1, self.window_seconds)):
+        seconds = self._seconds_left()
+        if self.run(lambda: self.stores.times.add(f"{self.key}:told", int(time.time()), seconds)):
             on_first_refusal()
 
     def decrement(self) -> None:
-        with suppress(ValueError):  # the key may have expired or been evicted
-            self.run(lambda: self.store.decr(self.key))
+        with suppress(ValueError):  # the key may have expired
+            self.run(lambda: self.stores.counts.decr(self.key))
 
     def reset(self) -> None:
-        self.run(lambda: self.store.delete(self.key))
+        self.run(lambda: self.stores.counts.delete(self.key))
 
     def run(self, operation: Callable[[], T]) -> T:
-        """The result of an operation on the store; a shared cache that fails is replaced by the process's own."""
+        """The result of an operation on the stores; a shared cache that fails is replaced by the process's own."""
         try:
             return operation()
         except Exception as error:  # it is down, full or read-only, or holds a foreign value
-            if self.store is caches["process"] or _is_missing_key(error):
+            if self.stores == process_stores() or _is_missing_key(error):
                 raise
-            _warn(error)
-        self.store = caches["process"]
-        self._find_window()
+            warn(error)
+        self.stores = process_stores()
         return operation()
 
-    def _find_window(self) -> None:
-        seconds = self.window_seconds
-        ends = self.store.get_or_set(self.name, int(time.time()) + seconds, seconds)
-        self.ends = _checked_int(ends)
-        self.key = f"{self.name}:{ends}"
-
     def _increment(self) -> int:
-        self.store.add(self.key, 0, self.window_seconds)
-        try:
-            return _checked_int(self.store.incr(self.key))
-        except ValueError:  # the key was evicted in between
-            self.store.set(self.key, 1, self.window_seconds)
-            return 1
+        for _ in range(2):
+            self.stores.counts.add(self.key, 0, self.window_seconds)
+            with suppress(ValueError):  # its window has ended in between
+                return _checked_int(self.stores.counts.incr(self.key))
+        return 1
+
+    def _seconds_left(self) -> int:
+        """Of the window; all of it where nothing is counted."""
+        return self.run(lambda: self.stores.counts.ttl(self.key)) or self.window_seconds
 
 
 def _slow_down(
@@ -162,14 +168,14 @@ def _slow_down(
     excess_of_address = by_address.count - settings.GATEWAY_LOGIN_FAILURES_PER_ADDRESS
     excess_of_account = everywhere.count - settings.GATEWAY_LOGIN_FAILURES_PER_ACCOUNT
     if excess_of_address > 0 and by_account.count == 1:  # without a failure from here: stays open, once a second
-        has_room = by_address.run(lambda: takes_pace(by_address.store, *by_address.names))
+        has_room = by_address.run(lambda: takes_pace(by_address.stores.times, *by_address.names))
         excess_of_address = 0 if has_room else 1
     if excess_of_account > 0 and is_known():
         excess_of_account = 0
     if (excess := max(excess_of_address, excess_of_account)) <= 0:
         return
     delay = delay_seconds(excess)
-    wait = by_account.run(lambda: seconds_until_turn(by_account.store, delay, *by_account.names))
+    wait = by_account.run(lambda: seconds_until_turn(by_account.stores.times, delay, *by_account.names))
     if wait:
         (everywhere if excess_of_account > 0 else by_address).note_refusal(on_first_delay)
         raise RateLimited(f"Too many failed logins. Try again in {wait} s.", retry_after=wait)
@@ -192,17 +198,3 @@ def _checked_int(value: object) -> int:
 def _is_missing_key(error: Exception) -> bool:
     """Whether the error is Django's ValueError for incr() and decr() of a missing key."""
     return type(error) is ValueError
-
-
-def _store() -> BaseCache:
-    """The cache that all processes share; this process's own while that one is down."""
-    try:
-        caches["default"].get("login")
-    except Exception as error:  # of any kind: logins go on without the shared cache
-        _warn(error)
-        return caches["process"]
-    return caches["default"]
-
-
-def _warn(error: Exception) -> None:
-    log.warning("The shared cache fails (%s): failed logins are counted by each process.", type(error).__name__)

@@ -9,6 +9,7 @@ from accounts.sessions import log_in, start_session
 from gateway_project.errors import SecondFactorRequired
 from telemetry.models import LogEntry
 from tests.support.management import PASSWORD, new_admin
+from tests.support.promises import promise
 from tests.support.second_factor import new_app
 
 pytestmark = pytest.mark.django_db
@@ -28,6 +29,7 @@ def form_login(path, name, password=PASSWORD):
     return browser.post(path, {"username": name, "password": password}), browser
 
 
+@promise("V-O4: what a switch turns off has no routes", target="404, or 401 for every login", suite="attack")
 def test_whoever_is_no_admin_is_refused_as_for_a_wrong_password(off, nobody, ann):
     answers = [api_login(nobody, "ann", password).json() for password in (PASSWORD, "wrong")]
     assert {(answer["code"], answer["message"]) for answer in answers} == {

@@ -3,7 +3,6 @@
 import base64
 import json
 import socket
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 
@@ -12,14 +11,16 @@ import requests
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gateway_project.errors import ValidationError
 from providers.models import Provider
 from providers.transport import transport
 from providers.transport.resolver import Resolver
+from rules.guardrails.services import create_guardrail, delete_guardrail
 from tests.support.management import PASSWORD, Client, new_admin
 from tests.support.pace import patience
 from tests.support.promises import promise
 from tests.support.running import RunningGateway, Store
-from tests.support.sinks import Sinks, sinks
+from tests.support.sinks import DISGUISED, PRIVATE, Sinks, connections, sinks
 from tests.support.thoroughness import number_of
 from tests.support.world import World
 
@@ -126,6 +127,36 @@ def test_no_spelling_of_loopback_is_called(public_world, listening, spelling):
     assert listening.heard == []
 
 
+@promise("V-O2: nor is one that a guardrail names", target="0 connections on 3 listeners")
+@pytest.mark.parametrize("spelling", (PRIVATE | DISGUISED).values(), ids=PRIVATE | DISGUISED)
+def test_no_guardrail_calls_loopback(public_world, listening, spelling):
+    try:
+        answer = ask_with_guardrail(public_world, spelling.format(port=listening.port))
+    except ValidationError:
+        return
+    assert answer.status_code in (502, 503, 504), answer.text
+    assert listening.heard == []
+
+
+def test_a_guardrail_that_may_call_loopback_is_heard(world, listening):
+    ask_with_guardrail(world, PRIVATE["plain http"].format(port=listening.port))
+    assert listening.heard
+
+
+def ask_with_guardrail(world: World, url: str) -> requests.Response:
+    """The answer to a request that a guardrail at this URL has to let through; ValidationError if none may be there."""
+    world.allow()
+    world.provider()
+    parameters = {"url": url, "timeoutSeconds": 1}
+    row = create_guardrail(name=world.name("remote"), type="http", direction="request", parameters=parameters,
+                           applies_to={"users": [world.user.pk]})  # fmt: skip
+    world.settle()
+    try:
+        return world.ask()
+    finally:
+        delete_guardrail(row)
+
+
 @promise("V-O2: metadata services are not called from any network", target="refused by the address alone")
 @pytest.mark.parametrize("host", METADATA)
 def test_no_spelling_of_a_metadata_address_is_called(world, host):
@@ -139,15 +170,8 @@ def test_no_spelling_of_a_metadata_address_is_called(world, host):
 
 @pytest.fixture(scope="session")
 def connected() -> list[object]:
-    """The addresses to which this process has tried to connect: the interpreter reports each to its audit hooks."""
-    tried: list[object] = []
-
-    def note(name: str, arguments: tuple) -> None:
-        if name == "socket.connect":
-            tried.append(arguments[1])
-
-    sys.addaudithook(note)
-    return tried
+    """The addresses to which this process has tried to connect."""
+    return connections()
 
 
 @promise("V-O2: metadata services are not called from any network", target="0 connections are begun")

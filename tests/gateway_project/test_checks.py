@@ -38,7 +38,7 @@ def ids_of_messages(**changes):
         "WEB_CONCURRENCY": 4,
         "GATEWAY_PROCESSES": 4,
         "REDIS_URL": "redis://localhost",
-        "GATEWAY_WORKER_CLASS": "gevent",
+        "GATEWAY_WORKER_CLASS": "thread",
         "DATABASES": {"default": Env({}).database("", "postgresql://db.example/gateway")},
         "VAR_DIR": Path("/var/gateway"),
         "ALLOWED_HOSTS": ["gateway.example"],
@@ -55,6 +55,7 @@ def of_database(url):
     return {"DATABASES": {"default": Env({}).database("", url)}}
 
 
+GEVENT = {"GATEWAY_WORKER_CLASS": "gevent"}
 LOCAL = {"GATEWAY_MODE": "local"}
 SQLITE = {"DATABASES": {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": "/elsewhere/gateway.sqlite3"}}}
 OWN = {"DATABASES": {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": "/var/gateway/gateway.sqlite3"}}}
@@ -105,10 +106,11 @@ def test_good_settings_are_accepted():
         ({"REDIS_URL": "", "WEB_CONCURRENCY": 1}, ["E004"]),
         ({"REDIS_URL": "", "GATEWAY_PROCESSES": 1}, ["E004", "W004"]),
         ({"REDIS_URL": "", "GATEWAY_PROCESSES": 0}, ["E004"]),
-        (SQLITE, ["E005"]),
+        (GEVENT, ["W007"]),
+        (GEVENT | SQLITE, ["E005", "W007"]),
         ({"ALLOWED_HOSTS": ["gateway.example", "*"]}, ["E006"]),
         ({"GATEWAY_BASE_URL": "http://gateway.example"}, ["W001"]),
-        ({"GATEWAY_WORKER_CLASS": "thread"} | OWN, ["W002"]),
+        (OWN, ["W002"]),
         ({"ALLOWED_HOSTS": ["localhost", "127.0.0.1", "[::1]"]}, ["W003"]),
         ({"GATEWAY_PROCESSES": 3}, ["W004"]),
         ({"MISSPELT": {"GATEWAY_LOG_DAY": "GATEWAY_LOG_DAYS"}}, ["W005"]),
@@ -133,8 +135,8 @@ def test_each_mistake_is_found(changes, ids):
         {"GATEWAY_PROCESSES": 0},
         {"REDIS_URL": "rediss://localhost?ssl_ca_certs=ca.pem&ssl_certfile=a.pem&ssl_keyfile=a.key&db=2"},
         of_database("postgresql://db.example/gateway?sslmode=verify-full&connect_timeout=2&options=-c%20x=1"),
-        {"GATEWAY_WORKER_CLASS": "thread"} | SQLITE,
-        {"GATEWAY_WORKER_CLASS": "thread", "ALLOWED_HOSTS": ["localhost"]} | OWN | LOCAL,
+        SQLITE,
+        {"ALLOWED_HOSTS": ["localhost"]} | OWN | LOCAL,
     ],
 )
 def test_what_only_looks_like_a_mistake_is_accepted(changes):
@@ -185,6 +187,7 @@ def test_every_message_says_what_to_do_and_shows_no_secret():
         "W001",
         "W004",
         "W005",
+        "W007",
     }
     for message in messages:
         assert message.hint

@@ -15,6 +15,7 @@ from keys.services import issue_key
 from telemetry.journal.batches import insert_log_entries
 from telemetry.models import EntryType, LogEntry
 from tests.support.management import PASSWORD, new_user
+from tests.support.promises import promise
 from tests.telemetry.usage.test_rollups import done
 
 pytestmark = pytest.mark.django_db
@@ -54,10 +55,12 @@ def test_without_a_login_each_page_leads_to_the_login(client, route):
         assert response.headers["Location"].startswith("/me/login/?next=/me/")
 
 
+@promise("V-O4: what a switch turns off has no routes", target="404, or 401 for every login", suite="attack")
 @pytest.mark.parametrize("route", [*ROUTES, "login/", "login/code/", "logout/"])
 def test_switched_off_there_are_no_pages(browser, settings, route):
     settings.GATEWAY_USER_PAGES = False
     assert browser.get(f"/me/{route}").status_code == 404
+    assert browser.post(f"/me/{route}", {"username": "ann", "password": PASSWORD}).status_code == 404
 
 
 def test_a_key_is_created_and_shown_once(browser, ann):

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from tests.support.world import World
 
 PROBE_SECONDS = 0.01
+FAILED_SECONDS = 40.0  # the latency of a health check that fails
 CLIENTS = 4  # that send work one request after the other
 # A provider in the process that measures may have no turn for seconds: that is no failure of the gateway.
 PATIENT = {"GATEWAY_CONNECT_TIMEOUT": "20", "GATEWAY_FIRST_BYTE_TIMEOUT": "30", "GATEWAY_TOTAL_TIMEOUT": "60"}
@@ -72,15 +73,17 @@ def measuring(world: World) -> Iterator[Measurement]:
 def _probe(port: int, measurement: Measurement, stop: threading.Event) -> None:
     while not stop.wait(PROBE_SECONDS):
         begun = time.monotonic()
-        status, _ = _ask(http.client.HTTPConnection("127.0.0.1", port, timeout=40), "GET", "/healthz")
-        measurement.health_seconds.append(time.monotonic() - begun if status == 200 else 40.0)
+        status, _ = _ask(http.client.HTTPConnection("127.0.0.1", port, timeout=FAILED_SECONDS), "GET", "/healthz")
+        seconds = time.monotonic() - begun if status == 200 else FAILED_SECONDS
+        # Probes that were due meanwhile would have waited until the same moment: a stall is not one sample but many.
+        measurement.health_seconds += [seconds - PROBE_SECONDS * due for due in range(1 + int(seconds / PROBE_SECONDS))]
 
 
 _numbers = itertools.count()
 
 
 def _work(port: int, key: str, model: str, measurement: Measurement, stop: threading.Event) -> None:
-    client = http.client.HTTPConnection("127.0.0.1", port, timeout=40)
+    client = http.client.HTTPConnection("127.0.0.1", port, timeout=FAILED_SECONDS)
     headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
     while not stop.is_set():
         prompt = f"question {next(_numbers)}"

@@ -13,12 +13,13 @@ from tests.support.management import PASSWORD, new_user, refused
 from tests.support.servers import own_redis
 
 
-def shared_cache(url):
-    return {
+def share_cache(settings, url):
+    cache = {
         "BACKEND": "django_redis.cache.RedisCache",
         "LOCATION": url,
         "OPTIONS": {"SERIALIZER": "django_redis.serializers.json.JSONSerializer"},
     }
+    settings.REDIS_URL, settings.CACHES = url, {**settings.CACHES, "default": cache}
 
 
 def replace_each(redis, put):
@@ -97,14 +98,11 @@ class TestThrottling:
     def test_without_the_shared_cache_each_process_counts(self, nobody, ann, settings):
         from django.core.cache import caches
 
-        settings.CACHES = {
-            **settings.CACHES,
-            "default": shared_cache("redis://127.0.0.1:1/0"),
-        }
+        share_cache(settings, "redis://127.0.0.1:1/0")
         for _ in range(3):
             refused(by_password(nobody, password="wrong"), 401, "AuthenticationFailed")
         refused(by_password(nobody), 429, "RateLimited")
-        caches["process"].clear()
+        caches["login-counts"].clear()
         assert by_password(nobody).status_code == 200
 
     @pytest.mark.servers
@@ -124,17 +122,14 @@ class TestThrottling:
     def test_a_shared_cache_that_takes_nothing_or_holds_nonsense_does_not_stop_logins(
         self, nobody, ann, settings, spoil
     ):
-        from django.core.cache import caches
-
         with own_redis("--maxmemory-policy", "noeviction") as server, server.client() as redis:
-            settings.CACHES = {**settings.CACHES, "default": shared_cache(server.url)}
+            share_cache(settings, server.url)
             refused(by_password(nobody, password="wrong"), 401, "AuthenticationFailed")
             spoil(redis)
             assert by_password(nobody).status_code == 200
             for _ in range(3):
                 refused(by_password(nobody, password="wrong"), 401, "AuthenticationFailed")
             refused(by_password(nobody), 429, "RateLimited")
-        caches["process"].clear()
 
     def test_an_ipv6_network_of_64_bits_is_one_address(self, nobody, ann):
         def attempt(address, password="wrong"):
@@ -160,10 +155,7 @@ class TestThrottling:
 class TestGuessesFromManyAddresses:
     @pytest.fixture(autouse=True)
     def _few(self, settings, nobody, ann):
-        from django.core.cache import caches
-
         settings.GATEWAY_LOGIN_FAILURES_PER_ACCOUNT = 4
-        caches["default"].clear()
 
     def guess(self, place, password="wrong"):
         return log_in(username="ann", password=password, address=f"192.0.2.{place}")

@@ -7,6 +7,7 @@ from keys.services import issue_key
 from telemetry.audit.models import AuditEntry
 from tests.accounts.scim.conftest import TOKEN, USER, Directory, error
 from tests.support.management import new_admin, token_of
+from tests.support.promises import promise
 
 OTHERS = {
     "nonsense": lambda: "nonsense",
@@ -38,10 +39,13 @@ def test_it_opens_nothing_else(directory, nobody, path):
     assert nobody.with_credential(TOKEN).get(path).status_code in (302, 401, 405)
 
 
-def test_without_the_setting_nothing_opens_it(directory, nobody, settings):
+@promise("V-O4: what a switch turns off has no routes", target="404, or 401 for every login", suite="attack")
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE"])
+@pytest.mark.parametrize("path", ["/Users", "/Users/1", "/Groups", "/Groups/1", "/Schemas", "/ServiceProviderConfig"])
+def test_without_the_setting_nothing_opens_it(directory, nobody, settings, path, method):
     settings.GATEWAY_SCIM_TOKEN = ""
     for token in ("", TOKEN):
-        assert "switched off" in error(Directory(nobody.base, token).send("GET", "/Users"), 401)
+        assert "switched off" in error(Directory(nobody.base, token).send(method, path), 401)
 
 
 def test_wrong_tokens_are_counted_and_the_right_one_is_not_locked_out(directory, nobody, settings):

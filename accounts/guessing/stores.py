@@ -1,0 +1,145 @@
+"""Where failed logins are counted: in Redis, which all processes share, or in this process.
+
+A process has no room for as many names as somebody can make up. Where it is full, the lowest counts go: each failure
+costs a hash, so that nobody can make enough counts that are higher than the one they want to be forgotten.
+"""
+
+import logging
+import threading
+import time
+from collections import defaultdict
+from typing import Any, NamedTuple, Protocol, cast
+
+from django.conf import settings
+from django.core.cache import caches
+from django.core.cache.backends.base import DEFAULT_TIMEOUT, BaseCache
+
+log = logging.getLogger("gateway.login")
+
+KEPT_SHARE = 7 / 8  # of a full table
+
+
+class Store(Protocol):
+    """What the throttle needs of a cache; Django's and django-redis' behaviour."""
+
+    def add(self, key: str, value: int, timeout: float) -> bool: ...
+
+    def get(self, key: str) -> object: ...
+
+    def incr(self, key: str) -> int: ...
+
+    def decr(self, key: str) -> int: ...
+
+    def delete(self, key: str) -> bool: ...
+
+    def ttl(self, key: str) -> int | None:
+        """The seconds that the key has left; 0 without it."""
+
+
+class Stores(NamedTuple):
+    """Counts of failures, and times: when a login's turn begins, or since when an event is known."""
+
+    counts: Store
+    times: Store
+
+
+class Table:
+    """Numbers by key, each until its time, on the clock that nobody sets."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.numbers: dict[str, int] = {}
+        self.ends: dict[str, float] = {}
+
+    def find(self, key: str) -> int | None:
+        if key in self.ends and self.ends[key] <= time.monotonic():
+            self.remove(key)
+        return self.numbers.get(key)
+
+    def remove(self, key: str) -> bool:
+        self.ends.pop(key, None)
+        return self.numbers.pop(key, None) is not None
+
+    def make_room(self, capacity: int) -> None:
+        """If it is full, remove what has ended, and if that is not enough, the lowest numbers."""
+        if len(self.numbers) < capacity:
+            return
+        now = time.monotonic()
+        for key in [key for key, end in self.ends.items() if end <= now]:
+            self.remove(key)
+        excess = len(self.numbers) - int(capacity * KEPT_SHARE)
+        if excess > 0:
+            for key in sorted(self.numbers, key=lambda key: (self.numbers[key], self.ends[key]))[:excess]:
+                self.remove(key)
+
+
+_tables: defaultdict[str, Table] = defaultdict(Table)  # by name: Django makes a backend for each thread
+
+
+class ProcessStore(BaseCache):
+    """Django's cache of numbers in this process that forgets the lowest first, and what comes down to 0 at once."""
+
+    def __init__(self, name: str, params: dict[str, Any]) -> None:
+        super().__init__(params)
+        self._table = _tables[name]
+        self._capacity = int(params["OPTIONS"]["MAX_ENTRIES"])
+
+    def add(self, key: str, value: int, timeout: Any = DEFAULT_TIMEOUT, version: int | None = None) -> bool:
+        key = self.make_key(key, version)
+        with self._table.lock:
+            if self._table.find(key) is not None:
+                return False
+            self._table.make_room(self._capacity)
+            self._table.numbers[key], self._table.ends[key] = value, time.monotonic() + timeout
+            return True
+
+    def get(self, key: str, default: Any = None, version: int | None = None) -> Any:
+        with self._table.lock:
+            number = self._table.find(self.make_key(key, version))
+        return default if number is None else number
+
+    def incr(self, key: str, delta: int = 1, version: int | None = None) -> int:
+        key = self.make_key(key, version)
+        with self._table.lock:
+            number = self._table.find(key)
+            if number is None:
+                raise ValueError(f"Key '{key}' not found")
+            self._table.numbers[key] = number + delta
+            if number + delta <= 0:
+                self._table.remove(key)
+            return number + delta
+
+    def delete(self, key: str, version: int | None = None) -> bool:
+        with self._table.lock:
+            return self._table.remove(self.make_key(key, version))
+
+    def ttl(self, key: str, version: int | None = None) -> int:
+        key = self.make_key(key, version)
+        with self._table.lock:
+            return round(self._table.ends[key] - time.monotonic()) if self._table.find(key) is not None else 0
+
+    def clear(self) -> None:
+        with self._table.lock:
+            self._table.numbers.clear()
+            self._table.ends.clear()
+
+
+def current_stores() -> Stores:
+    """Those of all processes; this process's own without Redis, and while it is down."""
+    if not settings.REDIS_URL:
+        return process_stores()
+    try:
+        caches["default"].get("login")
+    except Exception as error:  # of any kind: logins go on without the shared cache
+        warn(error)
+        return process_stores()
+    shared = cast("Store", caches["default"])
+    return Stores(shared, shared)
+
+
+def process_stores() -> Stores:
+    return Stores(cast("Store", caches["login-counts"]), cast("Store", caches["login-times"]))
+
+
+def warn(error: Exception) -> None:
+    log.warning("The shared cache fails (%s): failed logins are counted by each process.", type(error).__name__)
