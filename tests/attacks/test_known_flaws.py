@@ -84,27 +84,27 @@ def test_no_module_runs_text():
 
 @promise("V-L1, V-L2: no value becomes part of a statement", target="0 calls of raw, extra and RawSQL")
 def test_no_module_writes_sql_around_the_orm():
-    found = [
+    calls = [
         f"{path}:{node.lineno}"
         for path, tree in trees()
         if "/migrations/" not in path
         for node in ast.walk(tree)
         if isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) in SQL
     ]
-    assert found == []
+    assert calls == []
 
 
 def makes_statement(tree: ast.AST) -> bool:
     """Whether something is executed that is no literal text."""
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)]
-    executed = [call for call in calls if call.func.attr in ("execute", "executemany", "executescript")]
-    return any(not call.args or not isinstance(call.args[0], ast.Constant) for call in executed)
+    statements = [call for call in calls if call.func.attr in ("execute", "executemany", "executescript")]
+    return any(not call.args or not isinstance(call.args[0], ast.Constant) for call in statements)
 
 
 @promise("V-L1, V-L2: no value becomes part of a statement", target="0 calls of raw, extra and RawSQL")
 def test_only_reviewed_modules_make_statements():
-    found = {path for path, tree in trees() if "/migrations/" not in path and makes_statement(tree)}
-    assert found == STATEMENTS
+    makers = {path for path, tree in trees() if "/migrations/" not in path and makes_statement(tree)}
+    assert makers == STATEMENTS
 
 
 @pytest.mark.parametrize(

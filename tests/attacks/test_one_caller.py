@@ -20,9 +20,9 @@ ADDRESSES = 14
 
 
 def ask(world, credential, number):
-    sent = {"model": world.model, "messages": [{"role": "user", "content": f"prompt {number}"}]}
+    body = {"model": world.model, "messages": [{"role": "user", "content": f"prompt {number}"}]}
     headers = {"Authorization": f"Bearer {credential}"}
-    return requests.post(f"{world.gateway.url}/work", json=sent, headers=headers, timeout=30)
+    return requests.post(f"{world.gateway.url}/work", json=body, headers=headers, timeout=30)
 
 
 def request_of(world: World, token: str, number: int) -> bytes:
@@ -65,11 +65,11 @@ def test_many_slow_requests_on_one_access_token(own_gateway, figure, threads, nu
     world.settle()
     assert ask(world, other, "first").status_code == 200
     with ExitStack() as resources:
-        begun = time.monotonic()
+        start = time.monotonic()
         socks = flood(world, Attackers(world.gateway.port, resources), token, number)
         world.until(lambda: number_answered(socks) >= number - allowed)  # the others wait for the provider
         statuses = [ask(world, other, f"another {index}").status_code for index in range(10)]
-        assert time.monotonic() - begun < ANSWER_SECONDS, "the first answers have come: this machine was too slow"
+        assert time.monotonic() - start < ANSWER_SECONDS, "the first answers have come: this machine was too slow"
         answers = [response_on(sock) for sock in socks]
     assert statuses == [200] * 10
     codes = Counter(answer.status for answer in answers)

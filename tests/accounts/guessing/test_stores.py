@@ -141,9 +141,9 @@ class TestProcessStore:
         now = 120.0
         store.add("new", 1, 60)
         assert store.get("high but over") is None
-        kept = [number for number in range(1, CAPACITY) if store.get(f"{number}")]
-        assert kept == list(range(CAPACITY - len(kept), CAPACITY))
-        assert len(kept) == CAPACITY * 7 // 8
+        numbers = [number for number in range(1, CAPACITY) if store.get(f"{number}")]
+        assert numbers == list(range(CAPACITY - len(numbers), CAPACITY))
+        assert len(numbers) == CAPACITY * 7 // 8
 
     def test_counts_at_the_same_moment_are_all_counted(self, store):
         store.add("a", 0, 60)

@@ -32,8 +32,8 @@ def test_no_endpoint_leads_to_a_reserved_address(sign_on, endpoint, spelling):
     before = len(connections())
     with sinks() as listening:
         sign_on.issuer.metadata[endpoint] = spelling.format(port=listening.port)
-        begun = sign_on.client.get("/auth/sso/corp/")
-        if begun.status_code == 302:
+        response = sign_on.client.get("/auth/sso/corp/")
+        if response.status_code == 302:
             sign_on.log_in()
         assert sign_on.issuer.requests_to(DISCOVERY) == 1
         assert ports_since(before) == {int(sign_on.issuer.url.rpartition(":")[2])}
