@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, timedelta
 from typing import Any
 
+import redis
 import requests
 from django.db.models import Count, F, Max, Q, Sum
 from django.utils import timezone
@@ -165,7 +166,16 @@ def check_uses(gateway: RunningGateway) -> None:
     def uses() -> int:
         return admin.get("/stats/?days=1").json()["data"]["stats"]["currentUses"]
 
-    expect(lambda: uses() == 0, lambda: f"{uses()} active uses of the licence")
+    expect(lambda: uses() == 0, lambda: f"{uses()} active uses of the licence, in Redis {uses_in_redis(gateway)}")
+
+
+def uses_in_redis(gateway: RunningGateway) -> dict[bytes, list[tuple[bytes, float]]]:
+    """Who has uses until when (ms), and which processes say so; empty without Redis."""
+    if not (url := gateway.environ["REDIS_URL"]):
+        return {}
+    with redis.Redis.from_url(url) as client:
+        names = client.scan_iter(f"{gateway.store.prefix}:limit:uses*", _type="zset")
+        return {name: client.zrange(name, 0, -1, withscores=True) for name in names} | {b"now": list(client.time())}
 
 
 def check_limits(world: World, gateway: RunningGateway, ahead: int, behind: int) -> None:
