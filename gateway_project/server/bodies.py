@@ -20,6 +20,8 @@ OWNERS_SHARE = 4  # one caller has at most a quarter of the memory, and of the t
 # Threads wait for heads in an eighth of all threads, for bodies in another one, for readers in a third.
 SLOW_SHARE = 8
 PLACE_SECONDS = 1.0
+# Of a longer body so much has to arrive before a thread waits for the rest; the socket's buffer holds it in any case.
+READY_BYTES = 16 * 1024
 
 Read = Callable[[], bytes]
 # Reads a piece in time; the second argument is the size of the body with this piece.

@@ -8,10 +8,9 @@ from gunicorn.http.message import Request
 from gunicorn.workers.gthread import TConn
 
 from gateway_project.errors import ServiceUnavailable
+from gateway_project.server.bodies import READY_BYTES
 from gateway_project.server.http1 import has_arrived, is_consumed, readable_bytes
 
-# Of a longer body so much has to arrive before a thread waits for the rest; the socket's buffer holds it in any case.
-READY_BYTES = 16 * 1024
 LAST_CHUNK = b"0\r\n\r\n"
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from gateway_project.api.strict_json import parse_object
 from gateway_project.errors import UnsupportedMediaType, ValidationError
 from gateway_project.json_types import JsonObject
-from gateway_project.server.bodies import Read, body_timeout, read_body
+from gateway_project.server.bodies import READY_BYTES, Read, body_timeout, read_body
 from gateway_project.server.http1 import has_arrived, is_buffered
 from gateway_project.server.request_ids import decode
 from gateway_project.work.doors import DIALECTS
@@ -101,7 +101,9 @@ def _body(exchange: Exchange, gateway: Gateway) -> bytes:
         seconds = body_timeout(size, gateway.client_seconds, gateway.min_body_rate)
         return gateway.read_in_time(call, call.started + seconds - monotonic(), read)
 
-    waits = call.client is not None and not has_arrived(headers["wsgi.input"])
+    length = headers.get("CONTENT_LENGTH") or ""
+    is_short = length.isdecimal() and int(length) <= READY_BYTES
+    waits = not is_short and call.client is not None and not has_arrived(headers["wsgi.input"])
     with gateway.upload_places.place(caller.id) if waits else nullcontext():
         return read_body(headers, gateway.max_body_bytes, reserve, timed)
 
