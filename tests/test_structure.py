@@ -5,6 +5,7 @@ import re
 import subprocess
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import median
 
@@ -32,9 +33,15 @@ def modules(packages: Sequence[str] = PACKAGES) -> list[Path]:
     return [path for path in paths if path.exists()]
 
 
+def parse(paths: Iterable[Path]) -> dict[Path, ast.Module]:
+    """The syntax trees, made by a thread of its own: a browser's greenlets confuse the parser's depth in this one."""
+    with ThreadPoolExecutor(1) as pool:
+        return {path: pool.submit(ast.parse, path.read_text(encoding="utf-8")).result() for path in paths}
+
+
 @pytest.fixture(scope="module")
 def trees() -> dict[Path, ast.Module]:
-    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in modules()}
+    return parse(modules())
 
 
 def functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
@@ -83,7 +90,7 @@ def test_variables_are_nouns(trees):
 
 
 def test_variables_of_tests_become_nouns():
-    names = participles((path, ast.parse(path.read_text(encoding="utf-8"))) for path in modules(["tests"]))
+    names = participles(parse(modules(["tests"])).items())
     assert len(names) <= MAX_PARTICIPLES_IN_TESTS, "\n".join(names)
 
 
