@@ -1,5 +1,6 @@
 """A browser without JavaScript that logs in with an identity provider."""
 
+import logging
 from collections.abc import Iterator, Mapping
 from secrets import token_hex
 from typing import Any
@@ -72,3 +73,10 @@ def sign_on(client: Client, provider: IdentityProvider, issuer: HostileIssuer) -
 
 def is_logged_in(client: Client) -> bool:
     return client.get("/me/account/").status_code == 200
+
+
+@pytest.fixture(autouse=True)
+def nothing_printed_yet(monkeypatch):
+    """Each kind of message is printed once a minute: in each test anew."""
+    for seldom in logging.getLogger("gateway.sso").filters:
+        monkeypatch.setattr(seldom, "_kinds", {})
