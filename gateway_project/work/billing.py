@@ -111,7 +111,7 @@ def _unseen_tokens(exchange: Exchange, request: WorkRequest) -> int:
     """
     if request.runs_in_background:  # the provider goes on with it
         return estimate_demand(request).output
-    return exchange.limits.reserved_output if exchange.attempts.stream is not None else 0
+    return exchange.limits.reserved_output
 
 
 def _written_tokens(exchange: Exchange, answer: ClientResponse) -> int:

@@ -38,14 +38,31 @@ def test_leaving_just_before_the_usage_costs_the_usage(world, provider, pause):
     assert left(bypass(world, key, max_tokens=1), "key-tokens") < 10_000 - 5000
 
 
+@pytest.mark.parametrize("bound", [{}, {"max_tokens": 6000}])
+@promise("An answer without its usage is not free", target="the larger of estimate and reservation", suite="attack")
+def test_a_whole_answer_without_its_usage_costs_the_reservation(world, provider, bound):
+    """Reasoning, of which a whole answer may have much, is seen by nobody."""
+    provider.default = Answer(text="Lisbon", usage={})
+    key = limited(world, "tokens", "minute", 10_000)
+    entry = world.entry(bypass(world, key, **bound))
+    assert (entry.output_tokens, entry.usage_estimated) == (bound.get("max_tokens", 1024), True)
+    assert world.entry(bypass(world)).output_tokens < 10  # without a limit
+
+
+def test_a_whole_answer_that_is_longer_than_its_reservation_counts_in_full(world, provider):
+    provider.default = Answer(text="Lisbon " * 500, usage={})
+    entry = world.entry(bypass(world, limited(world, "tokens", "minute", 10_000), max_tokens=10))
+    assert entry.output_tokens > 400
+
+
 @promise("Leaving a stream early saves no tokens", target="the usage, or the reservation", suite="attack")
 def test_leaving_where_no_usage_comes_costs_the_reservation_within_two_seconds(world, provider):
     key = limited(world, "tokens", "minute", 10_000)
     provider.answers(stream=[TEXT, FINISH], silent_after=2)
     entry = leave_after(world, key, b'"stop"', max_tokens=6000)
     assert (entry.outcome, entry.output_tokens, entry.usage_estimated) == ("client_closed", 6000, True)
-    (seen,) = provider.seen
-    assert seen.wait_closed() < USAGE_SECONDS + patience(0.2)  # since the request came, a little before the client left
+    (request,) = provider.seen
+    assert request.wait_closed() < USAGE_SECONDS + patience(0.2)  # a little more than since the client left
 
 
 @promise("Leaving a stream early saves no tokens", target="the usage, or the reservation", suite="attack")
