@@ -8,7 +8,13 @@ from gateway_project.errors import ValidationError
 from gateway_project.work.exchange import Exchange
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.limits.checks import COUNT, Admission, CheckStatus, LimitCheck
-from gateway_project.work.limits.demand import Demand, estimate_demand, with_reservations
+from gateway_project.work.limits.demand import (
+    Demand,
+    estimate_demand,
+    largest_demand,
+    with_reservations,
+)
+from gateway_project.work.limits.kinds import LimitDescription
 from gateway_project.work.limits.messages import limit_error, unpriced_error
 from gateway_project.work.limits.records import record_readings
 from gateway_project.work.limits.settlement import settle_provider
@@ -83,7 +89,7 @@ def admit_to_provider(exchange: Exchange, gateway: Gateway, target: Target) -> N
     hold_names = {hold.check.name for hold in limits.holds}  # a provider's count of requests, with another credential
     checks = gateway.snapshot.limits.for_provider(target.provider).checks
     if checks := tuple(check for check in checks if check.name not in hold_names):
-        reservation = with_reservations(checks, _demand(exchange), (target,), gateway.snapshot, exchange.request)
+        reservation = _reserving(checks, (target,), exchange, gateway)
         token = limits.token or gateway.flights.token()
         _admit_or_wait(exchange, gateway, (), "", token, read=False, candidate_checks=[reservation])
     limits.admitted_target = target
@@ -143,7 +149,7 @@ def _checks(exchange: Exchange, gateway: Gateway, *, calls_provider: bool) -> Ch
         checks = [check for check in checks if check.kind != COUNT and check.name not in hold_names]
     if not calls_provider or not limits.own.reserves:
         return checks
-    return with_reservations(checks, _demand(exchange), exchange.candidates, gateway.snapshot, exchange.request)
+    return _reserving(checks, exchange.candidates, exchange, gateway)
 
 
 def _candidate_checks(exchange: Exchange, gateway: Gateway) -> Sequence[Checks]:
@@ -153,11 +159,26 @@ def _candidate_checks(exchange: Exchange, gateway: Gateway) -> Sequence[Checks]:
     may_choose = FallbackCause.BUDGET in exchange.fallback_on
     for target in exchange.remaining if may_choose else exchange.remaining[:1]:
         checks = gateway.snapshot.limits.for_provider(target.provider).checks
-        reservation = with_reservations(checks, _demand(exchange), (target,), gateway.snapshot, exchange.request)
+        reservation = _reserving(checks, (target,), exchange, gateway)
         candidate_checks.append(reservation)
         if not checks:
             break
     return candidate_checks if candidate_checks[0] else ()
+
+
+def _reserving(checks: Checks, targets: Sequence[Target], exchange: Exchange, gateway: Gateway) -> Checks:
+    find_largest = partial(_find_largest, exchange, targets)
+    return with_reservations(checks, _demand(exchange), targets, gateway.snapshot, find_largest)
+
+
+def _find_largest(exchange: Exchange, targets: Sequence[Target], limit: LimitDescription) -> Demand:
+    """The most that the request may use at these targets; the exchange keeps the most of all."""
+    limits = exchange.limits
+    assert exchange.request is not None
+    largest = largest_demand(exchange.request, targets, limit)
+    if limits.largest is None or largest.total > limits.largest.total:
+        limits.largest = largest
+    return largest
 
 
 def _demand(exchange: Exchange) -> Demand:
