@@ -191,3 +191,17 @@ class TestInputThatIsNotInTheBody:
         body = {"model": world.model, "input": "Capital of Portugal?"}
         assert world.post(body, path=RESPONSES).status_code == 200
         return {"input": [{"type": "item_reference", "id": identifier}]}
+
+
+class TestSpellings:
+    @pytest.mark.parametrize("name", ["Max_Tokens", "N", "BACKGROUND", "bac\u212aground"])
+    @promise("A strict limit is never exceeded", target="the largest use has to fit", suite="attack")
+    def test_a_parameter_that_is_counted_has_one_spelling(self, world, provider, name):
+        """Servers that compare names without their case would take the last one."""
+        key = limited(world, "tokens", "day", 5000)
+        response = bypass(world, key, max_tokens=10, **{name: 100_000})
+        assert (response.status_code, provider.seen) == (400, [])
+        assert name.casefold() in response.json()["message"]
+
+    def test_without_such_a_limit_it_is_the_providers_matter(self, world, provider):
+        assert bypass(world, Max_Tokens=10).status_code == 200

@@ -12,6 +12,7 @@ from gateway_project.work.limits.demand import (
     Demand,
     estimate_demand,
     largest_demand,
+    misspelled_parameter,
     with_reservations,
 )
 from gateway_project.work.limits.kinds import LimitDescription
@@ -21,7 +22,7 @@ from gateway_project.work.limits.settlement import settle_provider
 from gateway_project.work.log.entry import write_start
 from gateway_project.work.snapshot.records import Target
 from gateway_project.work.tasks import licence_uses
-from providers.formats.dialect import COUNT_TOKENS
+from providers.formats.dialect import COUNT_TOKENS, WorkRequest
 from rules.aliases.models import FallbackCause
 
 Checks = Sequence[LimitCheck]
@@ -114,8 +115,8 @@ def exclude_unaccountable(exchange: Exchange, gateway: Gateway) -> None:
     assert request is not None
     if request.operation == COUNT_TOKENS or not (limits.own.reserves or book.has_provider_limits):
         return
-    if request.runs_in_background and any(_is_reserved(target, exchange, gateway) for target in exchange.candidates):
-        raise ValidationError(BACKGROUND_REFUSED, field="background")
+    if any(_is_reserved(target, exchange, gateway) for target in exchange.candidates):
+        _refuse_uncountable(request)
     for target in exchange.candidates:
         refusing = limits.own.refusing_unpriced or book.for_provider(target.provider).refusing_unpriced
         if refusing and gateway.snapshot.price(target, time()) is None:
@@ -123,6 +124,16 @@ def exclude_unaccountable(exchange: Exchange, gateway: Gateway) -> None:
             limits.refusal = unpriced_error(refusing[0].limit, target.provider.name, target.model)
     if limits.refusal is not None and len(limits.full_candidates) == len(exchange.candidates):
         raise limits.refusal
+
+
+def _refuse_uncountable(request: WorkRequest) -> None:
+    """Raise ValidationError for what can use more than is counted, under a limit of tokens or cost."""
+    if request.runs_in_background:
+        raise ValidationError(BACKGROUND_REFUSED, field="background")
+    if name := misspelled_parameter(request.body):
+        # Some servers, such as those written in Go, take it for the parameter.
+        text = f"Write {name.casefold()} instead of {name}: a limit of tokens or cost counts what it says."
+        raise ValidationError(text, field=name)
 
 
 def _is_reserved(target: Target, exchange: Exchange, gateway: Gateway) -> bool:

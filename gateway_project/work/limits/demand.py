@@ -27,6 +27,9 @@ BOUND_FIELDS = (
     *("max_tokens", "max_completion_tokens", "max_output_tokens", "max_new_tokens"),
     *("maxTokens", "maxOutputTokens", "num_predict"),
 )
+COUNTED_PARAMETERS = frozenset(
+    {"max_tokens", "max_completion_tokens", "max_output_tokens", "n", "best_of", "background"}
+)
 PASSTHROUGH = "passthrough"  # the format of services whose shape is unknown
 NESTED_OBJECTS = ("options", "generationConfig", "generation_config", "inferenceConfig")
 MAX_ANSWERS = 128
@@ -169,6 +172,11 @@ def _bound(body: JsonObject) -> int | None:
 def _greatest(places: Sequence[JsonObject], names: Sequence[str]) -> int | None:
     bounds = [place[name] for place in places for name in names if type(place.get(name)) is int and place[name] > 0]
     return max(bounds, default=None)
+
+
+def misspelled_parameter(body: JsonObject) -> str:
+    """A parameter that differs from one that limits read only in upper and lower case; '' if there is none."""
+    return next((name for name in body if name not in COUNTED_PARAMETERS and name.casefold() in COUNTED_PARAMETERS), "")
 
 
 def _answers(body: JsonObject) -> int:
