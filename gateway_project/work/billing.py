@@ -70,9 +70,9 @@ def _unanswered(exchange: Exchange, request: WorkRequest, snapshot: Snapshot) ->
         return NOTHING_BOUGHT
     reserved_output, end = exchange.limits.reserved_output, exchange.call.end
     if reserved_output and end in LEFT:
-        return _estimated(exchange, Usage(input_tokens(request), output=reserved_output), snapshot)
+        return _estimated(exchange, Usage(_input_estimate(exchange, request), output=reserved_output), snapshot)
     if end in WORKED_ON:
-        return Bill(Usage(input_tokens(request)), estimated=True, cost=NOT_KNOWN)
+        return Bill(Usage(_input_estimate(exchange, request)), estimated=True, cost=NOT_KNOWN)
     return COST_UNKNOWN
 
 
@@ -86,13 +86,18 @@ def _complete_usage(exchange: Exchange, request: WorkRequest, answer: ClientResp
     usage = answer.usage or Usage()
     if usage.input is None:
         # Without tokens that were reported as cached.
-        usage = usage._replace(input=max(input_tokens(request) - usage.all_input, 0))
+        usage = usage._replace(input=max(_input_estimate(exchange, request) - usage.all_input, 0))
     if usage.output is None or _was_cut_off(exchange):
         output = max(_written_tokens(exchange, answer), _unseen_tokens(exchange, request))
         if output or request.operation != "embedding":  # on /work the operation is only a guess
             # A stream that was cut off has at most reported the count at its beginning.
             usage = usage._replace(output=max(usage.output or 0, output))
     return usage
+
+
+def _input_estimate(exchange: Exchange, request: WorkRequest) -> int:
+    """The estimated input, or what a strict limit has reserved for it if that is more."""
+    return max(input_tokens(request), exchange.limits.reserved_input)
 
 
 def _was_cut_off(exchange: Exchange) -> bool:
@@ -111,7 +116,7 @@ def _unseen_tokens(exchange: Exchange, request: WorkRequest) -> int:
     """
     if request.runs_in_background:  # the provider goes on with it
         return estimate_demand(request).output
-    return exchange.limits.reserved_output if exchange.attempts.stream is not None else 0
+    return exchange.limits.reserved_output
 
 
 def _written_tokens(exchange: Exchange, answer: ClientResponse) -> int:

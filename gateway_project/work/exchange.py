@@ -120,7 +120,8 @@ class RequestLimits:
     book: LimitBook | None = None  # the snapshot's when the request was admitted; later a newer one
     own: Limits = NO_LIMITS  # of the caller
     admission: "Admission | None" = None  # the last one; look_up_cache() reads the cached answer in it
-    demand: "Demand | None" = None  # the tokens it may use
+    demand: "Demand | None" = None  # the tokens it may use, as estimated
+    largest: "Demand | None" = None  # the most that it may use, where a strict limit applies
     statuses: "list[CheckStatus] | None" = None  # in the end with the actual usage
     counted_at: float | None = None  # when the caller's limits counted the request, by the shared state's clock
     token: str = ""  # identifies its holds in the shared state
@@ -132,10 +133,21 @@ class RequestLimits:
     records: "dict[str, LimitValues] | None" = None  # each limit without the request, by name; None: none was asked
 
     @property
+    def is_strict(self) -> bool:
+        """Whether it holds a part of a strict limit, which has room for one answer."""
+        return any(hold.check.limit.is_strict for hold in self.holds)
+
+    @property
+    def reserved_input(self) -> int:
+        """The input tokens that a strict limit has reserved; 0 without one."""
+        return self.largest.input if self.largest is not None and self.is_strict else 0
+
+    @property
     def reserved_output(self) -> int:
         """The output tokens that are reserved; 0 without a limit of tokens or cost."""
         is_reserved = any(hold.check.kind == RESERVE for hold in self.holds)
-        return self.demand.output if self.demand is not None and is_reserved else 0
+        demand = self.largest if self.largest is not None and self.is_strict else self.demand
+        return demand.output if demand is not None and is_reserved else 0
 
 
 @dataclass(slots=True)

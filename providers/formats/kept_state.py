@@ -92,11 +92,12 @@ def named_in(value: object, kinds: Mapping[str, Kind], where: str = "") -> Itera
             path = f"{where}.{name}" if where else name
             if name in kinds:
                 yield from _ids(field, kinds[name], path)
-            if not _is_free(name, value):
+            if not is_free(name, value):
                 yield from named_in(field, kinds, path)
 
 
-def _is_free(name: str, value: dict[str, object]) -> bool:
+def is_free(name: str, value: dict[str, object]) -> bool:
+    """Whether users choose the names in this field of an object."""
     return name in FREE or (name == "input" and value.get("type") in CALLS)
 
 

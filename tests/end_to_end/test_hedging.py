@@ -11,7 +11,9 @@ from licensing.models import Limit
 from rules.aliases.drafts import TargetDraft
 from rules.aliases.services import create_alias
 from tests.end_to_end.test_routing import counts
+from tests.support.limiting import limited
 from tests.support.pace import patience
+from tests.support.promises import promise
 from tests.support.provider_answers import Answer
 from tests.support.running import RunningGateway
 from tests.support.streaming import arrivals, opening_first, text
@@ -99,6 +101,16 @@ def test_the_second_serves_when_the_first_is_slow_and_the_first_is_cancelled(wor
     assert (entry.cost, entry.cost_status) == (loser + winner, "estimated")
     outcomes = {name: result for name, result, _ in entry.candidates}
     assert outcomes == {world.row(first).name: "interrupted", world.row(second).name: "answered"}
+
+
+@pytest.mark.parametrize("subject", ["key", "user", "group"])
+@promise("A strict limit is never exceeded", target="the largest use has to fit", suite="attack")
+def test_under_a_strict_limit_one_answer_is_bought(world, first, second, alias, subject):
+    first.default, second.default = Answer(text="late", delay=1), Answer(text="soon")
+    key = limited(world, "tokens", "day", 1000, subject, is_strict=True)
+    response = world.ask(body={"model": alias, "max_tokens": 10}, key=key, headers={"X-Svc-Cache": "bypass"})
+    assert text_of(response) == "late"
+    assert (len(first.seen), second.seen) == (1, [])
 
 
 @pytest.mark.parametrize("price", [None, {"currency": "EUR"}], ids=["none", "another currency"])

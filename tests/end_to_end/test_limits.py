@@ -9,7 +9,6 @@ import pytest
 
 from licensing.models import Limit
 from licensing.services import change_limit, delete_limit, set_limit
-from providers.models import Model
 from tests.support.limiting import USED, bypass, items, left, limited, refused
 from tests.support.pace import in_one_minute
 from tests.support.promises import promise
@@ -212,49 +211,6 @@ class TestCost:
         other.answers(status=500)
         assert bypass(world, key, max_tokens=20).status_code == 502
         assert provider.seen == []
-
-
-class TestStrict:
-    @promise("A strict limit is never exceeded", target="the largest use has to fit", suite="attack")
-    def test_the_largest_use_has_to_fit(self, world, provider):
-        key = limited(world, "tokens", "day", 500, is_strict=True)
-        refused(bypass(world, key, max_tokens=480), "QuotaExceeded", "more than the daily token limit")
-        assert bypass(world, key, max_tokens=100).status_code == 200
-
-    def test_an_answer_without_a_bound_is_refused(self, world, provider):
-        key = limited(world, "tokens", "day", 5000, is_strict=True)
-        response = bypass(world, key)
-        assert (response.status_code, response.json()["exception"]) == (400, "ValidationError")
-        assert "max_tokens" in response.json()["message"]
-        assert provider.seen == []
-
-    @pytest.mark.parametrize("bound", [{"num_predict": 1}, {"options": {"num_predict": 1}}, {"max_output_tokens": 1}])
-    def test_a_bound_of_another_api_is_none(self, world, provider, bound):
-        key = limited(world, "tokens", "day", 5000, is_strict=True)
-        assert bypass(world, key, **bound).status_code == 400
-        assert provider.seen == []
-
-    def test_a_service_of_an_unknown_shape_may_answer_what_looks_like_an_embedding(self, world):
-        world.allow()
-        provider = world.provider(format_name="passthrough")
-        key = limited(world, "tokens", "day", 5000, is_strict=True)
-        response = world.post({"model": world.model, "input": "Write a novel."}, key=key)
-        assert (response.status_code, provider.seen) == (400, [])
-        Model.objects.filter(provider=world.row(provider)).update(max_output_tokens=10_000)
-        world.settle()
-        refused(world.post({"model": world.model, "input": "Write a novel."}, key=key), "QuotaExceeded")
-
-    def test_a_strict_limit_of_cost_keeps_the_largest_cost_free(self, world, provider):
-        world.price(1, 1)
-        key = limited(world, "cost", "day", "0.0005", is_strict=True)
-        refused(bypass(world, key, max_tokens=500), "QuotaExceeded", "daily cost limit")
-        assert bypass(world, key, max_tokens=50).status_code == 200
-
-    def test_the_models_own_bound_will_do(self, world, provider):
-        Model.objects.filter(provider=world.row(provider)).update(max_output_tokens=100)
-        world.settle()
-        key = limited(world, "tokens", "day", 5000, is_strict=True)
-        assert bypass(world, key).status_code == 200
 
 
 class TestConcurrency:

@@ -3,6 +3,7 @@
 import pytest
 
 from providers.transport.calls import USAGE_SECONDS
+from tests.providers.formats.samples import streams
 from tests.support.limiting import bypass, left, limited
 from tests.support.pace import patience
 from tests.support.promises import promise
@@ -38,14 +39,69 @@ def test_leaving_just_before_the_usage_costs_the_usage(world, provider, pause):
     assert left(bypass(world, key, max_tokens=1), "key-tokens") < 10_000 - 5000
 
 
+def pieces_of(sample):
+    """A recorded stream in two pieces: up to its text, and from the event that has its final usage."""
+    if sample.format.name == "bedrock":
+        size, at = 0, 0
+        while size < len(sample.body):  # a frame begins with its length
+            at, size = size, size + int.from_bytes(sample.body[size : size + 4])
+        return sample.body[:at], sample.body[at:]
+    usage = [sample.body.rindex(name) for name in USAGE_NAMES if name in sample.body]
+    ends = (end for end in (b"\n\n", b"\n") if end in sample.body[: usage[0]])
+    at = sample.body.rindex(end := next(ends), 0, usage[0]) + len(end)
+    return sample.body[:at], sample.body[at:]
+
+
+USAGE_NAMES = (b'"usageMetadata"', b'"eval_count"', b'"usage": {', b'"usage":{')
+CONTENT_TYPES = {"bedrock": "application/vnd.amazon.eventstream", "ollama": "application/x-ndjson"}
+SAMPLES = [
+    next(sample for sample in streams(name) if sample.name == "plain")
+    for name in ("anthropic", "azure-openai", "bedrock", "cohere", "gemini", "mistral", "ollama", "passthrough")
+]
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.format.name)
+@pytest.mark.parametrize("pause", [0.1, 1.5])  # before and after the watcher looks for the client
+@promise("Leaving a stream early saves no tokens", target="the usage, or the reservation", suite="attack")
+def test_leaving_just_before_the_usage_in_any_format(world, sample, pause):
+    """Where the reason and the usage come in one event, leaving before it costs what was reserved."""
+    world.allow()
+    name, (text, usage) = sample.format.name, pieces_of(sample)
+    assert b"Lisbon" in text
+    provider = world.provider(format_name=name)
+    kind = CONTENT_TYPES.get(name, "text/event-stream")
+    provider.answers(stream=[text, usage], pace=pause, headers={"Content-Type": kind})
+    entry = leave_after(world, limited(world, "tokens", "minute", 10_000), b"Lisbon", max_tokens=600)
+    reported = sample.expect["usage"]["output"], False
+    costs = [reported] if pause < 1 else [reported, (600, True)]
+    assert (entry.output_tokens, entry.usage_estimated) in costs
+
+
+@pytest.mark.parametrize("bound", [{}, {"max_tokens": 6000}])
+@promise("An answer without its usage is not free", target="the larger of estimate and reservation", suite="attack")
+def test_a_whole_answer_without_its_usage_costs_the_reservation(world, provider, bound):
+    """Reasoning, of which a whole answer may have much, is seen by nobody."""
+    provider.default = Answer(text="Lisbon", usage={})
+    key = limited(world, "tokens", "minute", 10_000)
+    entry = world.entry(bypass(world, key, **bound))
+    assert (entry.output_tokens, entry.usage_estimated) == (bound.get("max_tokens", 1024), True)
+    assert world.entry(bypass(world)).output_tokens < 10  # without a limit
+
+
+def test_a_whole_answer_that_is_longer_than_its_reservation_counts_in_full(world, provider):
+    provider.default = Answer(text="Lisbon " * 500, usage={})
+    entry = world.entry(bypass(world, limited(world, "tokens", "minute", 10_000), max_tokens=10))
+    assert entry.output_tokens > 400
+
+
 @promise("Leaving a stream early saves no tokens", target="the usage, or the reservation", suite="attack")
 def test_leaving_where_no_usage_comes_costs_the_reservation_within_two_seconds(world, provider):
     key = limited(world, "tokens", "minute", 10_000)
     provider.answers(stream=[TEXT, FINISH], silent_after=2)
     entry = leave_after(world, key, b'"stop"', max_tokens=6000)
     assert (entry.outcome, entry.output_tokens, entry.usage_estimated) == ("client_closed", 6000, True)
-    (seen,) = provider.seen
-    assert seen.wait_closed() < USAGE_SECONDS + patience(0.2)  # since the request came, a little before the client left
+    (request,) = provider.seen
+    assert request.wait_closed() < USAGE_SECONDS + patience(0.2)  # a little more than since the client left
 
 
 @promise("Leaving a stream early saves no tokens", target="the usage, or the reservation", suite="attack")

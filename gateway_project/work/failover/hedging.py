@@ -28,7 +28,8 @@ Ask = Callable[[Exchange, Gateway, Target], None]
 def ask_with_hedge(exchange: Exchange, gateway: Gateway, target: Target, ask: Ask) -> None:
     """Ask a target, and where its alias wants that, a second one too if the first is slow. Raises what `ask` does."""
     alias = exchange.decision.alias
-    if alias is None or not alias.hedge or exchange.is_mirror:
+    # A strict limit has room for one answer.
+    if alias is None or not alias.hedge or exchange.is_mirror or exchange.limits.is_strict:
         ask(exchange, gateway, target)
         return
     request = exchange.request

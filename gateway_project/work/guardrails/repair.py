@@ -39,7 +39,7 @@ def repair_answer(exchange: Exchange, gateway: Gateway) -> None:
     refusal = refusal_of(answer, side)
     assert exchange.request is not None
     # A strict limit has room for one answer.
-    is_strict = any(hold.check.limit.is_strict for hold in exchange.limits.holds)
+    is_strict = exchange.limits.is_strict
     if refusal is None or is_strict or not may_repair(exchange.request) or not exchange.call.prepare_retry():
         return
     repair = _copy(exchange, _corrected(exchange.request, refusal), target)

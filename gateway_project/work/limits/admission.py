@@ -8,14 +8,21 @@ from gateway_project.errors import ValidationError
 from gateway_project.work.exchange import Exchange
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.limits.checks import COUNT, Admission, CheckStatus, LimitCheck
-from gateway_project.work.limits.demand import Demand, estimate_demand, with_reservations
+from gateway_project.work.limits.demand import (
+    Demand,
+    estimate_demand,
+    largest_demand,
+    misspelled_parameter,
+    with_reservations,
+)
+from gateway_project.work.limits.kinds import LimitDescription
 from gateway_project.work.limits.messages import limit_error, unpriced_error
 from gateway_project.work.limits.records import record_readings
 from gateway_project.work.limits.settlement import settle_provider
 from gateway_project.work.log.entry import write_start
 from gateway_project.work.snapshot.records import Target
 from gateway_project.work.tasks import licence_uses
-from providers.formats.dialect import COUNT_TOKENS
+from providers.formats.dialect import COUNT_TOKENS, WorkRequest
 from rules.aliases.models import FallbackCause
 
 Checks = Sequence[LimitCheck]
@@ -83,7 +90,7 @@ def admit_to_provider(exchange: Exchange, gateway: Gateway, target: Target) -> N
     hold_names = {hold.check.name for hold in limits.holds}  # a provider's count of requests, with another credential
     checks = gateway.snapshot.limits.for_provider(target.provider).checks
     if checks := tuple(check for check in checks if check.name not in hold_names):
-        reservation = with_reservations(checks, _demand(exchange), (target,), gateway.snapshot, exchange.request)
+        reservation = _reserving(checks, (target,), exchange, gateway)
         token = limits.token or gateway.flights.token()
         _admit_or_wait(exchange, gateway, (), "", token, read=False, candidate_checks=[reservation])
     limits.admitted_target = target
@@ -108,8 +115,8 @@ def exclude_unaccountable(exchange: Exchange, gateway: Gateway) -> None:
     assert request is not None
     if request.operation == COUNT_TOKENS or not (limits.own.reserves or book.has_provider_limits):
         return
-    if request.runs_in_background and any(_is_reserved(target, exchange, gateway) for target in exchange.candidates):
-        raise ValidationError(BACKGROUND_REFUSED, field="background")
+    if any(_is_reserved(target, exchange, gateway) for target in exchange.candidates):
+        _refuse_uncountable(request)
     for target in exchange.candidates:
         refusing = limits.own.refusing_unpriced or book.for_provider(target.provider).refusing_unpriced
         if refusing and gateway.snapshot.price(target, time()) is None:
@@ -117,6 +124,16 @@ def exclude_unaccountable(exchange: Exchange, gateway: Gateway) -> None:
             limits.refusal = unpriced_error(refusing[0].limit, target.provider.name, target.model)
     if limits.refusal is not None and len(limits.full_candidates) == len(exchange.candidates):
         raise limits.refusal
+
+
+def _refuse_uncountable(request: WorkRequest) -> None:
+    """Raise ValidationError for what can use more than is counted, under a limit of tokens or cost."""
+    if request.runs_in_background:
+        raise ValidationError(BACKGROUND_REFUSED, field="background")
+    if name := misspelled_parameter(request.body):
+        # Some servers, such as those written in Go, take it for the parameter.
+        text = f"Write {name.casefold()} instead of {name}: a limit of tokens or cost counts what it says."
+        raise ValidationError(text, field=name)
 
 
 def _is_reserved(target: Target, exchange: Exchange, gateway: Gateway) -> bool:
@@ -143,7 +160,7 @@ def _checks(exchange: Exchange, gateway: Gateway, *, calls_provider: bool) -> Ch
         checks = [check for check in checks if check.kind != COUNT and check.name not in hold_names]
     if not calls_provider or not limits.own.reserves:
         return checks
-    return with_reservations(checks, _demand(exchange), exchange.candidates, gateway.snapshot, exchange.request)
+    return _reserving(checks, exchange.candidates, exchange, gateway)
 
 
 def _candidate_checks(exchange: Exchange, gateway: Gateway) -> Sequence[Checks]:
@@ -153,11 +170,26 @@ def _candidate_checks(exchange: Exchange, gateway: Gateway) -> Sequence[Checks]:
     may_choose = FallbackCause.BUDGET in exchange.fallback_on
     for target in exchange.remaining if may_choose else exchange.remaining[:1]:
         checks = gateway.snapshot.limits.for_provider(target.provider).checks
-        reservation = with_reservations(checks, _demand(exchange), (target,), gateway.snapshot, exchange.request)
+        reservation = _reserving(checks, (target,), exchange, gateway)
         candidate_checks.append(reservation)
         if not checks:
             break
     return candidate_checks if candidate_checks[0] else ()
+
+
+def _reserving(checks: Checks, targets: Sequence[Target], exchange: Exchange, gateway: Gateway) -> Checks:
+    find_largest = partial(_find_largest, exchange, targets)
+    return with_reservations(checks, _demand(exchange), targets, gateway.snapshot, find_largest)
+
+
+def _find_largest(exchange: Exchange, targets: Sequence[Target], limit: LimitDescription) -> Demand:
+    """The most that the request may use at these targets; the exchange keeps the most of all."""
+    limits = exchange.limits
+    assert exchange.request is not None
+    largest = largest_demand(exchange.request, targets, limit)
+    if limits.largest is None or largest.total > limits.largest.total:
+        limits.largest = largest
+    return largest
 
 
 def _demand(exchange: Exchange) -> Demand:

@@ -1,6 +1,7 @@
 """The estimated tokens and cost of a request before it is served; its limits reserve them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from decimal import Decimal
 from math import ceil
 from operator import attrgetter
 from time import time
@@ -8,14 +9,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from django.conf import settings
 
-from gateway_project.errors import ValidationError
 from gateway_project.json_types import JsonObject
 from gateway_project.work.limits.checks import MAX_AMOUNT, RESERVE, LimitCheck
 from gateway_project.work.limits.kinds import COUNT_UNPRICED, NANO, TOKENS, LimitDescription, unpriced_units
+from gateway_project.work.limits.messages import strict_error
+from gateway_project.work.limits.unseen_input import unseen_input
 from gateway_project.work.token_estimates import input_tokens
 from providers.formats import Usage, WorkRequest
 from providers.formats.dialect import COUNT_TOKENS
-from providers.pricing.prices import cost_of
+from providers.pricing.prices import Price, cost_of
 
 if TYPE_CHECKING:
     from gateway_project.work.snapshot.records import Snapshot, Target
@@ -25,9 +27,16 @@ BOUND_FIELDS = (
     *("max_tokens", "max_completion_tokens", "max_output_tokens", "max_new_tokens"),
     *("maxTokens", "maxOutputTokens", "num_predict"),
 )
+COUNTED_PARAMETERS = frozenset(
+    {"max_tokens", "max_completion_tokens", "max_output_tokens", "n", "best_of", "background"}
+)
 PASSTHROUGH = "passthrough"  # the format of services whose shape is unknown
 NESTED_OBJECTS = ("options", "generationConfig", "generation_config", "inferenceConfig")
 MAX_ANSWERS = 128
+NUMBERS_OF_ANSWERS = ("n", "best_of")
+# What providers explain to the model with a prompt of their own, of some hundred tokens.
+PROMPTED_PARAMETERS = ("tools", "functions", "response_format", "text", "output_config", "output_format")
+PROVIDERS_PROMPT = 1024
 
 
 class Demand(NamedTuple):
@@ -55,26 +64,41 @@ def estimate_demand(work: WorkRequest) -> Demand:
 
 
 def largest_demand(work: WorkRequest, targets: "Sequence[Target]", limit: LimitDescription) -> Demand:
-    """The most tokens that a request can use: no token is shorter than a byte, and the answer has a bound.
+    """The most tokens that a request can use under a strict limit.
 
-    Only the parameters of the request's own dialect bound it: a provider ignores those of others.
-    Raises ValidationError if neither the client nor the models of the targets bound the answer.
+    Only the parameters of the request's own dialect bound the answer: a provider ignores those of others.
+    Raises ValidationError if the input or the answer has no bound.
     """
     if work.operation == COUNT_TOKENS:
         return Demand(0, 0, True)
+    most_input = _most_input(work, targets, limit)
     # What a service of an unknown shape does with a request is not known from its operation.
     if work.operation == "embedding" and not any(target.provider.format_name == PASSTHROUGH for target in targets):
-        return Demand(len(work.raw), 0, True)
+        return Demand(most_input, 0, True)
     bound = _greatest([work.body], work.dialect.output_bounds)
     bounds = [target.provider.max_output_tokens.get(target.model) for target in targets]
     longest = max((bound for bound in bounds if bound is not None), default=0)
     if bound is None and (None in bounds or not longest):
-        raise ValidationError(
-            f"The {limit.measure} limit of {limit.subject.kind} {limit.name} is strict: say how long the answer may "
-            "be, in max_tokens.",
-            field="max_tokens",
-        )
-    return Demand(len(work.raw), (bound or longest) * _answers(work.body), True)
+        raise strict_error(limit, "say how long the answer may be, in max_tokens.", "max_tokens")
+    return Demand(most_input, (bound or longest) * _answers(work.body), True)
+
+
+def _most_input(work: WorkRequest, targets: "Sequence[Target]", limit: LimitDescription) -> int:
+    """The most tokens that the provider reads: no token of a text is shorter than a byte."""
+    unseen = unseen_input(work, [target.provider.format for target in targets])
+    size = len(work.raw) + (PROVIDERS_PROMPT if any(map(work.body.get, PROMPTED_PARAMETERS)) else 0)
+    if unseen is None:
+        return size
+    # Of many inputs to embed, each may be as long as the context.
+    if not unseen.fits_context or work.operation == "embedding":
+        problem = f"leave out {unseen.field}, with which the provider reads more than this request contains."
+        raise strict_error(limit, problem, unseen.field)
+    facts = [target.provider.facts.get(target.model) for target in targets]
+    lengths = [one.context_length for one in facts if one is not None and one.context_length is not None]
+    if len(lengths) < len(targets):
+        problem = f"leave out {unseen.field}, or ask an administrator to set the context length of the model."
+        raise strict_error(limit, problem, unseen.field)
+    return max(size, *lengths)
 
 
 def with_reservations(
@@ -82,25 +106,27 @@ def with_reservations(
     demand: Demand,
     targets: "Sequence[Target]",
     snapshot: "Snapshot",
-    work: WorkRequest | None = None,
+    find_largest: Callable[[LimitDescription], Demand] | None = None,
 ) -> Sequence[LimitCheck]:
     """The checks with the amounts that this request reserves; its cost is that at the dearest target.
 
     If the client did not bound the output, what is left of a limit is enough, as long as the input fits. A strict limit
-    reserves the most that `work` can use. Raises ValidationError if that has no bound.
+    reserves the most that the request can use, which `find_largest` tells, once for all limits; so it raises what that
+    does.
     """
-    return [_reserving(check, demand, targets, snapshot, work) if check.kind == RESERVE else check for check in checks]
+    reservations, largest = list(checks), None
+    for place, check in enumerate(checks):
+        if check.kind != RESERVE:
+            continue
+        if check.limit.is_strict and find_largest is not None:
+            largest = largest or find_largest(check.limit)
+            reservations[place] = _reserving(check, largest, targets, snapshot)
+        else:
+            reservations[place] = _reserving(check, demand, targets, snapshot)
+    return reservations
 
 
-def _reserving(
-    check: LimitCheck,
-    demand: Demand,
-    targets: "Sequence[Target]",
-    snapshot: "Snapshot",
-    work: WorkRequest | None,
-) -> LimitCheck:
-    if check.limit.is_strict and work is not None:
-        demand = largest_demand(work, targets, check.limit)
+def _reserving(check: LimitCheck, demand: Demand, targets: "Sequence[Target]", snapshot: "Snapshot") -> LimitCheck:
     amounts = demand if check.limit.measure == TOKENS else _cost(demand, targets, snapshot, check.limit)
     take = min(amounts.total, MAX_AMOUNT)
     return check._replace(take=take, minimum=take if demand.bounded else min(amounts.input, MAX_AMOUNT))
@@ -109,17 +135,32 @@ def _reserving(
 def _cost(demand: Demand, targets: "Sequence[Target]", snapshot: "Snapshot", limit: LimitDescription) -> Demand:
     """The greatest cost at any target, in billionths; 0 where no price is known and the limit has none for that."""
     greatest = Demand(0, 0, demand.bounded)
+    tokens_cost = _dearest_cost if limit.is_strict else _plain_cost
     for target in targets:
         price = snapshot.price(target, time())
         if price is not None:
-            whole = ceil(cost_of(Usage(input=demand.input, output=demand.output), price) * NANO)
-            alone = ceil(cost_of(Usage(input=demand.input), price) * NANO)
+            whole = ceil(tokens_cost(demand.input, demand.output, price) * NANO)
+            alone = ceil(tokens_cost(demand.input, 0, price) * NANO)
         elif limit.unpriced == COUNT_UNPRICED:
             whole, alone = unpriced_units(demand.total, limit), unpriced_units(demand.input, limit)
         else:
             continue
         greatest = max(greatest, Demand(alone, whole - alone, demand.bounded), key=attrgetter("total"))
     return greatest
+
+
+def _plain_cost(input_tokens: int, output: int, price: Price) -> Decimal:
+    return cost_of(Usage(input=input_tokens, output=output), price)
+
+
+def _dearest_cost(input_tokens: int, output: int, price: Price) -> Decimal:
+    """The cost if all tokens are of the dearest kind: written into a cache, or of reasoning."""
+    inputs = Usage(input=input_tokens), Usage(cache_read=input_tokens), Usage(cache_write=input_tokens)
+    return max(
+        cost_of(usage._replace(output=output, reasoning=reasoning), price)
+        for usage in inputs
+        for reasoning in (0, output)
+    )
 
 
 def _bound(body: JsonObject) -> int | None:
@@ -133,7 +174,18 @@ def _greatest(places: Sequence[JsonObject], names: Sequence[str]) -> int | None:
     return max(bounds, default=None)
 
 
+def misspelled_parameter(body: JsonObject) -> str:
+    """A parameter that differs from one that limits read only in upper and lower case; '' if there is none."""
+    return next((name for name in body if name not in COUNTED_PARAMETERS and name.casefold() in COUNTED_PARAMETERS), "")
+
+
 def _answers(body: JsonObject) -> int:
-    """The number of answers that the client wants; values below one, which providers refuse, count as one."""
-    numbers = [body[name] for name in ("n", "best_of") if type(body.get(name)) is int]
-    return min(max(1, *numbers), MAX_ANSWERS) if numbers else 1
+    """The number of answers that the client wants; values below one, which providers refuse, count as one.
+
+    Each prompt of a list gets so many.
+    """
+    numbers = [body[name] for name in NUMBERS_OF_ANSWERS if type(body.get(name)) is int]
+    prompts = body.get("prompt")
+    # A list of numbers is the tokens of a single prompt.
+    count = len(prompts) if isinstance(prompts, list) and not all(type(prompt) is int for prompt in prompts) else 1
+    return min(max(1, *numbers), MAX_ANSWERS) * count if numbers else count

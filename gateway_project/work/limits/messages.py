@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from gateway_project.errors import ActiveUseLimitReached, LimitError, QuotaExceeded, RateLimited
+from gateway_project.errors import ActiveUseLimitReached, LimitError, QuotaExceeded, RateLimited, ValidationError
 from gateway_project.work.limits.checks import MINUTE, RESERVE, USE, CheckStatus, LimitCheck
 from gateway_project.work.limits.kinds import CONCURRENT, COST, REQUESTS, TOKENS, LimitDescription, money
 
@@ -37,6 +37,11 @@ def unpriced_error(limit: LimitDescription, provider: str, model: str) -> QuotaE
         "Use another model, or ask an administrator to set a price."
     )
     return QuotaExceeded(message, permanent=True, limit=limit)
+
+
+def strict_error(limit: LimitDescription, problem: str, field: str) -> ValidationError:
+    """The error for a request whose largest use is not known under a strict limit; `problem` says what to change."""
+    return ValidationError(f"The {name_of(limit)} is strict: {problem}", field=field)
 
 
 def message_of(refused: CheckStatus, resets_at: datetime, currency: str = "") -> str:
