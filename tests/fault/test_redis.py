@@ -203,9 +203,13 @@ ROUTING = {
     "hedge": {"hedge": True},
     "mirror": {"mirror": True},
 }
+QUICK = {"weighted", "hedge", "mirror"}  # in `make test`
 
 
-@pytest.mark.parametrize("options", ROUTING.values(), ids=ROUTING)
+@pytest.mark.parametrize(
+    "options",
+    [pytest.param(options, id=name, marks=() if name in QUICK else SLOW) for name, options in ROUTING.items()],
+)
 def test_an_alias_costs_no_more_commands_than_a_model(world, redis_server, options):
     """Whatever its strategy, also where a second target serves. What the processes have measured goes beside it."""
     world.allow()
