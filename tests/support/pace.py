@@ -19,11 +19,6 @@ def bound(seconds: float) -> float:
     return seconds if EXACT in os.environ else patience(seconds)
 
 
-def at_least(rate: float) -> float:
-    """A lower bound of a rate that a promise names, which holds exactly where `bound` does."""
-    return rate / bound(1)
-
-
 def in_one_minute(seconds: float) -> None:
     """Return when the calendar minute has so many seconds left, or more where this machine is busy."""
     rest = 60 - time.time() % 60

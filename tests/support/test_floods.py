@@ -9,7 +9,6 @@ from types import SimpleNamespace
 import pytest
 
 from tests.support.floods import FAILED_SECONDS, Measurement, measure
-from tests.support.pace import EXACT, at_least
 
 pytestmark = pytest.mark.embedded
 STALL_SECONDS = 1.0
@@ -68,10 +67,3 @@ def test_a_check_that_fails_counts_as_the_longest(world, handler):
 
 def test_throughput_counts_what_was_served():
     assert Measurement(statuses=[200, 503, 200], seconds=2).throughput == 1
-
-
-def test_a_share_holds_exactly_only_where_figures_are_written(monkeypatch):
-    monkeypatch.delenv(EXACT, raising=False)
-    assert at_least(90) <= 30
-    monkeypatch.setenv(EXACT, "1")
-    assert at_least(90) == 90
