@@ -32,7 +32,7 @@ class OncePerMinute(logging.Filter):
 
 
 class EachOncePerMinute(logging.Filter):
-    """Passes one record a minute of each kind, cut to its first line: its kind are its logger and its template.
+    """Passes one record a minute of each kind, cut to its first line: its kind is its logger and its template.
 
     So what anybody can cause hides no message of another kind.
     """

@@ -62,21 +62,21 @@ class ReaderPace:
 
     def __init__(self, readers: SlowReaders, sock: socket.socket, request: object) -> None:
         self._readers, self._sock, self._request = readers, sock, request
-        self._waited, self._sent = 0.0, 0
+        self._waited, self._size = 0.0, 0  # seconds, and bytes that were sent
 
     def send(self, data: bytes) -> None:
         """Send all of it. Raises BlockingIOError if the client reads too slowly, other OSErrors if it has gone."""
-        sent = self._send_now(data)
-        if sent < len(data):
-            self._send_slowly(memoryview(data)[sent:])
+        size = self._send_now(data)
+        if size < len(data):
+            self._send_slowly(memoryview(data)[size:])
 
     def _send_now(self, data: bytes | memoryview) -> int:
         try:
-            sent = self._sock.send(data, socket.MSG_DONTWAIT)
+            size = self._sock.send(data, socket.MSG_DONTWAIT)
         except BlockingIOError:
             return 0
-        self._sent += sent
-        return sent
+        self._size += size
+        return size
 
     def _send_slowly(self, unsent: memoryview) -> None:
         poller = select.poll()
@@ -86,4 +86,4 @@ class ReaderPace:
             poller.poll(EVERY_SECONDS * 1000)
             unsent = unsent[self._send_now(unsent) :]
             self._waited += time.monotonic() - begun
-            self._readers.check(self._request, self._waited, self._sent)
+            self._readers.check(self._request, self._waited, self._size)

@@ -123,9 +123,9 @@ class Console:
         for look in looks:
             self._show(look)
             # The dark page differs from the light one in its colours alone.
-            found = findings(self.page, "color-contrast") if look == "dark" else problems_on(self.page)
-            if found := [*self.problems, *found]:
-                problems[look] = found
+            own = findings(self.page, "color-contrast") if look == "dark" else problems_on(self.page)
+            if self.problems or own:
+                problems[look] = [*self.problems, *own]
         if looks[-1] != "light":
             self._show("light")
         return problems

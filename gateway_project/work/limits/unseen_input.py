@@ -22,8 +22,8 @@ TEXT_SOURCES = frozenset({"text", "content"})  # of Anthropic's and Bedrock's do
 # Parameters with which a provider searches or calls tools itself: it reads the conversation again after each step.
 STEPS = frozenset(
     {
-        *("websearchoptions", "searchparameters", "enablesearch", "plugins", "connectors", "datasources"),
-        "mcpservers",
+        *("websearchoptions", "searchparameters", "enablesearch", "plugins", "connectors"),
+        *("datasources", "mcpservers"),
     }
 )
 NOTHING: tuple[object, ...] = (None, False, "", [])  # but an empty object asks for something with its defaults
@@ -46,7 +46,7 @@ class UnseenInput(NamedTuple):
 
 
 def unseen_input(work: WorkRequest, formats: Iterable[Format | None]) -> UnseenInput | None:
-    """What the body has of this, at first what does not have to fit into the context; None if it has nothing."""
+    """A field with such input, if there is one that need not fit into the context that one; None if there is none."""
     fields = [*_fields(work.body, ""), *_references(work, formats)]
     return min(fields, key=lambda one: one.fits_context, default=None)
 
