@@ -16,7 +16,7 @@ from tests.support.running import RunningGateway, Store
 from tests.support.world import World
 
 # Load is meant to reach what it is aimed at, and a use of the licence ends a second after the request.
-UNLIMITED = {"GATEWAY_KEY_REQUESTS_PER_MINUTE": "0", "GATEWAY_ACTIVE_USE_SECONDS": "1"}
+UNLIMITED = {"GATEWAY_KEY_REQUESTS_PER_MINUTE": "0"}
 # Of every test here, besides its own promise.
 BALANCED = "After each fault the books balance", "log = responses and provider calls, usage = log, limits = log, uses 0"
 BACK = "After each fault threads, files and memory are back", f"growth of a process ≤ {GROWTH}"

@@ -26,9 +26,7 @@ def replicas(store: Store, orm, tmp_path) -> Iterator[tuple[list[World], OwnRedi
         worlds = []
         for name, workers in (("one", "1"), ("two", "2")):
             (tmp_path / name).mkdir()
-            gateway = RunningGateway(
-                store, tmp_path / name, REDIS_URL=server.url, WEB_CONCURRENCY=workers, GATEWAY_ACTIVE_USE_SECONDS="1"
-            )
+            gateway = RunningGateway(store, tmp_path / name, REDIS_URL=server.url, WEB_CONCURRENCY=workers)
             worlds.append(World(resources.enter_context(gateway), resources))
         worlds[0].allow()
         worlds[0].provider()

@@ -30,6 +30,7 @@ GUNICORN = ["-m", "gunicorn", "gateway_project.wsgi"]
 # What would only wait in a test is scaled down.
 QUICK = {
     "GATEWAY_THREADS": "64",
+    "GATEWAY_ACTIVE_USE_SECONDS": "1",  # a later test on the same database may count who uses the licence
     "GATEWAY_USER_CONCURRENT": "0",  # most tests send as one user; who tests this limit sets it
     "GATEWAY_REFUSAL_ENTRIES": "10000",  # all tests come from one address; who tests this bound sets it
     "GATEWAY_CONNECT_TIMEOUT": "1",
