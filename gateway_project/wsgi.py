@@ -26,7 +26,8 @@ from gateway_project.server.connections.logins import (  # noqa: E402
     TOO_MANY_LOGINS,
     has_no_password,
 )
-from gateway_project.server.connections.management import MANAGEMENT  # noqa: E402
+from gateway_project.server.connections.management import MANAGEMENT, TURNS  # noqa: E402
+from gateway_project.server.connections.turns import END_TURN  # noqa: E402
 from gateway_project.server.connections.unlisted_proxies import UnlistedProxies  # noqa: E402
 from gateway_project.server.http1 import has_arrived  # noqa: E402
 from gateway_project.server.management_bodies import SLOW_SHARE, ManagementBodies  # noqa: E402
@@ -128,8 +129,12 @@ def _route(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[
 def _manage(environ: WSGIEnvironment, start_response: StartResponse, is_login: bool) -> Iterable[bytes]:
     """Django's response, within the bounds of its resources. Raises ServiceUnavailable."""
     # A login's body is read before it takes its place, which slow bodies would keep from others.
-    with BODIES.bounding(environ, at_once=is_login), _login_place(environ) if is_login else nullcontext():
-        return django_application(environ, start_response)
+    with BODIES.bounding(environ, at_once=is_login):
+        if is_login:  # needs no turn: it waits for its hash
+            with _login_place(environ):
+                return django_application(environ, start_response)
+        with TURNS.turn() as environ[END_TURN]:
+            return django_application(environ, start_response)
 
 
 def _login_place(environ: WSGIEnvironment) -> AbstractContextManager[None]:

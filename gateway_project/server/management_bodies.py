@@ -19,6 +19,7 @@ from gateway_project.server.bodies import (
     body_timeout,
     read_body,
 )
+from gateway_project.server.connections.turns import END_TURN
 from gateway_project.work.gateway import Gateway
 from providers.transport.calls import Call
 
@@ -83,6 +84,8 @@ class _Body:
             return read(_at_once)
         if not self._bounds.readers.acquire(blocking=False):
             raise ServiceUnavailable("The gateway is overloaded: too many requests are still arriving.")
+        if end_turn := self._environ.get(END_TURN):
+            end_turn()
         try:
             return read(self._in_time)
         finally:

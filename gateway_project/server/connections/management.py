@@ -1,8 +1,9 @@
-"""The share of the request threads that management requests may take: work needs the others."""
+"""The share of the request threads and of the interpreter that management requests may take: work needs the others."""
 
 from django.conf import settings
 
 from gateway_project.server.connections.addresses import Places
+from gateway_project.server.connections.turns import Turns
 
 SHARE = 4  # of the threads, a quarter; of these, one address may take half
 FEW_THREADS = 32  # a quarter of few threads would be less than two browsers open connections
@@ -18,3 +19,5 @@ def management_places(threads: int) -> Places:
 
 # Of this process: all that Django answers, and lists of models.
 MANAGEMENT = management_places(settings.GATEWAY_THREADS)
+# Of those that Django answers. A view that waits, for a provider or a long query, keeps its turn for so long.
+TURNS = Turns(total=1, seconds=0.1)
