@@ -79,6 +79,7 @@ settings.configure(
     SECRET_KEY="not-a-secret-" * 4,
     # What the gateway's worker class reads.
     GATEWAY_CLIENT_TIMEOUT=20,
+    GATEWAY_MIN_BODY_RATE=64 * 1024,
     GATEWAY_TRUSTED_PROXIES=[],
     GATEWAY_CONNECTIONS_PER_ADDRESS=0,
     GATEWAY_GRACEFUL_TIMEOUT=30,

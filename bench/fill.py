@@ -45,6 +45,13 @@ def main(keys: int, rules: int, standin: str) -> None:
             credential="sk-bench-0123456789",
             models=[kind],
         )
+    # Before the others: a user who has so many gets no more.
+    credentials = {
+        "plain": issue_key(owner=owner, name="bench").text,
+        "restricted": restricted_key(owner),
+        "group": key_of_member(),
+        "issuer": token_of_issuer(owner),
+    }
     others = (generate() for _ in range(keys - 1))
     ApiKey.objects.bulk_create(
         (
@@ -60,12 +67,6 @@ def main(keys: int, rules: int, standin: str) -> None:
     create_rule(name="last", regex="|".join([*KINDS, "alias"]), user_id=0)
     ids = {name: Provider.objects.get(name=name).pk for name in ("fast", "slow")}
     create_alias(name="alias", targets=[TargetDraft(ids["fast"], "fast"), TargetDraft(ids["slow"], "slow", tier=1)])
-    credentials = {
-        "plain": issue_key(owner=owner, name="bench").text,
-        "restricted": restricted_key(owner),
-        "group": key_of_member(),
-        "issuer": token_of_issuer(owner),
-    }
     sys.stdout.write(json.dumps(credentials))
 
 
