@@ -89,7 +89,7 @@ class ProviderForm(ServiceForm):
             **{name: f"{name.removesuffix('_seconds').replace('_', ' ').capitalize()} (seconds)" for name in TIMEOUTS},
         }
 
-    def __init__(self, *args: Any, **options: Any) -> None:
+    def __init__(self, *args: object, **options: object) -> None:
         super().__init__(*args, **options)
         self._label("cache_scope", "", f"Default ({settings.GATEWAY_CACHE_SCOPE})")
         self._show_defaults()
@@ -217,7 +217,7 @@ class ProviderAdmin(ServiceAdmin):
             ),
         ]
 
-    def get_changelist(self, request: HttpRequest, **options: Any) -> type[ChangeList]:
+    def get_changelist(self, request: HttpRequest, **options: object) -> type[ChangeList]:
         return ProviderList
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, str | list[str]]:

@@ -273,7 +273,7 @@ def parsed(raw: bytes) -> JsonObject:
 
 # --- The server ---------------------------------------------------------------------------------------------
 
-POST_PATHS: dict[str, Callable[[JsonObject], Any]] = {
+POST_PATHS: dict[str, Callable[[JsonObject], "Speech | JsonObject"]] = {
     "/v1/chat/completions": Chat,
     "/v1/completions": Completion,
     "/v1/embeddings": embeddings,
@@ -393,7 +393,7 @@ class DemoServer(ThreadingHTTPServer):
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port, *_ = self.socket.getsockname()
 
-    def handle_error(self, request: Any, client_address: object) -> None:
+    def handle_error(self, request: socket.socket | tuple[bytes, socket.socket], client_address: object) -> None:
         """A client that went away is no error."""
         if not isinstance(sys.exc_info()[1], ConnectionError):
             super().handle_error(request, client_address)

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import ProtectedError
+from django.db.models.options import Options
 from django.utils import timezone
 
 from gateway_project.database.guarding import Access, guarded_change
@@ -358,7 +359,7 @@ def _not_past(moment: datetime | None, now: datetime) -> datetime:
     return moment or now
 
 
-def _count_with_noun(number: int, meta: Any) -> str:
+def _count_with_noun(number: int, meta: Options) -> str:
     return f"{number} {meta.verbose_name if number == 1 else meta.verbose_name_plural}"
 
 

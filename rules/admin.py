@@ -1,7 +1,5 @@
 """Access rules in the console, in the order in which they are judged, with the models that each allows or denies."""
 
-from typing import Any
-
 from django import forms
 from django.contrib import admin
 from django.contrib.admin.views.main import ORDER_VAR
@@ -157,13 +155,15 @@ class RuleAdmin(ServiceAdmin):
         return RuleList
 
     def get_form(
-        self, request: HttpRequest, obj: Rule | None = None, change: bool = False, **options: Any
+        self, request: HttpRequest, obj: Rule | None = None, change: bool = False, **options: object
     ) -> type[ServiceForm]:
         form = super().get_form(request, obj, change=change, **options)
         form.is_trial = PREVIEW in request.POST
         return form
 
-    def render_change_form(self, request: HttpRequest, context: JsonObject, *args: Any, **options: Any) -> HttpResponse:
+    def render_change_form(
+        self, request: HttpRequest, context: JsonObject, *args: object, **options: object
+    ) -> HttpResponse:
         """The page, with the preview of what was sent, or else of the stored rule; scripts then keep it current."""
         form: RuleForm = context["adminform"].form
         number = form.instance.pk

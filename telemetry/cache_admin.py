@@ -1,6 +1,6 @@
 """The list of stored answers in the console."""
 
-from typing import Any
+from collections.abc import Callable
 
 from django.contrib import admin, messages
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -24,7 +24,7 @@ from telemetry.models import CacheEntry
 from telemetry.paging import PAGE_MS, QueryTimeout, statement_timeout
 
 
-def moment(field: str, name: str) -> Any:
+def moment(field: str, name: str) -> Callable[[CacheEntry], str]:
     """A column with a time; the zone is in its heading, to save width."""
 
     @display(description=f"{name} (UTC)", ordering=field)

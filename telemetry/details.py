@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
-from typing import Any
 
 from django.urls import reverse
 from django.utils.html import format_html
@@ -104,7 +103,7 @@ def _ms(milliseconds: float | None) -> str:
     return "" if milliseconds is None else f"{milliseconds:,.1f} ms"
 
 
-def _facts(entry: LogEntry) -> Iterator[tuple[str, Any]]:
+def _facts(entry: LogEntry) -> Iterator[tuple[str, object]]:
     """Name and value of each known fact of the entry."""
     facts = {
         "Time (UTC)": utc_time(entry.timestamp, EXACT),
@@ -167,7 +166,7 @@ def _may_lock(key_id: int | None) -> bool:
     return key_id is not None and ApiKey.objects.live().filter(pk=key_id, locked_time=None).exists()
 
 
-def bodies_of(payload: str) -> tuple[Any, Any]:
+def bodies_of(payload: str) -> tuple[object, object]:
     """Request and response, or the whole payload and ''."""
     try:
         document = json.loads(payload)
@@ -180,7 +179,7 @@ def bodies_of(payload: str) -> tuple[Any, Any]:
     return document, ""
 
 
-def _pretty(value: Any) -> str:
+def _pretty(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
 
 

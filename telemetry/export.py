@@ -3,7 +3,7 @@
 import csv
 import io
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import chain
 from typing import Any
@@ -58,20 +58,20 @@ def _newest(rows: QuerySet[Any, JsonObject], until: datetime | None = None) -> l
         return newest(rows, 0, BATCH, until=until)
 
 
-def _line(cells: Any) -> bytes:
+def _line(cells: Iterable[object]) -> bytes:
     text = io.StringIO()
     csv.writer(text).writerow(cells)
     return text.getvalue().encode("utf-8", "replace")
 
 
-def cell(value: Any) -> Any:
+def cell(value: object) -> object:
     """A value as CSV holds it; a text that a spreadsheet would run as a formula gets an apostrophe before it."""
     if isinstance(value, dict | list):
         value = orjson.dumps(value).decode()
     return FORMULA.sub("'", value) if isinstance(value, str) else value
 
 
-def usage_as_csv(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> str:
+def usage_as_csv(rows: Sequence[JsonObject], names: Sequence[str]) -> str:
     """A line for each row, with the named columns and three cost columns for each currency."""
     currencies = sorted({cost["currency"] for row in rows for cost in row["costs"]})
     costs = [f"{kind}{currency}" for currency in currencies for kind in ("cost", "estimatedCost", "savedCost")]
@@ -83,7 +83,7 @@ def usage_as_csv(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> str
     return file.getvalue()
 
 
-def _costs(row: Mapping[str, Any], currencies: Sequence[str]) -> Iterator[str]:
+def _costs(row: JsonObject, currencies: Sequence[str]) -> Iterator[str]:
     by_currency = {cost["currency"]: cost for cost in row["costs"]}
     for currency in currencies:
         cost = by_currency.get(currency, {})

@@ -8,7 +8,9 @@ from operator import or_
 from typing import Any, ClassVar, Self, TypeVar
 
 from django.db import connection, models
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import Q
+from django.db.models.sql.compiler import SQLCompiler
 from django.utils import timezone
 
 from gateway_project.database.names import upper_case
@@ -164,7 +166,9 @@ class HasGuardrail(models.Func):
 
     output_field = models.BooleanField()
 
-    def as_sql(self, compiler: Any, connection: Any, *options: Any, **context: Any) -> tuple[str, list[Any]]:
+    def as_sql(
+        self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, *options: Any, **context: Any
+    ) -> tuple[str, list[Any]]:
         (column, _), *members = [compiler.compile(one) for one in self.get_source_expressions()]
         conditions = " AND ".join("json_extract(element.value, %s) = %s" for _ in members[::2])
         parameters = [parameter for _, values in members for parameter in values]

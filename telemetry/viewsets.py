@@ -1,9 +1,10 @@
 """Log entries, cache entries and usage as resources of the management API."""
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from django.db import transaction
+from django.db.models import QuerySet
 from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 from rest_framework.request import Request
@@ -94,7 +95,7 @@ class LogViewSet(EntryViewSet):
         ),
     }
 
-    def filter_queryset(self, queryset: Any) -> Any:
+    def filter_queryset(self, queryset: QuerySet) -> QuerySet:
         entries = super().filter_queryset(queryset)
         values = self.filter_values()
         if {"guardrail", "guardrailResult"} <= values.keys():  # of the same guardrail

@@ -18,6 +18,7 @@ pytestmark = pytest.mark.embedded
 
 PACKAGES = ("accounts", "gateway_project", "keys", "licensing", "providers", "rules", "telemetry")
 MAX_FILES, MAX_MODULE_LINES, MAX_LINES, MAX_MEDIAN_LINES, MAX_PARTICIPLES = 16, 420, 40, 6, 20
+MAX_ANY = 300
 MAX_PARTICIPLES_IN_TESTS = 357  # this number only falls
 PARTICIPLES = re.compile(
     r"_*(told|found|given|made|meant|said|held|kept|left|taken|wanted|asked|known|seen|sent|got|gone|done)(_\w+)?\Z"
@@ -92,6 +93,21 @@ def test_variables_are_nouns(trees):
 def test_variables_of_tests_become_nouns():
     names = participles(parse(modules(["tests"])).items())
     assert len(names) <= MAX_PARTICIPLES_IN_TESTS, "\n".join(names)
+
+
+def test_any_is_rare():
+    """The word `Any` on lines without `import`, in comments too."""
+    counts = {path: count_any(path.read_text(encoding="utf-8")) for path in modules()}
+    total = sum(counts.values())
+    most = ", ".join(f"{path.relative_to(ROOT)} ({counts[path]})" for path in sorted(counts, key=counts.get)[:-6:-1])
+    assert total <= MAX_ANY, (
+        f"The word Any stands {total} times in the product code, of at most {MAX_ANY}. Use the real type, `object` for "
+        f"values that are only checked or passed on, JsonObject for JSON. The most are in {most}."
+    )
+
+
+def count_any(text: str) -> int:
+    return sum(len(re.findall(r"\bAny\b", line)) for line in text.splitlines() if "import" not in line)
 
 
 def test_folders_are_small(trees):

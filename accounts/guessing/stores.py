@@ -93,7 +93,7 @@ class ProcessStore(BaseCache):
             self._table.numbers[key], self._table.ends[key] = value, time.monotonic() + timeout
             return True
 
-    def get(self, key: str, default: Any = None, version: int | None = None) -> Any:
+    def get(self, key: str, default: object = None, version: int | None = None) -> object:
         with self._table.lock:
             number = self._table.find(self.make_key(key, version))
         return default if number is None else number

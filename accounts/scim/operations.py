@@ -7,7 +7,6 @@ type, members to remove in the value.
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 from scim2_models import (
     Context,
@@ -35,7 +34,7 @@ class Operation:
 
     op: str
     path: str
-    value: Any = None
+    value: object = None
     has_value: bool = False
 
     def document(self) -> JsonObject:
@@ -82,7 +81,7 @@ def _split(operation: Operation) -> Iterator[Operation]:
         yield Operation(operation.op, without_schema(name), value, True)
 
 
-def _member(document: JsonObject, name: str) -> Any:
+def _member(document: JsonObject, name: str) -> object:
     """A member of an object, whose names are the same in any case."""
     return next((value for key, value in document.items() if key.lower() == name), None)
 
@@ -100,7 +99,7 @@ def read_user(payload: JsonObject, context: Context, *, active: bool) -> ScimUse
     return ScimUser.model_validate(prepared, scim_ctx=context, scim_policy=POLICY)
 
 
-def _full_name(name: Any) -> str | None:
+def _full_name(name: object) -> str | None:
     """What a user is called whose directory sends parts of the name alone."""
     if not isinstance(name, dict):
         return None
@@ -109,7 +108,7 @@ def _full_name(name: Any) -> str | None:
     return full_name if isinstance(full_name, str) and full_name else None
 
 
-def _one_email(value: Any) -> Any:
+def _one_email(value: object) -> object:
     """Of several e-mail addresses the primary one, else the one for work, else the first."""
     if isinstance(value, dict | str):
         value = [value]
@@ -149,7 +148,7 @@ def _for_one_email(operation: Operation) -> Iterator[Operation]:
         yield Operation("replace", "emails", _one_email(operation.value), operation.has_value)
 
 
-def _scalar(value: Any) -> Any:
+def _scalar(value: object) -> object:
     """The value of `[{"value": …}]`, which older versions of Entra ID send for attributes with one value."""
     if isinstance(value, list) and len(value) == 1 and isinstance(value[0], dict) and "value" in value[0]:
         return value[0]["value"]
@@ -249,12 +248,12 @@ def _apply_to_members(operation: Operation, change: GroupChange) -> None:
         change.replace(set())
 
 
-def _user_ids(value: Any) -> set[int]:
+def _user_ids(value: object) -> set[int]:
     entries = value if isinstance(value, list) else [value]
     return {_user_id(_member(entry, "value") if isinstance(entry, dict) else entry) for entry in entries}
 
 
-def _user_id(text: Any) -> int:
+def _user_id(text: object) -> int:
     if not isinstance(text, str) or not text.isascii() or not text.isdecimal() or len(text) > MAX_ID_DIGITS:
         raise InvalidValueException(detail="members: each value must be the id of a user.")
     return int(text)

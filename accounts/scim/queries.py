@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import reduce
 from operator import and_, or_
-from typing import Any
 
-from django.db.models import F, Q
+from django.db.models import F, OrderBy, Q
 from scim2_models import InvalidFilterException, InvalidValueException, ScimFilter
 from scim2_models.path import (
     AttrPath,
@@ -50,7 +49,7 @@ EXACT_LOOKUPS = STRING_LOOKUPS | {
 }
 STRING_OPERATORS = (CompareOperator.co, CompareOperator.sw, CompareOperator.ew)
 # The condition of an operator other than ne, and a value.
-Condition = Callable[[CompareOperator, Any], Q]
+Condition = Callable[[CompareOperator, object], Q]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +64,13 @@ def _text(column: str, lookups: Mapping[CompareOperator, str] = STRING_LOOKUPS) 
     return Attribute(lambda op, value: Q(**{f"{column}__{lookups[op]}": _string(value)}), ~Q(**{column: ""}))
 
 
-def _user_name(op: CompareOperator, value: Any) -> Q:
+def _user_name(op: CompareOperator, value: object) -> Q:
     condition = Q(**{f"name_key__{EXACT_LOOKUPS[op]}": name_key(_string(value))})
     return condition | Q(username=value) if op == EQ else condition
 
 
 def _id(column: str) -> Condition:
-    def condition(op: CompareOperator, value: Any) -> Q:
+    def condition(op: CompareOperator, value: object) -> Q:
         text = _string(value)
         if op != EQ:
             raise InvalidFilterException(detail=f"An id is compared with eq and ne, not with {op}.")
@@ -82,7 +81,7 @@ def _id(column: str) -> Condition:
 
 
 def _boolean(column: str) -> Condition:
-    def condition(op: CompareOperator, value: Any) -> Q:
+    def condition(op: CompareOperator, value: object) -> Q:
         if op != EQ or not isinstance(value, bool):
             raise InvalidFilterException(detail="A Boolean is compared with eq or ne, and with true or false.")
         return Q(**{column: value})
@@ -91,7 +90,7 @@ def _boolean(column: str) -> Condition:
 
 
 def _time(column: str) -> Condition:
-    def condition(op: CompareOperator, value: Any) -> Q:
+    def condition(op: CompareOperator, value: object) -> Q:
         time = _moment(_string(value))
         if op in STRING_OPERATORS or time is None:
             raise InvalidFilterException(detail="A time is compared with a time like 2026-11-30T12:00:00Z.")
@@ -112,7 +111,7 @@ def _moment(text: str) -> datetime | None:
 def _constant(constant: object, present: Q) -> Attribute:
     """A sub-attribute that has the same value wherever it is present."""
 
-    def condition(op: CompareOperator, value: Any) -> Q:
+    def condition(op: CompareOperator, value: object) -> Q:
         if op != EQ:
             raise InvalidFilterException(detail="type and primary are compared with eq and ne.")
         same = str(value).lower() == str(constant).lower()
@@ -121,7 +120,7 @@ def _constant(constant: object, present: Q) -> Attribute:
     return Attribute(condition, present)
 
 
-def _member(op: CompareOperator, value: Any) -> Q:
+def _member(op: CompareOperator, value: object) -> Q:
     # A query of its own: with a join, several conditions would each have to be met by the same member.
     users = User.objects.live().filter(_id("pk")(op, value), kind="person")
     return Q(pk__in=Group.members.through.objects.filter(user__in=users).values("group"))
@@ -150,7 +149,7 @@ GROUP_ATTRIBUTES = NAMES | {
 }
 
 
-def _string(value: Any) -> str:
+def _string(value: object) -> str:
     if not isinstance(value, str) or "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
         raise InvalidFilterException(detail="This attribute is compared with a text in quotes, without NUL.")
     return value
@@ -212,7 +211,7 @@ class Query:
     filter: str
     start: int
     count: int
-    order: tuple[Any, ...]
+    order: tuple[OrderBy | str, ...]
     selection: Selection
 
     @classmethod
@@ -227,7 +226,7 @@ class Query:
         )
 
 
-def _order(parameters: Mapping[str, str], columns: Mapping[str, str]) -> tuple[Any, ...]:
+def _order(parameters: Mapping[str, str], columns: Mapping[str, str]) -> tuple[OrderBy | str, ...]:
     name, direction = parameters.get("sortBy", ""), (parameters.get("sortOrder") or "ascending").lower()
     if direction not in ("ascending", "descending"):
         raise InvalidValueException(detail="sortOrder must be ascending or descending.")

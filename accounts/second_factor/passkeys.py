@@ -6,8 +6,7 @@ answer must come from a page of that host.
 
 import json
 import struct
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
 
 from django.db.models import Q
@@ -133,7 +132,7 @@ def _data_of(passkey: Passkey) -> AttestedCredentialData:
     return AttestedCredentialData(websafe_decode(passkey.credential_data))
 
 
-def _state(request: HttpRequest, user: User, kind: str) -> Any:
+def _state(request: HttpRequest, user: User, kind: str) -> JsonObject:
     """The challenge that this session was given for this, which is used up; raises KeyError, AuthenticationFailed."""
     challenge = request.session.pop(CHALLENGE, None)
     if challenge is None or challenge["user"] != user.pk or challenge["kind"] != kind:
@@ -143,6 +142,6 @@ def _state(request: HttpRequest, user: User, kind: str) -> Any:
     return challenge["state"]
 
 
-def _as_json(options: Any) -> JsonObject:
+def _as_json(options: Mapping[str, object]) -> JsonObject:
     values: JsonObject = json.loads(json.dumps(dict(options)))["publicKey"]
     return values

@@ -1,7 +1,5 @@
 """Identity providers and identities in the console."""
 
-from typing import Any
-
 from django import forms
 from django.contrib import admin
 from django.db.models import Model, QuerySet
@@ -122,7 +120,7 @@ class IdentityProviderAdmin(ServiceAdmin):
         ]
 
 
-def _without_empty_secret(values: JsonObject) -> dict[str, Any]:
+def _without_empty_secret(values: JsonObject) -> JsonObject:
     return {name: value for name, value in values.items() if name != "client_secret" or value}
 
 

@@ -1,7 +1,5 @@
 """Trusted issuers in the console."""
 
-from typing import Any
-
 from django import forms
 from django.contrib import admin
 from django.http import HttpRequest
@@ -77,7 +75,7 @@ class TrustedIssuerAdmin(ServiceAdmin):
     ordering = ["id"]
     actions_detail = ["fetch"]
 
-    def get_fieldsets(self, request: HttpRequest, obj: TrustedIssuer | None = None) -> list[Any]:
+    def get_fieldsets(self, request: HttpRequest, obj: TrustedIssuer | None = None) -> list[object]:
         state = [] if obj is None else [("State", {"fields": ["keys", "fetched_at", "fetch_problem"]})]
         return [
             (None, {"fields": ["name", "enabled", "issuer", "audience"]}),

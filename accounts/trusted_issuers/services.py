@@ -118,7 +118,7 @@ def _write(row: TrustedIssuer, changes: IssuerChanges) -> None:
 
 
 def _read(changes: IssuerChanges) -> dict[str, Any]:
-    values: Mapping[str, Any] = changes
+    values: Mapping[str, object] = changes
     return {name: READERS[name](value, name) if name in READERS else value for name, value in values.items()}
 
 

@@ -135,18 +135,18 @@ class References(serializers.Field):
 class Read(serializers.Field):
     """A value that a function reads; its ValidationErrors name places inside of it."""
 
-    def __init__(self, read: Callable[[object, str], Any], schema: JsonObject, **options: Any) -> None:
+    def __init__(self, read: Callable[[object, str], object], schema: JsonObject, **options: Any) -> None:
         super().__init__(**options)
         self.read, self.schema = read, schema
 
-    def to_internal_value(self, data: object) -> Any:
+    def to_internal_value(self, data: object) -> object:
         try:
             return self.read(data, "")
         except ValidationError as error:
             path = error.field.removeprefix(".")
             raise serializers.ValidationError({path: [error.message]} if path else error.message) from None
 
-    def run_validation(self, data: Any = serializers.empty) -> Any:
+    def run_validation(self, data: object = serializers.empty) -> object:
         """None is a value that the function reads, too."""
         return self.to_internal_value(None) if data is None else super().run_validation(data)
 

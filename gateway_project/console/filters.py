@@ -44,7 +44,7 @@ class MomentFilter(RangeDateTimeFilter):
 
     title: str
 
-    def __init__(self, *args: Any, **options: Any) -> None:
+    def __init__(self, *args: object, **options: object) -> None:
         super().__init__(*args, **options)
         self.title = f"{self.title} (UTC)"
 

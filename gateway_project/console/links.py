@@ -1,7 +1,6 @@
 """Names of rows as links to their pages."""
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from django.db.models import Model
 from django.urls import reverse
@@ -32,11 +31,11 @@ def links_to(rows: Iterable[Model]) -> SafeString:
     return format_html_join(", ", "{}", ((link_to(row),) for row in rows))
 
 
-def linked(field: str) -> Callable[[Any], SafeString | str | None]:
+def linked(field: str) -> Callable[[object], SafeString | str | None]:
     """A column of a list: the row in a field of each row, as a link. The list selects it with its own rows."""
 
     @display(description=field.replace("_", " ").capitalize(), ordering=field)
-    def shown(row: Any) -> SafeString | str | None:
+    def shown(row: object) -> SafeString | str | None:
         return link_to(getattr(row, field)) or None
 
     shown.__name__ = field

@@ -1,11 +1,13 @@
 """Names: stored in one form of Unicode, compared in any case, and clear to readers."""
 
 import unicodedata
+from collections.abc import Sequence
 from typing import Any
 
 from django.db import models
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import lookups
+from django.db.models.sql.compiler import SQLCompiler
 
 # Printable for Python, but invisible: fillers, blanks and selectors of scripts.
 INVISIBLE = frozenset(
@@ -85,7 +87,7 @@ class ContainsInAnyCase(lookups.IContains):
     def get_prep_lookup(self) -> object:
         return composed(self.rhs) if isinstance(self.rhs, str) else self.rhs
 
-    def as_sqlite(self, compiler: Any, connection: Any) -> Any:
+    def as_sqlite(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper) -> tuple[str, Sequence[object]]:
         upper = models.Func(self.lhs, function=SQLITE_UPPER, output_field=models.CharField())
         return lookups.Contains(upper, upper_case(self.rhs)).as_sql(compiler, connection)
 
@@ -96,7 +98,7 @@ class ContainsAsWritten(ContainsInAnyCase):
     def get_prep_lookup(self) -> object:
         return self.rhs
 
-    def as_sqlite(self, compiler: Any, connection: Any) -> Any:
+    def as_sqlite(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper) -> tuple[str, Sequence[object]]:
         search = self.as_sql if str(self.rhs).isascii() else super().as_sqlite
         return search(compiler, connection)
 
@@ -114,7 +116,7 @@ def add_to_sqlite(connection: BaseDatabaseWrapper, **signal: object) -> None:
 class NameField(SearchedField):
     """A name, normalized when it is stored and when it is searched."""
 
-    def to_python(self, value: Any) -> Any:
+    def to_python(self, value: object) -> object:
         name = super().to_python(value)
         return composed(name) if isinstance(name, str) else name
 
@@ -147,7 +149,7 @@ class NameKeyField(_AsText):
         key, present = name_key(getattr(row, self.of)), getattr(row, self.attname) or ""
         return present if present.partition(KEY_SEPARATOR)[0] == key else key
 
-    def get_prep_value(self, value: Any) -> Any:
+    def get_prep_value(self, value: object) -> object:
         prepared = super().get_prep_value(value)
         return name_key(prepared) if isinstance(prepared, str) else prepared
 

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from wsgiref.types import WSGIEnvironment
 
 from gateway_project.errors import GatewayError, PayloadTooLarge, ServiceUnavailable, ValidationError
 from gateway_project.server import overload
@@ -101,7 +101,7 @@ def _read_untimed(read: Read, size: int) -> bytes:
 
 
 def read_body(
-    environ: dict[str, Any],
+    environ: WSGIEnvironment,
     max_bytes: int,
     reserve: Callable[[int], None] = lambda _: None,
     timed: TimedRead = _read_untimed,
@@ -125,7 +125,7 @@ def read_body(
 
 
 def _read_pieces(
-    environ: dict[str, Any], size: int, reserve: Callable[[int], None], timed: TimedRead, max_bytes: int
+    environ: WSGIEnvironment, size: int, reserve: Callable[[int], None], timed: TimedRead, max_bytes: int
 ) -> bytes:
     """Up to `size` bytes, or all of a body that is shorter."""
     pieces, received = [], 0
@@ -143,7 +143,7 @@ def _read_pieces(
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
-def _read(environ: dict[str, Any], size: int) -> bytes:
+def _read(environ: WSGIEnvironment, size: int) -> bytes:
     try:
         return environ["wsgi.input"].read(size)
     except GatewayError:

@@ -3,12 +3,13 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from http.client import responses
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from wsgiref.types import StartResponse
 
 import orjson
 
 from gateway_project.errors import GatewayError
+from gateway_project.json_types import JsonObject
 
 if TYPE_CHECKING:
     from django.http import HttpResponseBase
@@ -49,7 +50,7 @@ def complete_response(
     return Delivery(status, all_headers, body)
 
 
-def error_response(error: GatewayError, request_id: str = "", document: dict[str, Any] | None = None) -> Delivery:
+def error_response(error: GatewayError, request_id: str = "", document: JsonObject | None = None) -> Delivery:
     """The error's document and headers; `document` replaces the error's own."""
     body = orjson.dumps(error.document() if document is None else document)
     return complete_response(error.code, "application/json", body, request_id, error.headers.items())

@@ -8,6 +8,7 @@ from functools import partial
 from io import BytesIO
 from time import monotonic
 from typing import Any
+from wsgiref.types import WSGIEnvironment
 
 from gateway_project.errors import ServiceUnavailable
 from gateway_project.server.bodies import (
@@ -43,7 +44,7 @@ class ManagementBodies:
         self.gateway, self.has_arrived = gateway, has_arrived
 
     @contextmanager
-    def bounding(self, environ: dict[str, Any], *, at_once: bool = False) -> Iterator[None]:
+    def bounding(self, environ: WSGIEnvironment, *, at_once: bool = False) -> Iterator[None]:
         """Within this block the request's body is read within the limits; a body of the console is read at once.
 
         Otherwise Django would write uploads of any size to temporary files. Raises the errors of read_body().
@@ -62,7 +63,7 @@ class ManagementBodies:
 class _Body:
     """Replaces wsgi.input. Its methods raise ServiceUnavailable when a limit is reached."""
 
-    def __init__(self, bounds: ManagementBodies, environ: dict[str, Any]) -> None:
+    def __init__(self, bounds: ManagementBodies, environ: WSGIEnvironment) -> None:
         self._bounds, self._environ = bounds, environ
         self._source = environ["wsgi.input"]
         self._call = Call(client=environ.get("gunicorn.socket"), total_seconds=math.inf)

@@ -7,7 +7,7 @@ Only headers of a trusted proxy count; any other peer is itself the client, what
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Network, ip_address
-from typing import Any
+from wsgiref.types import WSGIEnvironment
 
 PEER = "gateway.peer"  # in WSGI's environment: the trusted proxy that forwarded the request
 IPV4_MAPPED = "::ffff:"  # prefix of IPv4 addresses on a socket that listens on IPv6
@@ -31,7 +31,7 @@ class TrustedProxies:
     def is_trusted(self, peer: str) -> bool:
         return bool(self._networks) and self._trusted(peer)
 
-    def resolve_client(self, environ: dict[str, Any]) -> None:
+    def resolve_client(self, environ: WSGIEnvironment) -> None:
         """Replace address and scheme by those of the client, if the peer is a trusted proxy."""
         peer = environ.get("REMOTE_ADDR", "")
         if peer.startswith(IPV4_MAPPED):
@@ -82,12 +82,12 @@ def read_address(text: str) -> str:
     return str(getattr(address, "ipv4_mapped", None) or address)
 
 
-def is_local(environ: dict[str, Any]) -> bool:
+def is_local(environ: WSGIEnvironment) -> bool:
     """Whether the client is a program on this machine, and not a proxy here that forwards for others."""
     is_resolved = PEER in environ and "HTTP_X_FORWARDED_FOR" in environ
     if not is_resolved and any(name in environ for name in FORWARDING_HEADERS):
         return False  # forwarded by an untrusted proxy
-    client = environ.get("REMOTE_ADDR", "")
+    client: str = environ.get("REMOTE_ADDR", "")
     return is_loopback(client) and is_loopback(environ.get(PEER, client))
 
 

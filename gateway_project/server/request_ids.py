@@ -3,12 +3,12 @@
 import re
 import time
 from random import getrandbits
-from typing import Any
+from wsgiref.types import WSGIEnvironment
 
 ACCEPTED = re.compile(r"[A-Za-z0-9._-]{1,128}\Z")
 
 
-def request_id(environ: dict[str, Any]) -> str:
+def request_id(environ: WSGIEnvironment) -> str:
     """The client's request id if it is well formed, else a new one."""
     requested = environ.get("HTTP_X_SVC_REQUEST_ID", "")
     return requested if requested and ACCEPTED.match(requested) else new_request_id()

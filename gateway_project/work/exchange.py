@@ -5,7 +5,7 @@ Each part is written by a module or package of `work/`, or by two, as the commen
 
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from gateway_project.errors import GatewayError, UpstreamError, drop_frames
 from gateway_project.work.doors import WORK
@@ -18,6 +18,8 @@ from providers.formats import ClientResponse, WorkRequest
 from providers.transport.calls import AttemptTimes, Call
 
 if TYPE_CHECKING:
+    from _hashlib import HASH
+
     from gateway_project.work.bill import Bill
     from gateway_project.work.cache.flights import Flight, FlightWait
     from gateway_project.work.cache.packing import CachedAnswer
@@ -238,7 +240,7 @@ class StreamDelivery:
     chunks: list[bytes] = field(default_factory=list)  # as far as they are kept
     size: int = 0  # of all chunks, in bytes
     last_chunk: bytes = b""
-    digest: Any = None  # of all chunks, if the log keeps only that
+    digest: "HASH | None" = None  # of all chunks, if the log keeps only that
     first_byte_ms: float | None = None
     broadcast: "Broadcast | None" = None  # of its own stream, once others follow it
     answer: ClientResponse | None = None  # the whole stream, once it has ended

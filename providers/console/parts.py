@@ -65,7 +65,7 @@ class ModelForm(ServiceForm):
         ]
         help_texts = {"name": "What clients ask for, and what rules, prices and the log know."}
 
-    def __init__(self, *args: Any, **options: Any) -> None:
+    def __init__(self, *args: object, **options: object) -> None:
         super().__init__(*args, **options)
         if self.instance.pk is None:
             return
@@ -91,7 +91,7 @@ class PartAdmin(ServiceAdmin):
     list_select_related = ["provider"]
     ordering = ["provider_id", "name"]
 
-    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[str]:
+    def get_readonly_fields(self, request: HttpRequest, obj: object = None) -> list[str]:
         return ["provider"] if obj else []
 
 
@@ -109,7 +109,7 @@ class ModelAdmin(PartAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Model]:
         return super().get_queryset(request).select_related("provider")
 
-    def get_changelist(self, request: HttpRequest, **options: Any) -> type[ChangeList]:
+    def get_changelist(self, request: HttpRequest, **options: object) -> type[ChangeList]:
         return ModelList
 
     def tabs(self, row: Model) -> list[Tab]:
@@ -163,7 +163,7 @@ class CredentialForm(ServiceForm):
         model = ProviderCredential
         fields = ["provider", "name", *CREDENTIAL_OPTIONS]
 
-    def __init__(self, *args: Any, **options: Any) -> None:
+    def __init__(self, *args: object, **options: object) -> None:
         super().__init__(*args, **options)
         if self.instance.pk is None:
             self.fields["secret"].help_text = SECRET_HELP
@@ -180,7 +180,7 @@ class CredentialAdmin(PartAdmin):
     list_filter = ["provider", "enabled"]
     search_fields = ["name", "provider__name"]
 
-    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[str]:
+    def get_readonly_fields(self, request: HttpRequest, obj: object = None) -> list[str]:
         return ["provider", "masked_credential"] if obj else []
 
     def get_fields(self, request: HttpRequest, obj: ProviderCredential | None = None) -> list[str]:

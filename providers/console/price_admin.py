@@ -1,7 +1,7 @@
 """Prices in the console."""
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from django.contrib import admin
 from django.db import models
@@ -84,14 +84,14 @@ class PriceForm(ServiceForm):
             "valid_from": "In UTC. Leave empty or unchanged for: from now on.",
         }
 
-    def __init__(self, *args: Any, **options: Any) -> None:
+    def __init__(self, *args: object, **options: object) -> None:
         super().__init__(*args, **options)
         if field := self.fields.get("valid_from"):
             # The initial value would be in the past when the form is sent; services refuse that.
             field.required, field.initial, field.show_hidden_initial = False, None, False
 
 
-def amount(field: str) -> Any:
+def amount(field: str) -> Callable[[ModelPrice], str]:
     """A column with a price, without trailing zeros."""
 
     @display(description=_title(field), ordering=field)
@@ -102,7 +102,7 @@ def amount(field: str) -> Any:
     return shown
 
 
-def price_of_tokens(field: str) -> Any:
+def price_of_tokens(field: str) -> Callable[[ModelPrice], str]:
     """A column of the list with a price for a million tokens, and its currency."""
 
     @display(description=f"{_title(field)}, 1M tokens", ordering=field)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from django.core.exceptions import ValidationError as FieldErrors
 from django.db import IntegrityError, transaction
@@ -90,7 +90,7 @@ def read(path: Path, source: str, now: datetime) -> Iterator[tuple[date, ModelPr
             raise ValidationError(f"{path}, price {number}: {error}.") from None
 
 
-def _table(path: Path) -> tuple[str, list[Any]]:
+def _table(path: Path) -> tuple[str, list[object]]:
     """Currency and entries; raises ValidationError."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
@@ -114,7 +114,7 @@ def written(price: ModelPrice, since: date | None = None) -> JsonObject:
     return entry | ({FROM: since.isoformat()} if since else {})
 
 
-def _entry(entry: Any, **options: Any) -> tuple[date, ModelPrice]:
+def _entry(entry: object, **options: object) -> tuple[date, ModelPrice]:
     if not isinstance(entry, dict):
         raise TypeError("must be an object with model, input and output")
     if unknown := entry.keys() - FIELDS.keys() - {FROM}:
@@ -126,7 +126,7 @@ def _entry(entry: Any, **options: Any) -> tuple[date, ModelPrice]:
     return date.fromisoformat(entry[FROM]) if FROM in entry else date.min, price
 
 
-def _amount(field: str, value: Any) -> Decimal:
+def _amount(field: str, value: object) -> Decimal:
     try:
         return Decimal(str(value))
     except InvalidOperation:
@@ -171,5 +171,5 @@ def _subject(price: ModelPrice) -> tuple:
     return price.host, price.model, price.above_input_tokens
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     return f"{value.normalize():f}" if isinstance(value, Decimal) else value

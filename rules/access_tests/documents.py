@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import yaml
 
@@ -58,7 +57,7 @@ def read_document(text: str) -> list[FileEntry]:
 class _Loader(yaml.SafeLoader):
     """Reads a document without references: a few lines of them can stand for gigabytes."""
 
-    def compose_node(self, parent: Any, index: Any) -> Any:
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.events.AliasEvent):
             raise yaml.composer.ComposerError(None, None, "it has a reference (*)", self.peek_event().start_mark)
         return super().compose_node(parent, index)
@@ -77,7 +76,7 @@ class _OtherScalar:
     """A number, a date, true, …: no member of a test is one."""
 
 
-def _value_of(node: Any) -> object:
+def _value_of(node: yaml.Node | None) -> object:
     if isinstance(node, yaml.MappingNode):
         return {str(name.value): _value_of(value) for name, value in node.value}
     if isinstance(node, yaml.SequenceNode):
@@ -136,7 +135,7 @@ def _refuse_same_names(tests: list[FileEntry]) -> None:
         names.add(test.name)
 
 
-def _first_line(error: Any) -> str:
+def _first_line(error: object) -> str:
     mark = getattr(error, "problem_mark", None)
     place = f" in line {mark.line + 1}" if mark is not None else ""
     return f"{getattr(error, 'problem', None) or 'it cannot be read'}{place}."

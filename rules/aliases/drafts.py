@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from gateway_project.database.ids import MAX_ID
 from gateway_project.errors import ValidationError
@@ -113,7 +112,7 @@ def _tags(data: object, place: str) -> dict[str, str]:
     return data
 
 
-def _object(data: object, members: frozenset[str], place: str) -> Mapping[str, Any]:
+def _object(data: object, members: frozenset[str], place: str) -> Mapping[str, object]:
     if not isinstance(data, dict):
         raise ValidationError("must be an object.", field=place)
     if unknown := data.keys() - members:
@@ -121,21 +120,21 @@ def _object(data: object, members: frozenset[str], place: str) -> Mapping[str, A
     return data
 
 
-def _number(members: Mapping[str, Any], name: str, most: int, place: str, *, default: int) -> int:
+def _number(members: Mapping[str, object], name: str, most: int, place: str, *, default: int) -> int:
     number = members.get(name, default)
     if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= most:
         raise ValidationError(f"must be a whole number from 0 to {most}.", field=f"{place}.{name}")
     return number
 
 
-def _id(members: Mapping[str, Any], name: str, place: str) -> int:
+def _id(members: Mapping[str, object], name: str, place: str) -> int:
     number = members.get(name)
     if isinstance(number, bool) or not isinstance(number, int) or not 0 < number <= MAX_ID:
         raise ValidationError("must be an id: a whole number.", field=f"{place}.{name}")
     return number
 
 
-def _name(members: Mapping[str, Any], name: str, place: str) -> str:
+def _name(members: Mapping[str, object], name: str, place: str) -> str:
     text = members.get(name)
     if not isinstance(text, str) or not 0 < len(text) <= MAX_NAME_LENGTH:
         raise ValidationError(f"must be a name of 1 to {MAX_NAME_LENGTH} characters.", field=f"{place}.{name}")

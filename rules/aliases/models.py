@@ -52,7 +52,7 @@ def check_alias_name(value: str) -> None:
         raise ValidationError(f"An alias's name has at most {MAX_STARS} stars, and none beside another.")
 
 
-def check_causes(value: Any) -> None:
+def check_causes(value: object) -> None:
     """Refuse what is no list of different causes."""
     causes = FallbackCause.values
     if not isinstance(value, list) or any(one not in causes for one in value) or len(set(value)) != len(value):

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any, TypedDict, Unpack
+from typing import TypedDict, Unpack
 
 from django.db import connection
 from django.db.models import ProtectedError
@@ -86,7 +86,7 @@ def _lock_aliases() -> None:
 
 
 def _write(alias: Alias, changes: AliasChanges) -> None:
-    values: Mapping[str, Any] = changes
+    values: Mapping[str, object] = changes
     for name in PLAIN:
         setattr(alias, name, values.get(name, getattr(alias, name)))
     if "name" in changes:

@@ -50,7 +50,7 @@ class GuardrailForm(ServiceForm):
         '"aliases": ["fast"]}: it is for whoever is in one of them.',
     )
 
-    def __init__(self, *args: Any, **options: Any) -> None:
+    def __init__(self, *args: object, **options: object) -> None:
         super().__init__(*args, **options)
         if self.instance.pk is None:
             choices = [("", "Block; only record if the type is prompt injection"), *Action.choices]
@@ -128,5 +128,5 @@ class GuardrailAdmin(ServiceAdmin):
         return ["What only this guardrail looks for is passed on from now on."]
 
 
-def _attributes(values: JsonObject) -> dict[str, Any]:
+def _attributes(values: JsonObject) -> JsonObject:
     return {name: values[name] for name in FIELDS if name in values}

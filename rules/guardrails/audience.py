@@ -4,7 +4,6 @@ Ids and names are checked when they are added. One whose row is deleted later st
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 from accounts.models import Group, User
 from gateway_project.database.ids import MAX_ID
@@ -103,7 +102,7 @@ def _as_id(key: Reference) -> Reference:
     return int(key) if isinstance(key, str) and key.isdecimal() and int(key) <= MAX_ID else key
 
 
-def _keys(references: set[Any]) -> Iterable[Any]:
+def _keys(references: set[object]) -> Iterable[object]:
     return (
         ApiKey.objects.live()
         .filter(pk__in=[one for one in references if isinstance(one, int)])
@@ -111,7 +110,7 @@ def _keys(references: set[Any]) -> Iterable[Any]:
     )
 
 
-_PRESENT: Mapping[str, Callable[[set[Any]], Iterable[Any]]] = {
+_PRESENT: Mapping[str, Callable[[set[object]], Iterable[object]]] = {
     "groups": lambda ids: Group.objects.filter(pk__in=ids).values_list("pk", flat=True),
     "users": lambda ids: User.objects.live().filter(pk__in=ids).values_list("pk", flat=True),
     "rules": lambda ids: Rule.objects.filter(pk__in=ids).values_list("pk", flat=True),

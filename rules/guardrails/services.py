@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from copy import copy
-from typing import Any, TypedDict, Unpack
+from typing import TypedDict, Unpack
 
 from django.db import transaction
 
@@ -83,7 +83,7 @@ def follow_alias_name(before: str, after: str) -> None:
 
 
 def _write(guardrail: Guardrail, changes: GuardrailChanges) -> None:
-    values: Mapping[str, Any] = changes
+    values: Mapping[str, object] = changes
     before = copy(guardrail)
     for name in PLAIN:
         setattr(guardrail, name, values.get(name, getattr(guardrail, name)))

@@ -72,6 +72,6 @@ def _row(row: Mapping[str, Any], names: Mapping[int, str]) -> JsonObject:
     }
 
 
-def _order(row: JsonObject, by: Sequence[str]) -> tuple[Any, ...]:
+def _order(row: JsonObject, by: Sequence[str]) -> tuple[object, ...]:
     times = [row[name] for name in TIMES if name in by]
     return (*times, -row["searched"], row.get("guardrail_id", 0), row.get("direction", ""))

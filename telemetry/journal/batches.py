@@ -160,7 +160,7 @@ def _sqlite(table: str, columns: Sequence[str], names: str, ending: str) -> str:
 _INSERT_SQL = {"postgresql": _postgresql, "sqlite": _sqlite}
 
 
-def _json_array(records: Sequence[bytes]) -> Any:
+def _json_array(records: Sequence[bytes]) -> Json | str:
     """The records as one JSON array, as a query parameter; psycopg takes the bytes as they are."""
     if connection.vendor == "postgresql":
         return Json(records, dumps=_join)

@@ -1,7 +1,5 @@
 """Log and cache entries as journal records: JSON objects with a value for every column."""
 
-from typing import Any
-
 import orjson
 from django.db import models
 
@@ -38,7 +36,7 @@ def to_record(entry: JsonObject) -> bytes:
     return orjson.dumps(_without_nul(entry)) if NUL_ESCAPE in record else record
 
 
-def _without_nul(value: Any) -> Any:
+def _without_nul(value: object) -> object:
     if isinstance(value, str):
         return value.replace("\0", "\ufffd")
     if isinstance(value, list | tuple):

@@ -7,7 +7,7 @@ its own data, of a type that cannot run scripts. What is not understood is left 
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from telemetry.log_page.logged_json import as_object, logged_object, objects_in
 from telemetry.log_page.streamed import streamed_answer
@@ -31,7 +31,7 @@ class Turn(NamedTuple):
     parts: list[Part]
 
 
-def conversation(request: Any, response: Any) -> list[Turn]:
+def conversation(request: object, response: object) -> list[Turn]:
     """The turns in order; empty if there is no conversation, as for embeddings."""
     request = logged_object(request)[0]
     response = streamed_answer(response) or logged_object(response)[0] or response
@@ -39,7 +39,7 @@ def conversation(request: Any, response: Any) -> list[Turn]:
     return turns[:MAX_TURNS]
 
 
-def _asked(request: Any) -> Iterator[Turn]:
+def _asked(request: object) -> Iterator[Turn]:
     if not isinstance(request, Mapping):
         return
     for name in ("system", "instructions", "system_instruction", "systemInstruction"):
@@ -49,7 +49,7 @@ def _asked(request: Any) -> Iterator[Turn]:
         yield from _turns(request.get(name))
 
 
-def _turns(messages: Any) -> Iterator[Turn]:
+def _turns(messages: object) -> Iterator[Turn]:
     if isinstance(messages, str):
         yield Turn("user", list(_parts(messages)))
     for message in messages if isinstance(messages, list) else ():
@@ -57,7 +57,7 @@ def _turns(messages: Any) -> Iterator[Turn]:
             yield _turn(message)
 
 
-def _turn(message: Mapping[str, Any]) -> Turn:
+def _turn(message: Mapping[str, object]) -> Turn:
     role = str(message.get("role") or {"function_call": "assistant"}.get(str(message.get("type")), "tool"))
     role = ROLES.get(role, role)
     content = message.get("content", message.get("parts"))
@@ -70,7 +70,7 @@ def _turn(message: Mapping[str, Any]) -> Turn:
     return Turn(role if role in KNOWN_ROLES else "unknown", parts)
 
 
-def _answered(response: Any) -> Iterator[Turn]:
+def _answered(response: object) -> Iterator[Turn]:
     if isinstance(response, str):
         yield Turn("assistant", [Part("text", response)] if response.strip() else [])
     if not isinstance(response, Mapping):
@@ -84,7 +84,7 @@ def _answered(response: Any) -> Iterator[Turn]:
         yield Turn("assistant", list(_parts(response.get(name))))
 
 
-def _parts(content: Any) -> Iterator[Part]:
+def _parts(content: object) -> Iterator[Part]:
     """The parts of a content in any format."""
     if isinstance(content, str):
         if content:
@@ -96,7 +96,7 @@ def _parts(content: Any) -> Iterator[Part]:
         yield from _part(content)
 
 
-def _part(part: Any) -> Iterator[Part]:
+def _part(part: object) -> Iterator[Part]:
     if not isinstance(part, Mapping):
         return
     kind = part.get("type")
@@ -116,14 +116,14 @@ def _part(part: Any) -> Iterator[Part]:
         yield from _calls(part.get("tool_calls"))
 
 
-def _calls(calls: Any) -> Iterator[Part]:
+def _calls(calls: object) -> Iterator[Part]:
     for call in objects_in(calls):
         function = call.get("function")
         if isinstance(function, Mapping):
             yield Part("call", _text(function.get("arguments")), str(function.get("name", "")))
 
 
-def _image(part: Mapping[str, Any]) -> Part:
+def _image(part: Mapping[str, object]) -> Part:
     """An image with its data, or the text of any other address."""
     url = _first(part, "image_url", "url")
     address = str(url.get("url", "") if isinstance(url, Mapping) else url or "")
@@ -135,11 +135,11 @@ def _image(part: Mapping[str, Any]) -> Part:
     return Part("image", address) if is_shown else Part("text", f"Image: {address[:200]}")
 
 
-def _first(values: Mapping[str, Any], *names: str) -> Any:
+def _first(values: Mapping[str, object], *names: str) -> object:
     return next((values[name] for name in names if values.get(name) is not None), None)
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     """A value as text; JSON in a text is formatted, unless it is too deep for that."""
     try:
         value = json.loads(value) if isinstance(value, str) else value

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator, Mapping
 from functools import reduce
-from typing import Any
 
 from gateway_project.json_types import JsonObject
 
@@ -11,7 +10,7 @@ CLOSING = {"{": "}", "[": "]"}
 MAX_DEPTH = 2  # of what is kept of a cut body: members of the object, and items of its lists
 
 
-def logged_object(body: Any) -> tuple[JsonObject | None, bool]:
+def logged_object(body: object) -> tuple[JsonObject | None, bool]:
     """The object, and whether the log has the whole of it; None for a body that is no object."""
     if not isinstance(body, str):
         return (body, True) if isinstance(body, dict) else (None, True)
@@ -58,11 +57,11 @@ def _end_of_string(text: str, start: int) -> int:
     return at
 
 
-def as_object(value: Any) -> Mapping[str, Any]:
+def as_object(value: object) -> Mapping[str, object]:
     """The value if it is an object, else an empty one."""
     return value if isinstance(value, Mapping) else {}
 
 
-def objects_in(value: Any) -> list[Mapping[str, Any]]:
+def objects_in(value: object) -> list[Mapping[str, object]]:
     """The objects of a list; none of what is no list."""
     return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []

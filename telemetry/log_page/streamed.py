@@ -7,7 +7,7 @@ cut, the last event is no JSON any more.
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gateway_project.json_types import JsonObject
 from telemetry.log_page.logged_json import as_object, objects_in
@@ -26,7 +26,7 @@ class Piece(NamedTuple):
     call_id: str = ""
 
 
-def streamed_answer(body: Any) -> JsonObject | None:
+def streamed_answer(body: object) -> JsonObject | None:
     """The answer, in a form that conversation.py reads; None if this is no stream."""
     if not isinstance(body, str) or not STREAM.match(body):
         return None
@@ -77,7 +77,7 @@ def _pieces(event: JsonObject) -> Iterator[Piece]:
     yield from _of_message(as_object(as_object(delta).get("message")), place)
 
 
-def _of_message(message: Mapping[str, Any], place: str) -> Iterator[Piece]:
+def _of_message(message: Mapping[str, object], place: str) -> Iterator[Piece]:
     content, calls = message.get("content"), message.get("tool_calls")
     yield from _of_content(content if isinstance(content, list) else [content], place)
     for number, call in enumerate(objects_in(calls if isinstance(calls, list) else [calls])):
@@ -85,7 +85,7 @@ def _of_message(message: Mapping[str, Any], place: str) -> Iterator[Piece]:
         yield _call(function, f"{place}/{call.get('index', number)}", "arguments", call.get("id"))
 
 
-def _of_content(parts: Any, place: str) -> Iterator[Piece]:
+def _of_content(parts: object, place: str) -> Iterator[Piece]:
     for part in parts if isinstance(parts, list) else ():
         if isinstance(part, str) and part:
             yield Piece(place, part)
@@ -101,7 +101,7 @@ def _of_content(parts: Any, place: str) -> Iterator[Piece]:
             yield _call(called, f"{place}/{called}", "args")
 
 
-def _call(call: Mapping[str, Any], place: str, arguments: str, call_id: Any = "") -> Piece:
+def _call(call: Mapping[str, object], place: str, arguments: str, call_id: object = "") -> Piece:
     """The name of a tool, which comes with its first piece, and what is here of its arguments."""
     name, value = str(call.get("name") or ""), call.get(arguments) or ""
     if isinstance(value, str):

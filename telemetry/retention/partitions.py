@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from django.conf import settings
 from django.db import connection, transaction
+from django.db.backends.utils import CursorWrapper
 
 LOG = "telemetry_logentry"
 DEFAULT = f"{LOG}_default"
@@ -97,7 +97,7 @@ def drop_before(limit: datetime) -> int:
 
 
 @contextmanager
-def _with_lock_timeout() -> Iterator[Any]:
+def _with_lock_timeout() -> Iterator[CursorWrapper]:
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SELECT set_config('lock_timeout', %s, true)", [LOCK_TIMEOUT])
         yield cursor

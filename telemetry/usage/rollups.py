@@ -250,7 +250,7 @@ def sql_timestamp(value: datetime) -> Any:
     return connection.ops.adapt_datetimefield_value(value)
 
 
-def parse_timestamp(value: Any) -> datetime:
+def parse_timestamp(value: object) -> datetime:
     """A moment as plain SQL returns it."""
     read = datetime.fromisoformat(str(value))
     return read if read.tzinfo else read.replace(tzinfo=UTC)

@@ -65,7 +65,7 @@ class UsageQuery:
     start: datetime
     end: datetime
     by: tuple[str, ...]
-    filters: Mapping[str, Any] = field(default_factory=dict)  # names of FILTERS
+    filters: Mapping[str, object] = field(default_factory=dict)  # names of FILTERS
     sort: str = ""  # one of SORTED_BY or of `by`; a minus before it: descending
 
 
@@ -164,7 +164,7 @@ def _result_row(row: JsonObject) -> JsonObject:
     }
 
 
-def _dimension(name: str, value: Any) -> Any:
+def _dimension(name: str, value: object) -> object:
     if name == "hour":
         return f"{rollups.parse_timestamp(value).astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
     return str(value) if name == "day" else value

@@ -1,7 +1,6 @@
 """manage.py changepassword, in the place of Django's own, which ends no session and tells no log."""
 
 from getpass import getuser
-from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import transaction
@@ -22,7 +21,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("username", nargs="?", help="the user; defaults to the name of the current system user")
 
-    def handle(self, *args: Any, username: str | None, **options: Any) -> None:
+    def handle(self, *args: object, username: str | None, **options: object) -> None:
         username = username or getuser()
         user = User.objects.with_username(username).first()
         if user is None:

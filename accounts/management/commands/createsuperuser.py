@@ -1,7 +1,6 @@
 """manage.py createsuperuser, in the place of Django's own, which checks no password and tells no log."""
 
 import os
-from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import transaction
@@ -34,7 +33,7 @@ class Command(BaseCommand):
             help=f"do not prompt: the password is in {PASSWORD}",
         )
 
-    def handle(self, *args: Any, username: str | None, email: str, interactive: bool, **options: Any) -> None:
+    def handle(self, *args: object, username: str | None, email: str, interactive: bool, **options: object) -> None:
         if not interactive and (not username or PASSWORD not in os.environ):
             raise CommandError(f"Without questions, --username (or {NAME}) and {PASSWORD} have to be set.")
         username = username or input("User name: ")

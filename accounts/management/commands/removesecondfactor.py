@@ -1,7 +1,5 @@
 """manage.py removesecondfactor, the way back where nobody can log in to the console."""
 
-from typing import Any
-
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from accounts.models import User
@@ -17,7 +15,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("username", help="the user")
 
-    def handle(self, *args: Any, username: str, **options: Any) -> None:
+    def handle(self, *args: object, username: str, **options: object) -> None:
         user = User.objects.with_username(username).first()
         if user is None:
             raise CommandError(f"There is no user named {username!r}.")

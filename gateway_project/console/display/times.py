@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any
 
 from django import template
 from django.utils.html import format_html
@@ -30,7 +29,7 @@ def show_times() -> None:
 
 
 def _with_times(display: Callable[..., str]) -> Callable[..., str]:
-    def shown(value: Any, field: Any, empty_value: str) -> str:
+    def shown(value: object, field: object, empty_value: str) -> str:
         if isinstance(value, datetime):
             return utc_time(value, f"{MINUTES} (UTC)")
         return display(value, field, empty_value)

@@ -4,7 +4,6 @@ All of it is hostile text: the template escapes it, and the script shows it as t
 """
 
 import json
-from typing import Any
 
 from gateway_project.console.playground.logged_request import LoggedRequest
 from gateway_project.json_types import JsonObject
@@ -38,14 +37,14 @@ def form_values(request: LoggedRequest) -> JsonObject:
     }
 
 
-def text_of(content: Any) -> str:
+def text_of(content: object) -> str:
     """The text of a message's content."""
     if not isinstance(content, list):
         return content if isinstance(content, str) else ""
     return "\n".join(part["text"] for part in content if _is_text(part))
 
 
-def _is_text(part: Any) -> bool:
+def _is_text(part: object) -> bool:
     return isinstance(part, dict) and part.get("type") == "text" and isinstance(part.get("text"), str)
 
 
@@ -75,7 +74,7 @@ def _split_prompt(messages: list[JsonObject]) -> tuple[list[JsonObject], str, li
     return messages[:-1], text_of(content), others
 
 
-def _split_schema(parameters: JsonObject) -> tuple[Any, JsonObject]:
+def _split_schema(parameters: JsonObject) -> tuple[JsonObject | None, JsonObject]:
     """The JSON schema of the answer, and what else is said of it: its name, whether it is strict."""
     form = parameters.get("response_format")
     described = form.get("json_schema") if isinstance(form, dict) else None
@@ -84,5 +83,5 @@ def _split_schema(parameters: JsonObject) -> tuple[Any, JsonObject]:
     return described["schema"], {name: value for name, value in described.items() if name != "schema"}
 
 
-def _json(value: Any) -> str:
+def _json(value: object) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False) if value else ""

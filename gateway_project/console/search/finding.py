@@ -117,13 +117,13 @@ def _requests(text: str) -> Iterator[tuple[Rank, Result]]:
         yield Rank.EXACT, Result("Request", entry.correlation_id, address)
 
 
-def _title(row: Any) -> str:
+def _title(row: object) -> str:
     if isinstance(row, ApiKey):
         return f"{row.name} ({row.public_id})"
     return f"{row.name} of {row.provider.name}" if isinstance(row, Model) else str(row)
 
 
-def _badge(row: Any) -> Badge | None:
+def _badge(row: object) -> Badge | None:
     """The state of a row of a kind that has states."""
     if isinstance(row, ApiKey):
         return row.badge()

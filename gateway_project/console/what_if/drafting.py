@@ -1,6 +1,7 @@
 """A draft from the form of a rule, an alias, a limit, a price or a guardrail, as the API takes it; stores nothing."""
 
 from collections.abc import Callable, Iterable, Mapping
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 from django.db.models import Model
@@ -32,7 +33,7 @@ class Drafting(NamedTuple):
     kind: str
     model: type[Model]
     form: type[ServiceForm]
-    document: Callable[[Mapping[str, Any], Any], JsonObject]
+    document: Callable[[JsonObject, Any], JsonObject]
     fixed: tuple[str, ...] = ()
 
 
@@ -72,14 +73,14 @@ def _problems(form: ServiceForm) -> Iterable[str]:
         yield f"{label}{' '.join(map(str, errors))}"
 
 
-def _rule(values: Mapping[str, Any], row: Rule | None) -> JsonObject:
+def _rule(values: JsonObject, row: Rule | None) -> JsonObject:
     plain = {name: values[name] for name in ("name", "description", "enabled", "effect", "position", "regex")}
     kind = values["audience"]
     audience = {} if kind == "nobody" else {"userId": 0} if kind == "everyone" else {f"{kind}Id": values[kind].pk}
     return plain | audience | {"providerId": _pk(values["provider"])}
 
 
-def _alias(values: Mapping[str, Any], row: Alias | None) -> JsonObject:
+def _alias(values: JsonObject, row: Alias | None) -> JsonObject:
     plain = {name: values[name] for name in ("name", "description", "enabled", "strategy", "hedge")}
     model = values["mirror"]
     mirror = model and {"provider": model.provider_id, "model": model.name, "share": values["mirror_share"]}
@@ -94,7 +95,7 @@ def _target(target: TargetDraft) -> JsonObject:
     return {**what, "weight": target.weight, "tier": target.tier, "match": target.match or None}
 
 
-def _limit(values: Mapping[str, Any], row: Limit | None) -> JsonObject:
+def _limit(values: JsonObject, row: Limit | None) -> JsonObject:
     if row is None:
         subject, measure = values["subject"], values["measure"]
         window = "none" if measure == Measure.CONCURRENT else values["time_window"]
@@ -106,7 +107,7 @@ def _limit(values: Mapping[str, Any], row: Limit | None) -> JsonObject:
     return place | unpriced | price | {"strict": values["is_strict"], "amount": _text(values["amount"])}
 
 
-def _price(values: Mapping[str, Any], row: ModelPrice | None) -> JsonObject:
+def _price(values: JsonObject, row: ModelPrice | None) -> JsonObject:
     place = values if row is None else {name: getattr(row, name) for name in SUBJECT}
     amounts = {name: _text(values[name]) for name in AMOUNTS if values.get(name) is not None}
     return {
@@ -119,7 +120,7 @@ def _price(values: Mapping[str, Any], row: ModelPrice | None) -> JsonObject:
     }
 
 
-def _guardrail(values: Mapping[str, Any], row: Guardrail | None) -> JsonObject:
+def _guardrail(values: JsonObject, row: Guardrail | None) -> JsonObject:
     return {camel(name): values[name] for name in FIELDS if name in values}
 
 
@@ -127,7 +128,7 @@ def _pk(row: Model | None) -> int | None:
     return None if row is None else row.pk
 
 
-def _text(amount: Any) -> str:
+def _text(amount: Decimal) -> str:
     return str(plain_decimal(amount))
 
 

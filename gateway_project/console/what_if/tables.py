@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping
 from datetime import UTC
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from django.urls import reverse
 from django.utils.safestring import SafeString
@@ -145,7 +145,7 @@ def _log(what_if: WhatIf, **filters: str) -> str:
     return with_query(reverse("admin:telemetry_logentry_changelist"), period.moments() | filters)
 
 
-def _money(costs: Mapping[str, Any]) -> str:
+def _money(costs: Mapping[str, str]) -> str:
     exact = {currency: Decimal(amount) for currency, amount in costs.items()}
     return amounts(exact, usual_currency)
 

@@ -2,7 +2,6 @@
 
 import sqlite3
 from pathlib import Path
-from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -21,8 +20,8 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("file", type=Path, help="the file to create; an existing one is not changed")
 
-    def handle(self, *args: Any, **options: Any) -> None:
-        database, target = database_file("pg_dump"), options["file"]
+    def handle(self, *args: object, file: Path, **options: object) -> None:
+        database, target = database_file("pg_dump"), file
         if not database.exists():
             raise CommandError(f"There is no database file {database}.")
         try:

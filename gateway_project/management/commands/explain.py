@@ -32,7 +32,7 @@ class Command(BaseCommand):
         parser.add_argument("--body", help="a file with the body as JSON, - for the standard input; by default a chat")
         parser.add_argument("--json", action="store_true", help="print the whole explanation as JSON")
 
-    def handle(self, *args: Any, **options: Any) -> None:
+    def handle(self, *args: object, **options: Any) -> None:
         path = options["path"].removesuffix("/")
         if endpoint_at(path) is None:
             raise CommandError(f"No requests are served at {options['path']}.")

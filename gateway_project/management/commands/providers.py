@@ -33,7 +33,7 @@ class Command(BaseCommand):
         test.add_argument("names", nargs="*", metavar="NAME", help="providers; without a name all that are enabled")
         test.add_argument("--model", help="the model to ask for; by default the first of each provider")
 
-    def handle(self, *args: Any, **options: Any) -> None:
+    def handle(self, *args: object, **options: Any) -> None:
         if options["action"] == "list":
             for line in in_columns([HEADINGS, *map(tuple, _rows())]):
                 self.stdout.write(line)

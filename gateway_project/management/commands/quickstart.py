@@ -3,7 +3,6 @@
 import json
 import logging
 from dataclasses import asdict
-from typing import Any
 
 from django.conf import settings
 from django.core.management import call_command
@@ -52,7 +51,7 @@ class Command(BaseCommand):
             "--before-serving", action="store_true", help="stop if the port to serve at is already in use"
         )
 
-    def handle(self, *args: Any, **options: Any) -> None:
+    def handle(self, *args: object, **options: object) -> None:
         if options["before_serving"]:
             require_free_port(settings.HOST, settings.PORT, variable="PORT", command="make run")
         # Who reads this wants the address and the key; the gateway logs the audit's head with its next entry.

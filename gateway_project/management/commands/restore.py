@@ -2,7 +2,6 @@
 
 import sqlite3
 from pathlib import Path
-from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connection
@@ -23,8 +22,8 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("file", type=Path, help="the backup")
 
-    def handle(self, *args: Any, **options: Any) -> None:
-        database, backup = database_file("pg_restore"), options["file"]
+    def handle(self, *args: object, file: Path, **options: object) -> None:
+        database, backup = database_file("pg_restore"), file
         try:
             check_backup(backup, MigrationLoader(None).disk_migrations.keys())
         except NotABackup as reason:

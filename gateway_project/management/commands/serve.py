@@ -6,7 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -29,8 +28,8 @@ class Command(ShowsWarnings, BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--no-demo", action="store_true", help="do not start the demonstration provider")
 
-    def handle(self, *args: Any, **options: Any) -> None:
-        problem, port = self._look_at_database(options["no_demo"])
+    def handle(self, *args: object, no_demo: bool, **options: object) -> None:
+        problem, port = self._look_at_database(no_demo)
         refuse_unwritable_journal(settings.GATEWAY_JOURNAL_DIR)
         require_free_port(settings.HOST, settings.PORT, variable="PORT", command="manage.py serve")
         if port is not None:

@@ -63,7 +63,7 @@ class Command(BaseCommand):
         parser.add_argument("--run", type=int, metavar="ID", help="work on a what-if that waits; the gateway does this")
         parser.add_argument("--claim", default="", help="the claim of --run")
 
-    def handle(self, *args: Any, **options: Any) -> None:
+    def handle(self, *args: object, **options: Any) -> None:
         if options["run"] is not None:
             run_stored(options["run"], options["claim"])
             return

@@ -14,7 +14,7 @@ class StoredRules:
     """The stored rules of some audiences; what has not changed since they were loaded last is not compiled again."""
 
     def __init__(self) -> None:
-        self._records: dict[tuple[Any, ...], RuleSnapshot | None] = {}
+        self._records: dict[tuple[object, ...], RuleSnapshot | None] = {}
         self._names: frozenset[str] = frozenset()
         self._matches: dict[str, list[str]] = {}
         self._patterns = _patterns_in_memory()

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from gateway_project.work.exchange import Exchange, Guarding
 from gateway_project.work.gateway import Gateway
@@ -40,7 +39,7 @@ def guard_whole_answer(exchange: Exchange, gateway: Gateway, guarding: Guarding)
         search.raise_if_blocked("answer")
 
 
-def _visit_of(exchange: Exchange, gateway: Gateway, search: Search, body: bytes, value: Any) -> Visit:
+def _visit_of(exchange: Exchange, gateway: Gateway, search: Search, body: bytes, value: object) -> Visit:
     if not search.side.remote:
         return search.visit
     texts = body.decode(errors="replace") if value is None else value
@@ -118,7 +117,7 @@ def _text_reader(exchange: Exchange) -> Callable[[bytes], str]:
 
 
 def _guarded_body(
-    body: bytes, value: Any, visit: Visit | None, placeholders: Placeholders | None
+    body: bytes, value: object, visit: Visit | None, placeholders: Placeholders | None
 ) -> tuple[bytes, bytes]:
     """A whole answer without what goes: for the log, and for the client, who gets the originals of placeholders.
 

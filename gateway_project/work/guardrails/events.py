@@ -28,9 +28,9 @@ class Ending(NamedTuple):
     """Which texts an event ends: those of its scope, and those of some choices; None: it ends none by its scope."""
 
     scope: Scope | None = None
-    choices: frozenset[Any] = frozenset()
+    choices: frozenset[str | int] = frozenset()
 
-    def ends(self, scope: Scope, choice: Any) -> bool:
+    def ends(self, scope: Scope, choice: str | int | None) -> bool:
         """Whether a text of this scope, or of this choice, ends."""
         if self.choices and choice in self.choices:
             return True
@@ -81,7 +81,7 @@ def is_repetition(value: JsonObject) -> bool:
     return isinstance(type_, str) and type_.startswith("response.") and type_.endswith(ENDS)
 
 
-def choice_of(path: Path) -> Any:
+def choice_of(path: Path) -> str | int | None:
     """The number of the choice, or the candidate, that a text belongs to."""
     last = None
     while path is not None:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import chain
 from time import monotonic
-from typing import Any
 
 from django.conf import settings
 
@@ -20,6 +19,7 @@ from gateway_project.work.guardrails.detectors.redaction import Placeholders
 from gateway_project.work.guardrails.events import (
     EVERYTHING,
     Ending,
+    Scope,
     ending_of,
     is_part,
     is_repetition,
@@ -220,7 +220,7 @@ class StreamGuard:
                 search.set_counts(counts)
         return safe_value
 
-    def _restore(self, original: JsonObject, scope: tuple[Any, ...]) -> Visit:
+    def _restore(self, original: JsonObject, scope: Scope) -> Visit:
         channels = self._channels
 
         def visit(text: str, kind: Kind, path: Path) -> str:
@@ -270,7 +270,7 @@ class StreamGuard:
         return self._pass_on(whole, whole) if self._is_changed else b""
 
 
-def without_beginnings(value: Any) -> Any:
+def without_beginnings(value: object) -> object:
     """A piece without the names, ids and roles that its first event has said; clients would join them."""
     if not isinstance(value, dict):
         return value
@@ -282,9 +282,8 @@ def without_beginnings(value: Any) -> Any:
     return result
 
 
-def _without_beginning(choice: Any) -> Any:
-    delta = choice.get("delta") if isinstance(choice, dict) else None
-    if not isinstance(delta, dict):
+def _without_beginning(choice: object) -> object:
+    if not isinstance(choice, dict) or not isinstance(delta := choice.get("delta"), dict):
         return choice
     delta = {name: item for name, item in delta.items() if name != "role"}
     if isinstance(calls := delta.get("tool_calls"), list):
@@ -292,7 +291,7 @@ def _without_beginning(choice: Any) -> Any:
     return {**choice, "delta": delta}
 
 
-def _continued_call(call: Any) -> Any:
+def _continued_call(call: object) -> object:
     if not isinstance(call, dict):
         return call
     call = {name: item for name, item in call.items() if name not in SAID_ONCE}

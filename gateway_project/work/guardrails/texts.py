@@ -9,7 +9,9 @@ import re
 from collections.abc import Callable
 from enum import Enum
 from json import JSONDecodeError, dumps, loads
-from typing import Any
+from typing import Any, TypeAlias
+
+from gateway_project.json_types import JsonObject
 
 # Members that hold names and codes, which nobody reads as text and which must stay as they are.
 CODES = frozenset({
@@ -75,12 +77,12 @@ WHOLE_ANSWER_KINDS = frozenset({Kind.ANSWER, Kind.MIXED})
 ANSWER_KINDS = MIXED_KINDS | {Kind.ANSWER}
 CALL_KINDS = MIXED_KINDS | {Kind.CALL, Kind.CALL_JSON, Kind.CALL_TEXT}
 # Where a text stands: the path before it, and the member or the number of the item.
-Path = tuple[Any, Any] | None
+Path: TypeAlias = "tuple[Path, str | int] | None"
 # What becomes of a text.
 Visit = Callable[[str, Kind, Path], str]
 
 
-def rewrite(value: Any, visit: Visit, path: Path = None, member: str = "", *, in_call: bool = False) -> Any:
+def rewrite(value: object, visit: Visit, path: Path = None, member: str = "", *, in_call: bool = False) -> Any:
     """The document with each text as `visit` returns it: the same object if nothing changes."""
     if isinstance(value, str):
         return value if member in CODES and not in_call else visit(value, _kind(member, in_call), path)
@@ -88,7 +90,7 @@ def rewrite(value: Any, visit: Visit, path: Path = None, member: str = "", *, in
         return _rewrite_object(value, visit, path, in_call=in_call or member in CALLS)
     if isinstance(value, list):
         return _rewrite_list(value, visit, path, member, in_call=in_call)
-    if in_call and type(value) in (int, float) and abs(value) >= MIN_CALL_NUMBER:
+    if in_call and isinstance(value, int | float) and not isinstance(value, bool) and abs(value) >= MIN_CALL_NUMBER:
         text = str(value)
         new = visit(text, Kind.CALL, path)
         return value if new == text else new
@@ -103,8 +105,8 @@ def _kind(member: str, in_call: bool) -> Kind:
     return Kind.ANSWER if member in ANSWERS else Kind.TEXT
 
 
-def _rewrite_object(members: dict[str, Any], visit: Visit, path: Path, *, in_call: bool) -> dict[str, Any]:
-    changes: dict[str, Any] = {}
+def _rewrite_object(members: JsonObject, visit: Visit, path: Path, *, in_call: bool) -> JsonObject:
+    changes: JsonObject = {}
     names: dict[str, str] = {}
     for name, item in members.items():
         if in_call and not _PLAIN_NAME.match(name) and (new_name := visit(name, Kind.CALL, path)) != name:
@@ -118,7 +120,7 @@ def _rewrite_object(members: dict[str, Any], visit: Visit, path: Path, *, in_cal
     return {**members, **changes} if changes else members
 
 
-def _rewrite_member(members: dict[str, Any], name: str, item: Any, visit: Visit, path: Path, *, in_call: bool) -> Any:
+def _rewrite_member(members: JsonObject, name: str, item: object, visit: Visit, path: Path, *, in_call: bool) -> Any:
     if name == "name" and not in_call and isinstance(item, str) and _is_of_tool(members):
         return visit(item, Kind.TOOL, (path, name))
     if name in TYPED_TEXTS and isinstance(item, str) and not in_call and (kind := _kind_by_type(members, name, path)):
@@ -129,7 +131,7 @@ def _rewrite_member(members: dict[str, Any], name: str, item: Any, visit: Visit,
     return rewrite(item, visit, (path, name), "" if is_aside else name, in_call=in_call)
 
 
-def _kind_by_type(members: dict[str, Any], name: str, path: Path) -> Kind | None:
+def _kind_by_type(members: JsonObject, name: str, path: Path) -> Kind | None:
     """What a text is, if the type of its event or item says so, or its place."""
     type_ = members.get("type")
     type_ = type_ if isinstance(type_, str) else ""
@@ -139,12 +141,12 @@ def _kind_by_type(members: dict[str, Any], name: str, path: Path) -> Kind | None
     return Kind.CALL_TEXT if is_custom else None
 
 
-def _is_of_tool(members: dict[str, Any]) -> bool:
+def _is_of_tool(members: JsonObject) -> bool:
     return not (CALLED.isdisjoint(members) and OFFERED.isdisjoint(members))
 
 
-def _rewrite_list(items: list[Any], visit: Visit, path: Path, member: str, *, in_call: bool) -> list[Any]:
-    result: list[Any] | None = None
+def _rewrite_list(items: list[object], visit: Visit, path: Path, member: str, *, in_call: bool) -> list[object]:
+    result: list[object] | None = None
     for place, item in enumerate(items):
         if isinstance(item, str | dict | list) or in_call:
             number = item.get("index", place) if isinstance(item, dict) else place
@@ -156,7 +158,7 @@ def _rewrite_list(items: list[Any], visit: Visit, path: Path, member: str, *, in
     return items if result is None else result
 
 
-def _is_file(members: dict[str, Any], name: str, text: str, path: Path) -> bool:
+def _is_file(members: JsonObject, name: str, text: str, path: Path) -> bool:
     """Whether a member is a file in base64, by its name, what it stands in, and its characters."""
     if name not in FILES | FILE_URLS or members.get("type") == "text" or not _may_have_files(path):
         return False
@@ -210,21 +212,21 @@ def _valid_json(new: str, before: str, visit: Visit, path: Path) -> str:
         return new
 
 
-def _json_text(value: Any) -> str:
+def _json_text(value: object) -> str:
     """JSON with its letters; halves of surrogate pairs, which have no bytes, as escapes."""
     return _HALF_PAIR.sub(lambda half: f"\\u{ord(half[0]):04x}", dumps(value, ensure_ascii=False))
 
 
-def has_token_ids(body: dict[str, Any]) -> bool:
+def has_token_ids(body: JsonObject) -> bool:
     """Whether a request has texts that nobody can read without the model: token ids, or vectors in their place."""
     return any(_has_numbers(body.get(name)) for name in PROMPTS) or bool(body.get(PROMPT_VECTORS))
 
 
-def _has_numbers(value: Any) -> bool:
+def _has_numbers(value: object) -> bool:
     return isinstance(value, list) and any(isinstance(one, int | float) or _has_numbers(one) for one in value)
 
 
-def without_logprobs(value: Any) -> Any:
+def without_logprobs(value: object) -> Any:
     """The document without the tokens beside its text, which would still spell what was taken out."""
     if isinstance(value, list):
         return [without_logprobs(item) for item in value]
@@ -233,5 +235,5 @@ def without_logprobs(value: Any) -> Any:
     return value
 
 
-def _empty(item: object) -> Any:
+def _empty(item: object) -> list[object] | None:
     return [] if isinstance(item, list) else None

@@ -1,7 +1,7 @@
 """What the entry of a request keeps of its content: request and answer as JSON, cut, without credentials."""
 
 import hashlib
-from typing import Any
+from typing import TYPE_CHECKING
 
 import orjson
 from django.conf import settings
@@ -13,6 +13,9 @@ from gateway_project.work.guardrails.reports import logged_answer
 from gateway_project.work.log.content import kept_content
 from gateway_project.work.log.secret_masking import LOOK_AHEAD_BYTES, mask_secrets
 from gateway_project.work.snapshot.records import ProviderSnapshot
+
+if TYPE_CHECKING:
+    from _hashlib import HASH
 
 
 def logged_payload(exchange: Exchange) -> str:
@@ -58,7 +61,7 @@ def listed_answer(
     return _text(part, len(body), max_bytes), part
 
 
-def _fingerprint(size: int, digest: Any) -> JsonObject:
+def _fingerprint(size: int, digest: "HASH") -> JsonObject:
     return {"bytes": size, "sha256": digest.hexdigest()}
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias
 
+from gateway_project.json_types import JsonObject
 from gateway_project.work.routing.strategies import MEASURED
 from providers.catalogue import P, Target
 from rules.aliases.models import MAX_DEPTH, MAX_TARGETS
@@ -43,7 +44,7 @@ class Condition(NamedTuple):
     key_name: str | None = None
 
     @classmethod
-    def from_json(cls, match: Mapping[str, Any]) -> "Condition":
+    def from_json(cls, match: JsonObject) -> "Condition":
         """The condition as the database holds it."""
         tags = tuple(sorted(match.get("tags", {}).items()))
         return cls(tags, match.get("groupId"), match.get("userId"), match.get("keyName"))

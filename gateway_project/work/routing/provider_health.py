@@ -4,10 +4,10 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from django.utils import timezone
 
+from gateway_project.json_types import JsonObject
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.tasks.process_metrics import process_gauges
 from providers.health.status import Health, HealthState, LastError, ModelHealth, recent_results, state_of
@@ -104,7 +104,7 @@ def _rest_ends(processes: Iterable[Gauges]) -> dict[str, datetime]:
     return {name: now + timedelta(seconds=rest) for name, rest in seconds.items() if rest}
 
 
-def recent_usage() -> dict[int, dict[str, Any]]:
+def recent_usage() -> dict[int, JsonObject]:
     """What each provider served since the beginning of the previous hour, by its id."""
     now = timezone.now()
     rows = services.usage(

@@ -1,10 +1,9 @@
 """Stage 2: read the request: its body, its model, its operation and the X-Svc- headers."""
 
 import re
-from collections.abc import Mapping
 from contextlib import nullcontext
 from time import monotonic
-from typing import Any
+from wsgiref.types import WSGIEnvironment
 
 from gateway_project.api.strict_json import parse_object
 from gateway_project.errors import UnsupportedMediaType, ValidationError
@@ -149,7 +148,7 @@ def _read_headers(exchange: Exchange) -> None:
         exchange.options.tags = {**exchange.options.tags, **key.restrictions.tags}
 
 
-def _forwarded_headers(headers: Mapping[str, Any]) -> dict[str, str]:
+def _forwarded_headers(headers: WSGIEnvironment) -> dict[str, str]:
     """The client's headers that a provider may get too; its format decides."""
     selection: dict[str, str] = {}
     for name, wsgi_name in FORWARDED_HEADERS.items():

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from wsgiref.types import WSGIEnvironment
 
 from providers.formats import StreamReader
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 class ClientConnection:
     """The request as the view passes it on: its body is not read yet."""
 
-    environ: dict[str, Any]  # WSGI's: headers such as HTTP_X_SVC_CACHE, and the body in wsgi.input
+    environ: WSGIEnvironment  # WSGI's: headers such as HTTP_X_SVC_CACHE, and the body in wsgi.input
     client: Any = None  # the client's socket, to notice when it goes away
     address: str = ""
 

@@ -1,7 +1,5 @@
 """Attributes of what-ifs: drafts and periods in requests; how far they are and what came of them in answers."""
 
-from typing import Any
-
 from rest_framework import serializers
 
 from gateway_project.api.fields import Attributes, DateTime, Read
@@ -97,18 +95,18 @@ class WhatIfAttributes(Attributes):
     delete = Read(_unread, DELETIONS, required=False, help_text="Ids of rows that would not be there.")
 
 
-class Drafted(serializers.Field[JsonObject, Any, Any, WhatIf]):
+class Drafted(serializers.Field[JsonObject, object, object, WhatIf]):
     """A part of the draft, as it was sent."""
 
     def __init__(self, schema: JsonObject) -> None:
         self.schema = schema
         super().__init__(source="draft", read_only=True)
 
-    def to_representation(self, value: JsonObject) -> Any:
+    def to_representation(self, value: JsonObject) -> object:
         return value.get(str(self.field_name), {} if self.schema["type"] == "object" else [])
 
 
-class Result(serializers.Field[JsonObject, Any, Any, WhatIf]):
+class Result(serializers.Field[JsonObject, object, object, WhatIf]):
     """What came of it; lists leave it out."""
 
     schema = RESULT

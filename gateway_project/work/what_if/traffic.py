@@ -22,6 +22,7 @@ from django.db.models import (
     Value,
     When,
 )
+from django.db.models.expressions import Combinable
 from django.db.models.functions import Cast, Coalesce
 from django.db.models.sql.compiler import SQLCompiler
 
@@ -34,6 +35,7 @@ from gateway_project.errors import (
     RuleDenied,
     UpstreamError,
 )
+from gateway_project.json_types import JsonObject
 from providers.formats import Usage
 from telemetry.models import CacheStatus, EntryType, LogEntry
 
@@ -83,7 +85,7 @@ class Recorded(NamedTuple):
     rule_id: int | None
     alias: str
     payload: str = ""
-    guardrails: list[dict[str, Any]] | None = None  # what they did with it
+    guardrails: list[JsonObject] | None = None  # what they did with it
 
 
 class Alike:
@@ -91,7 +93,7 @@ class Alike:
 
     __slots__ = ("_entries", "_ids", "_values")
 
-    def __init__(self, entries: "QuerySet[LogEntry]", values: Sequence[Any]) -> None:
+    def __init__(self, entries: "QuerySet[LogEntry]", values: Sequence[object]) -> None:
         self._entries, self._values = entries, values
         self._ids: list[int] | None = None
 
@@ -206,15 +208,15 @@ def _entries(start: datetime, end: datetime) -> "QuerySet[LogEntry]":
     return LogEntry.objects.filter(entry_type=EntryType.WORK_REQUEST).between(start=start, end=end)
 
 
-def _all_input() -> Any:
+def _all_input() -> Combinable:
     return sum((Coalesce(F(name), 0) for name in BUCKETS[1:3]), start=Coalesce(F(BUCKETS[0]), 0))
 
 
-def _was_judged() -> Any:
+def _was_judged() -> Case:
     return Case(When(exception__in=sorted(JUDGED), then=Value(1)), default=Value(0), output_field=IntegerField())
 
 
-def _tier(tiers: Collection[int]) -> Any:
+def _tier(tiers: Collection[int]) -> Case | Value:
     if not tiers:
         return Value(0, IntegerField())
     steps = [When(all_input__gt=tier, then=Value(tier)) for tier in sorted(tiers, reverse=True)]

@@ -8,7 +8,6 @@ import json
 from datetime import date
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
@@ -24,12 +23,12 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("path", help="LiteLLM's file of models")
 
-    def handle(self, *args: Any, **options: Any) -> None:
+    def handle(self, *args: object, path: str, **options: object) -> None:
         try:
             from genai_prices.data_snapshot import get_snapshot
         except ImportError:
             raise CommandError("genai-prices is not installed: it is one of requirements-dev.txt.") from None
-        table = json.loads(Path(options["path"]).read_text(encoding="utf-8"))
+        table = json.loads(Path(path).read_text(encoding="utf-8"))
         facts = facts_of_models(table, context_windows(get_snapshot().providers))
         lines = [json.dumps(written_facts(name, values)) for name, values in facts.items()]
         about = {

@@ -6,7 +6,6 @@ For whoever maintains the gateway: the package is one of requirements-dev.txt, a
 import json
 from datetime import date
 from importlib.metadata import version
-from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
@@ -19,7 +18,7 @@ class Command(BaseCommand):
 
     help = "Updates the bundled table of public prices (for maintainers; needs genai-prices)."
 
-    def handle(self, *args: Any, **options: Any) -> None:
+    def handle(self, *args: object, **options: object) -> None:
         try:
             from genai_prices.data_snapshot import get_snapshot
         except ImportError:

@@ -28,7 +28,7 @@ class Command(BaseCommand):
         parser.add_argument("--delay", type=seconds, default=0.0, help="seconds before an answer begins")
         parser.add_argument("--until-stdin-closes", action="store_true", help="end when standard input does")
 
-    def handle(self, *args: Any, **options: Any) -> None:
+    def handle(self, *args: object, **options: Any) -> None:
         signal.signal(signal.SIGTERM, interrupt)
         with suppress(KeyboardInterrupt), open_server(options) as server:
             if options["until_stdin_closes"]:
@@ -77,7 +77,7 @@ def stop_with_stdin(server: DemoServer) -> None:
     server.shutdown()
 
 
-def interrupt(signum: int, frame: Any) -> None:
+def interrupt(signum: int, frame: object) -> None:
     """Let SIGTERM end the command as Ctrl-C does; a second one finds nothing left to interrupt."""
     signal.signal(signum, signal.SIG_IGN)
     raise KeyboardInterrupt

@@ -1,7 +1,6 @@
 """manage.py rotate_encryption_key"""
 
 from contextlib import nullcontext
-from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -29,7 +28,7 @@ class Command(BaseCommand):
             "--drop-old-keys", action="store_true", help="delete the old keys afterwards (keys under GATEWAY_VAR_DIR)"
         )
 
-    def handle(self, *args: Any, **options: Any) -> None:
+    def handle(self, *args: object, **options: object) -> None:
         keys = settings.GATEWAY_ENCRYPTION_KEYS
         key_file = keys if isinstance(keys, KeyFile) else None
         if (options["new_key"] or options["drop_old_keys"]) and key_file is None:

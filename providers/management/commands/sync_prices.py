@@ -1,7 +1,6 @@
 """manage.py sync_prices: the public prices that come with the gateway, or those of a file."""
 
 from pathlib import Path
-from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
@@ -17,7 +16,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--file", type=Path, default=BUNDLED, help="another table in the same form")
 
-    def handle(self, *args: Any, file: Path, **options: Any) -> None:
+    def handle(self, *args: object, file: Path, **options: object) -> None:
         try:
             counted = load(file)
         except GatewayError as error:

@@ -34,7 +34,7 @@ class Command(BaseCommand):
             "--export", dest="target", metavar="FILE", nargs="?", const="-", help="write all tests to a file"
         )
 
-    def handle(self, *args: Any, **options: Any) -> None:
+    def handle(self, *args: object, **options: Any) -> None:
         if options["override"] and (options["source"] or options["target"]):
             raise CommandError("--override is for running the tests.")
         if options["source"] is not None:

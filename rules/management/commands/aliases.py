@@ -1,7 +1,6 @@
 """manage.py aliases"""
 
 from collections.abc import Iterator
-from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
@@ -18,7 +17,7 @@ class Command(BaseCommand):
         actions = parser.add_subparsers(dest="action", required=True)
         actions.add_parser("list", help="list all aliases")
 
-    def handle(self, *args: Any, **options: Any) -> None:
+    def handle(self, *args: object, **options: object) -> None:
         aliases = Alias.objects.shown().order_by("name")
         for alias in aliases:
             for line in _lines(alias):

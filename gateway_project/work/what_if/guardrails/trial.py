@@ -43,7 +43,7 @@ class Texts(NamedTuple):
     """The request and its answer, as far as they were kept; None: not at all."""
 
     request: JsonObject | None
-    response: Any
+    response: object
 
 
 class Results(NamedTuple):
