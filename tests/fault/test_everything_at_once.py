@@ -13,6 +13,7 @@ import pytest
 import requests
 from django.db.models import Count, Q, Sum
 
+from gateway_project.env import MEASURES
 from gateway_project.work import runtime as gateway_of_process
 from licensing.models import Limit
 from telemetry.models import LogEntry, UsageHour
@@ -29,7 +30,6 @@ pytestmark = [pytest.mark.servers, pytest.mark.slow, pytest.mark.timeout(400)]
 SECONDS, LONGEST_FAULT_SECONDS = 60, 3
 # Requests, tokens and dollars of those who were killed between the one and the other.
 MOST_COUNTED_AND_NOT_LOGGED = (5, 30, 0.06)
-MEASURES = ("requests", "tokens", "cost", "concurrent")
 MOODS = [
     *[{}] * 30,
     *({"status": status} for status in (400, 429, 500, 503)),
