@@ -12,10 +12,10 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
-LIMIT_KINDS = {
-    ("concurrent", ""),
-    *((measure, window) for measure in ("requests", "tokens", "cost") for window in ("minute", "day", "month")),
-}
+# What limits count, and the windows in which they do; some measures have none.
+MEASURES = ("requests", "tokens", "cost", "concurrent")
+WINDOWS, WITHOUT_WINDOW = ("minute", "day", "month"), frozenset({"concurrent"})
+LIMIT_KINDS = {(measure, window) for measure in MEASURES for window in ([""] if measure in WITHOUT_WINDOW else WINDOWS)}
 # The largest limits. Cost is counted in billionths, and counts must be exact in floating point: up to 2**53.
 MAX_AMOUNT, MAX_COST = 10**12 - 1, 9_000_000
 PREFIX = "GATEWAY_"

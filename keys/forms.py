@@ -18,8 +18,10 @@ from unfold.widgets import (
 )
 
 from accounts.models import Feature
+from gateway_project.console.display.measures import CHOICES as MEASURE_CHOICES
 from gateway_project.console.display.widgets import NativeSelect
 from gateway_project.console.tables import ServiceForm
+from gateway_project.env import WINDOWS, WITHOUT_WINDOW
 from gateway_project.errors import ValidationError
 from gateway_project.json_types import JsonObject
 from keys import services
@@ -27,11 +29,6 @@ from keys.models import ApiKey
 from keys.restrictions import MAX_TOKENS, ContentLogging, read_models, read_networks, read_tags
 from providers.console.currency import cost_note
 
-MEASURES = [
-    ("", "None of its own"), ("requests", "Requests"), ("tokens", "Tokens"), ("cost", "Cost"),
-    ("concurrent", "Concurrent requests"),
-]  # fmt: skip
-WINDOWS = [(window, window.capitalize()) for window in ("minute", "day", "month")]
 LIMIT = ["limit_measure", "limit_window", "limit_amount"]
 RESTRICTIONS = ["models", "networks", "not_before", "tags", "max_tokens_per_request", "content_logging"]
 LOGGING_LABELS = {
@@ -105,14 +102,14 @@ class KeyForm(ServiceForm):
 
     limit_measure = forms.ChoiceField(
         required=False,
-        choices=MEASURES,
+        choices=[("", "None of its own"), *MEASURE_CHOICES],
         widget=UnfoldAdminSelectWidget,
         label="Limit of",
         help_text="More limits can be added on the page of the key.",
     )
     limit_window = forms.ChoiceField(
         required=False,
-        choices=WINDOWS,
+        choices=[(window, window.capitalize()) for window in WINDOWS],
         initial="day",
         widget=UnfoldAdminSelectWidget,
         label="Window",
@@ -191,7 +188,7 @@ class KeyForm(ServiceForm):
         elif amount is not None and not measure and "limit_measure" not in self.errors:
             self.add_error("limit_measure", "Choose what the amount is of.")
         if measure and amount is not None:
-            window = "none" if measure == "concurrent" else window
+            window = "none" if measure in WITHOUT_WINDOW else window
             values["limits"] = [{"measure": measure, "window": window, "amount": f"{amount:f}"}]
 
 

@@ -1,6 +1,7 @@
 """Limits that a key gets while it is created; the app of limits stores them."""
 
 from gateway_project.api.access import Caller
+from gateway_project.env import MEASURES, WINDOWS
 from gateway_project.hooks import Hook
 from gateway_project.json_types import JsonObject
 from keys.models import ApiKey
@@ -12,8 +13,8 @@ SCHEMA: JsonObject = {
     "items": {
         "type": "object",
         "properties": {
-            "measure": {"enum": ["requests", "tokens", "cost", "concurrent"]},
-            "window": {"enum": ["minute", "day", "month", "none"]},
+            "measure": {"enum": list(MEASURES)},
+            "window": {"enum": [*WINDOWS, "none"]},
             "amount": {"type": ["number", "string"], "minimum": 0},
             "strict": {"type": "boolean"},
             "unpriced": {"enum": ["refuse", "count", "ignore"]},

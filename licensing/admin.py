@@ -23,6 +23,7 @@ from gateway_project.console.filters import equals
 from gateway_project.console.links import link_to
 from gateway_project.console.site import console_site
 from gateway_project.console.tables import ServiceAdmin, ServiceForm
+from gateway_project.env import WITHOUT_WINDOW
 from gateway_project.errors import GatewayError
 from gateway_project.json_types import JsonObject
 from keys.models import ApiKey
@@ -206,7 +207,7 @@ class LimitAdmin(ServiceAdmin):
 
     def create(self, request: HttpRequest, values: JsonObject) -> Limit:
         subject, measure = values["subject"], values["measure"]
-        window = "" if measure == Measure.CONCURRENT else values["time_window"]
+        window = "" if measure in WITHOUT_WINDOW else values["time_window"]
         return services.set_limit(
             measure=measure,
             window=window,

@@ -9,10 +9,11 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from gateway_project.console.display.badges import Badge
-from gateway_project.console.display.money import Figure, money, short, without_price
+from gateway_project.console.display.measures import short_amount
+from gateway_project.console.display.money import Figure, without_price
 from gateway_project.console.display.times import utc_time
 from gateway_project.console.links import link
-from licensing.models import Limit, LimitStatus, Measure, UnpricedWork
+from licensing.models import Limit, LimitStatus, UnpricedWork
 from licensing.status import read_unpriced
 from providers.console.model_links import price_form
 
@@ -66,6 +67,4 @@ def _badge(limit: Limit, status: LimitStatus, part: Decimal) -> Badge:
 
 
 def _amount(limit: Limit, amount: Decimal) -> Figure:
-    if limit.measure == Measure.COST:
-        return money(amount, limit.currency)
-    return short(int(amount)) if limit.measure == Measure.TOKENS else Figure(f"{amount:,.0f}", f"{amount:,.0f}")
+    return short_amount(limit.measure, amount, limit.currency)

@@ -11,6 +11,8 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from accounts.models import Group, User
+from gateway_project.console.display.measures import limit_text
+from gateway_project.console.display.money import exactly
 from keys.models import ApiKey
 from licensing.querysets import DailyPeakQuerySet, LimitQuerySet
 from providers.models import Provider
@@ -165,14 +167,7 @@ class Limit(models.Model):
         ]
 
     def __str__(self) -> str:
-        amount = f"{self.amount.normalize():f}"
-        if self.window == Window.NONE:
-            return f"{amount} concurrent {'request' if self.amount == 1 else 'requests'}"
-        if self.measure == Measure.COST:
-            size = f"{amount} {self.currency}" if self.currency else f"cost of {amount}"
-        else:
-            size = f"{amount} {self.measure.removesuffix('s') if self.amount == 1 else self.measure}"
-        return f"{size} per {self.window}"
+        return limit_text(self.measure, self.window, self.amount, self.currency, exactly)
 
     @property
     def subject(self) -> models.Model:

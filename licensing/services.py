@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from accounts.models import Group, User
 from gateway_project.database.saving import lock_row, save_or_refuse
-from gateway_project.env import MAX_AMOUNT, MAX_COST
+from gateway_project.env import MAX_AMOUNT, MAX_COST, WITHOUT_WINDOW
 from gateway_project.errors import LicenceInvalid, ValidationError
 from gateway_project.json_types import JsonObject
 from keys.models import ApiKey
@@ -135,7 +135,7 @@ def set_limit(*, measure: str, amount: Decimal, window: str = "", **values: Unpa
 
     Raises Conflict if the subject has a limit of this measure and window, and ValidationError.
     """
-    window = window or (Window.NONE if measure == Measure.CONCURRENT else "")
+    window = window or (Window.NONE if measure in WITHOUT_WINDOW else "")
     if not window:
         raise ValidationError("is missing; it is minute, day or month.", field="window")
     limit = Limit(measure=measure, window=window, amount=validated_amount(measure, amount), **values)

@@ -9,7 +9,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from accounts.access_requests.querysets import AccessRequestQuerySet
-from gateway_project.console.display.money import price
+from gateway_project.console.display.measures import limit_text
 
 MAX_REASON_LENGTH, MAX_NOTE_LENGTH, MAX_MODEL_LENGTH = 2000, 2000, 300
 
@@ -104,16 +104,8 @@ class AccessRequest(models.Model):
             return f"model {self.model}{provider}"
         if self.kind == RequestKind.MEMBERSHIP:
             return f"membership of {_name(self.group, self.group_id)}"
-        return f"limit of {self.amount_text}{'' if self.window == 'none' else f' per {self.window}'}"
-
-    @property
-    def amount_text(self) -> str:
-        """The amount of a limit with its unit, or in the currency of the prices."""
-        amount = self.amount or Decimal()
-        if self.measure == "cost":
-            return price(amount, self.currency) if self.currency else f"a cost of {price(amount, '')}"
-        noun = "concurrent request" if self.measure == "concurrent" else self.measure.removesuffix("s")
-        return f"{amount:,.0f} {noun if amount == 1 else f'{noun}s'}"
+        article = "a " if self.measure == "cost" and not self.currency else ""
+        return f"limit of {article}{limit_text(self.measure, self.window, self.amount or Decimal(), self.currency)}"
 
     @property
     def is_open(self) -> bool:

@@ -11,6 +11,7 @@ from accounts.managing.groups import MODIFY, VIEW, administered_groups
 from accounts.models import Group
 from gateway_project.api.access import Caller
 from gateway_project.database.names import is_clear
+from gateway_project.env import WITHOUT_WINDOW
 from gateway_project.errors import Conflict, ValidationError
 from licensing.models import Limit, Measure, Window
 from licensing.services import validated_amount
@@ -96,8 +97,8 @@ def _check_limit(request: AccessRequest) -> None:
     assert request.amount is not None, "it was looked for before"
     if request.measure not in Measure.values:
         raise ValidationError(f"must be one of {', '.join(Measure.values)}.", field="measure")
-    request.window = request.window or (Window.NONE if request.measure == Measure.CONCURRENT else "")
-    if (request.measure == Measure.CONCURRENT) != (request.window == Window.NONE) or request.window not in Window:
+    request.window = request.window or (Window.NONE if request.measure in WITHOUT_WINDOW else "")
+    if (request.measure in WITHOUT_WINDOW) != (request.window == Window.NONE) or request.window not in Window:
         raise ValidationError("must be minute, day or month; of concurrent requests none.", field="window")
     if not validated_amount(request.measure, request.amount):
         raise ValidationError("must be above 0.", field="amount")

@@ -7,6 +7,7 @@ from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 from accounts.access_requests.models import MAX_MODEL_LENGTH, MAX_REASON_LENGTH, RequestKind
 from accounts.models import MAX_GROUP_NAME_LENGTH, Group
 from gateway_project.console.display.widgets import NativeSelect
+from gateway_project.env import WITHOUT_WINDOW
 from gateway_project.json_types import JsonObject
 from licensing.models import Measure, Window
 from providers.console.currency import cost_note
@@ -96,7 +97,7 @@ class LimitForm(AskForm):
 
     def values(self) -> JsonObject:
         values = super().values()
-        return values | ({"window": Window.NONE} if values["measure"] == Measure.CONCURRENT else {})
+        return values | ({"window": Window.NONE} if values["measure"] in WITHOUT_WINDOW else {})
 
 
 FORMS: dict[str, type[AskForm]] = {

@@ -7,8 +7,8 @@ from django.conf import settings
 from django.db.models import Count, Q
 
 from accounts.models import Group, User
-from gateway_project.console.display.money import price
-from licensing.models import Limit, Measure, Window
+from gateway_project.console.display.measures import limit_text
+from licensing.models import Limit, Measure
 from licensing.querysets import LimitQuerySet
 from providers.console.currency import usual_currency
 
@@ -62,12 +62,7 @@ def _numbers_of(limits: LimitQuerySet[Limit]) -> dict[Kind, tuple[int, int, int]
 
 def _amount(kind: Kind, amount: Decimal) -> str:
     measure, window = kind
-    period = " at once" if window == Window.NONE else f" per {window}"
-    if measure == Measure.COST:
-        currency = usual_currency()
-        return f"{price(amount, currency) if currency else f'cost of {price(amount, currency)}'}{period}"
-    noun = "request" if measure == Measure.CONCURRENT else measure.removesuffix("s")
-    return f"{amount:,.0f} {noun if amount == 1 else f'{noun}s'}{period}"
+    return limit_text(measure, window, amount, usual_currency() if measure == Measure.COST else "")
 
 
 def _listed(amounts: list[str]) -> str:

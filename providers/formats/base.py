@@ -1,14 +1,14 @@
 """The interface of wire formats, and what its methods take and return."""
 
 import json
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from gateway_project.errors import GatewayError, ProviderError, ProviderOverloaded, ProviderRejected
 from gateway_project.json_types import JsonObject
-from providers.formats.context_length import CONTEXT_LENGTH_EXCEEDED, context_length_phrase
 from providers.formats.dialect import WorkRequest
 from providers.formats.dropped import answer_names, dropped_comment
 from providers.formats.json_values import as_dict, read_json
@@ -22,6 +22,7 @@ from providers.transport.retry_after import retry_after as seconds_of
 
 EVENT_STREAM = "text/event-stream; charset=utf-8"
 MAX_CODE_LENGTH = 128
+CONTEXT_LENGTH_EXCEEDED = "context_length_exceeded"
 
 
 @dataclass(slots=True)
@@ -168,6 +169,10 @@ class Format(ABC):
     native_dialects: frozenset[str] = frozenset()  # dialects whose bytes pass unchanged in both directions
     strict = False  # whether its providers refuse requests with unknown parameters
     counts_tokens = False  # whether its providers offer an operation that counts a conversation's tokens
+    has_known_shape: ClassVar[bool] = True  # whether an operation says what a provider does with a request
+    # What an error's message, code or type says of a conversation that is longer than the model's context: most
+    # providers report that only in the message. Clients that get its code shorten the conversation.
+    too_long_pattern: ClassVar[re.Pattern[str] | None] = None
 
     @abstractmethod
     def request(self, work: WorkRequest, model: str, options: Options = DEFAULT_OPTIONS) -> OutgoingRequest:
@@ -230,7 +235,7 @@ class Format(ABC):
         if 400 <= status < 500:
             error = as_dict(as_dict(read_json(body)).get("error"))
             code = _short_text(error.get("code") or as_dict(error.get("details")).get("error_code"))
-            phrase = context_length_phrase(self.name, text, code, _short_text(error.get("type")))
+            phrase = self._too_long_phrase(text, code, _short_text(error.get("type")))
             rejection = ProviderRejected(
                 text or f"The provider refused the request with status {status}.",
                 code=status,
@@ -243,6 +248,12 @@ class Format(ABC):
         if 300 <= status < 400:
             return ProviderError(f"The provider answered with a redirect (status {status}), which is not followed.")
         return ProviderError(f"The provider failed with status {status}." + (f" It said: {text}" if text else ""))
+
+    def _too_long_phrase(self, *texts: str) -> str:
+        """The phrase in an error's texts that says that the conversation is too long; '' if there is none."""
+        pattern = self.too_long_pattern
+        matches = (pattern.search(text) for text in texts) if pattern else ()
+        return next((match[0] for match in matches if match), "")
 
 
 def _short_text(value: object) -> str:

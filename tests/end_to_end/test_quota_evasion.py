@@ -2,6 +2,7 @@
 
 import pytest
 
+from providers.formats import FORMATS
 from providers.transport.calls import USAGE_SECONDS
 from tests.providers.formats.samples import streams
 from tests.support.limiting import bypass, left, limited
@@ -54,10 +55,7 @@ def pieces_of(sample):
 
 USAGE_NAMES = (b'"usageMetadata"', b'"eval_count"', b'"usage": {', b'"usage":{')
 CONTENT_TYPES = {"bedrock": "application/vnd.amazon.eventstream", "ollama": "application/x-ndjson"}
-SAMPLES = [
-    next(sample for sample in streams(name) if sample.name == "plain")
-    for name in ("anthropic", "azure-openai", "bedrock", "cohere", "gemini", "mistral", "ollama", "passthrough")
-]
+SAMPLES = [next(sample for sample in streams(name) if sample.name == "plain") for name in FORMATS]
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.format.name)

@@ -13,6 +13,7 @@ import pytest
 import requests
 from django.db.models import Count, Q, Sum
 
+from gateway_project.env import MEASURES
 from gateway_project.work import runtime as gateway_of_process
 from licensing.models import Limit
 from telemetry.models import LogEntry, UsageHour
@@ -30,7 +31,6 @@ SECONDS, LONGEST_FAULT_SECONDS = 60, 3
 RESERVED_TOKENS, RESERVED_DOLLARS = 1040, 2.07  # what an answer without usage counts as
 # Requests, tokens and dollars of those who were killed between the one and the other: two without usage among them.
 MOST_COUNTED_AND_NOT_LOGGED = (5, 30 + 2 * RESERVED_TOKENS, 0.06 + 2 * RESERVED_DOLLARS)
-MEASURES = ("requests", "tokens", "cost", "concurrent")
 MOODS = [
     *[{}] * 30,
     *({"status": status} for status in (400, 429, 500, 503)),

@@ -26,7 +26,7 @@ def overview_of(user) -> str:
 
 def test_the_own_page_names_the_defaults_that_refuse(ann):
     page = overview_of(ann)
-    sentence = "600 requests per minute for each key; 6,000 requests per minute and 150 requests at once for you."
+    sentence = "600 requests per minute for each key; 6,000 requests per minute and 150 concurrent requests for you."
     assert f"Default limits: {sentence}" in page
     assert "No limits are set" not in page
 
@@ -41,12 +41,12 @@ def test_defaults_that_are_off_are_not_named(ann, settings):
 
 def test_an_own_limit_replaces_the_default_also_an_unlimited_one(ann):
     set_limit(user=ann, measure="requests", window="minute", amount=Decimal(0))
-    assert "for each key; 150 requests at once for you." in overview_of(ann)
+    assert "for each key; 150 concurrent requests for you." in overview_of(ann)
     first, second = (issue_key(owner=ann, name=name).key for name in ("one", "two"))
     set_limit(key=first, measure="requests", window="minute", amount=Decimal(5))
-    assert "Default limits: 600 requests per minute for each other key; 150 requests" in overview_of(ann)
+    assert "Default limits: 600 requests per minute for each other key; 150 concurrent requests" in overview_of(ann)
     set_limit(key=second, measure="requests", window="minute", amount=Decimal(5))
-    assert "Default limits: 150 requests at once for you." in overview_of(ann)
+    assert "Default limits: 150 concurrent requests for you." in overview_of(ann)
 
 
 def test_defaults_of_groups_are_for_members_and_a_login_has_its_own(ann, settings):
@@ -62,7 +62,7 @@ def test_the_list_of_limits_names_the_defaults_of_its_subject(console, ann, sett
     address = f"/admin/licensing/limit/?key={key.public_id}"
     assert "Default limits: 600 requests per minute." in console.get(address).text
     address = "/admin/licensing/limit/?user=ann"
-    assert "Default limits: 6,000 requests per minute and 150 requests at once." in console.get(address).text
+    assert "Default limits: 6,000 requests per minute and 150 concurrent requests." in console.get(address).text
     set_limit(user=ann, measure="concurrent", window="none", amount=Decimal(3))
     assert "Default limits: 6,000 requests per minute." in console.get(address).text
     assert "Default limits" not in console.get("/admin/licensing/limit/").text

@@ -8,7 +8,8 @@ from django.db import IntegrityError, transaction
 
 from accounts.models import Group
 from accounts.services import create_user
-from licensing.models import DailyPeak, Licence, Limit
+from gateway_project.env import MEASURES, WINDOWS
+from licensing.models import DailyPeak, Licence, Limit, Measure, Window
 from providers.models import ModelPrice
 from providers.services import set_price
 
@@ -62,6 +63,10 @@ def test_an_amount_of_0_bounds_nothing(ann):
     assert not Limit.objects.effective().exists()
 
 
+def test_limits_have_the_measures_and_windows_of_the_settings():
+    assert (Measure.values, Window.values) == (list(MEASURES), [*WINDOWS, Window.NONE])
+
+
 def test_a_day_has_one_peak(db):
     DailyPeak.objects.create(date=date(2026, 1, 2), peak_use=3)
     refused(DailyPeak, date=date(2026, 1, 2), peak_use=4)
@@ -76,6 +81,7 @@ def test_a_day_has_one_peak(db):
         ("cost", "month", "0.000500", "cost of 0.0005 per month"),
         ("requests", "minute", "600", "600 requests per minute"),
         ("tokens", "day", "1", "1 token per day"),
+        ("tokens", "month", "2000000", "2,000,000 tokens per month"),
         ("concurrent", "none", "1", "1 concurrent request"),
         ("concurrent", "none", "20", "20 concurrent requests"),
     ],

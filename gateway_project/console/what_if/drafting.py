@@ -9,10 +9,11 @@ from django.http import QueryDict
 
 from gateway_project.api.names import camel
 from gateway_project.console.tables import ServiceForm, plain_decimal
+from gateway_project.env import WITHOUT_WINDOW
 from gateway_project.json_types import JsonObject
 from gateway_project.work.what_if.drafts import ALIASES, GUARDRAILS, LIMITS, PRICES, RULES
 from licensing.admin import LimitForm
-from licensing.models import SUBJECTS, Limit, Measure
+from licensing.models import SUBJECTS, Limit
 from providers.console.price_admin import PriceForm
 from providers.models import AMOUNTS, SUBJECT, ModelPrice
 from rules.admin import RuleForm
@@ -98,7 +99,7 @@ def _target(target: TargetDraft) -> JsonObject:
 def _limit(values: JsonObject, row: Limit | None) -> JsonObject:
     if row is None:
         subject, measure = values["subject"], values["measure"]
-        window = "none" if measure == Measure.CONCURRENT else values["time_window"]
+        window = "none" if measure in WITHOUT_WINDOW else values["time_window"]
         place = {f"{subject}Id": values[subject].pk, "measure": measure, "window": window}
     else:
         place = {f"{row.subject_kind}Id": row.subject.pk, "measure": row.measure, "window": row.window}

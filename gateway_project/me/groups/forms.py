@@ -9,6 +9,7 @@ from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 from accounts.models import LONGEST_USERNAME, Group, User, check_name, check_text
 from gateway_project.console.display.widgets import NativeSelect
+from gateway_project.env import WITHOUT_WINDOW
 from gateway_project.errors import GatewayError
 from gateway_project.json_types import JsonObject
 from gateway_project.me.request_forms import amount_field, measure_field, window_field
@@ -82,8 +83,8 @@ class GroupLimitForm(AmountForm):
         """The values for the service."""
         values = dict(self.cleaned_data)
         kind, row = self.subjects[values.pop("subject")]
-        is_concurrent = values["measure"] == Measure.CONCURRENT
-        return values | {SUBJECT_FIELDS[kind]: row} | ({"window": Window.NONE} if is_concurrent else {})
+        has_window = values["measure"] not in WITHOUT_WINDOW
+        return values | {SUBJECT_FIELDS[kind]: row} | ({} if has_window else {"window": Window.NONE})
 
 
 SUBJECT_FIELDS = {"service account": "user", "key": "key", "group": "group"}

@@ -30,7 +30,6 @@ BOUND_FIELDS = (
 COUNTED_PARAMETERS = frozenset(
     {"max_tokens", "max_completion_tokens", "max_output_tokens", "n", "best_of", "background"}
 )
-PASSTHROUGH = "passthrough"  # the format of services whose shape is unknown
 NESTED_OBJECTS = ("options", "generationConfig", "generation_config", "inferenceConfig")
 MAX_ANSWERS = 128
 NUMBERS_OF_ANSWERS = ("n", "best_of")
@@ -73,7 +72,8 @@ def largest_demand(work: WorkRequest, targets: "Sequence[Target]", limit: LimitD
         return Demand(0, 0, True)
     most_input = _most_input(work, targets, limit)
     # What a service of an unknown shape does with a request is not known from its operation.
-    if work.operation == "embedding" and not any(target.provider.format_name == PASSTHROUGH for target in targets):
+    formats = [target.provider.format for target in targets]
+    if work.operation == "embedding" and all(one is not None and one.has_known_shape for one in formats):
         return Demand(most_input, 0, True)
     bound = _greatest([work.body], work.dialect.output_bounds)
     bounds = [target.provider.max_output_tokens.get(target.model) for target in targets]

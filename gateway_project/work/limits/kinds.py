@@ -5,7 +5,9 @@ from enum import StrEnum
 from math import ceil
 from typing import NamedTuple
 
-REQUESTS, TOKENS, COST, CONCURRENT = "requests", "tokens", "cost", "concurrent"  # the measures
+from gateway_project.env import MEASURES
+
+REQUESTS, TOKENS, COST, CONCURRENT = MEASURES
 PROVIDER, CREDENTIAL = "provider", "credential"  # of the subjects, those that are asked
 # Units of amounts in the header RateLimit-Policy; that of requests is the default.
 HEADER_UNITS = {TOKENS: "tokens", COST: "millionths", CONCURRENT: "concurrent-requests"}

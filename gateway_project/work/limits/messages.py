@@ -2,13 +2,12 @@
 
 from datetime import UTC, datetime, timedelta
 
+from gateway_project.console.display.measures import NOUNS
 from gateway_project.errors import ActiveUseLimitReached, LimitError, QuotaExceeded, RateLimited, ValidationError
 from gateway_project.work.limits.checks import MINUTE, RESERVE, USE, CheckStatus, LimitCheck
-from gateway_project.work.limits.kinds import CONCURRENT, COST, REQUESTS, TOKENS, LimitDescription, money
+from gateway_project.work.limits.kinds import CONCURRENT, COST, LimitDescription, money
 
-NOUNS = {REQUESTS: "request", TOKENS: "token", COST: "cost", CONCURRENT: "concurrent request"}
 ADJECTIVES = {"minute": "", "day": "daily ", "month": "monthly "}
-UNITS = {REQUESTS: "request", TOKENS: "token", CONCURRENT: "concurrent request"}
 
 
 def limit_error(refused: CheckStatus, now: float, currency: str = "") -> LimitError:
@@ -75,7 +74,7 @@ def quantity(limit: LimitDescription, amount: int, currency: str = "") -> str:
     """An amount with its unit: 1 request, 5,000 tokens, 0.0005 USD."""
     if limit.measure == COST:
         return f"{money(amount):f} {currency}".rstrip()
-    return _plural(amount, UNITS[limit.measure])
+    return _plural(amount, NOUNS[limit.measure])
 
 
 def moment(limit: LimitDescription, resets_at: datetime) -> str:

@@ -1,7 +1,7 @@
 """The current status of limits: from their counts, or from the log if nothing has been counted yet."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 
@@ -12,6 +12,7 @@ from gateway_project.work.limits.kinds import (
     COUNT_UNPRICED,
     NANO,
     REQUESTS,
+    TOKENS,
     LimitDescription,
     Subject,
     unpriced_units,
@@ -37,10 +38,20 @@ def statuses_of(state: SharedState, limits: Sequence[Limit]) -> list[LimitStatus
 
 def in_units(usage: QuotaUsage, limit: LimitDescription) -> int:
     """Usage from the log in the unit of this limit's count."""
-    if limit.measure != COST:
-        return usage.requests if limit.measure == REQUESTS else usage.tokens
+    return LOGGED[limit.measure](usage, limit)
+
+
+def _cost_units(usage: QuotaUsage, limit: LimitDescription) -> int:
     counts_unpriced = limit.unpriced == COUNT_UNPRICED
     return round(usage.cost * NANO) + (unpriced_units(usage.unpriced_tokens, limit) if counts_unpriced else 0)
+
+
+# How the count of each measure that has windows is read from the log.
+LOGGED: dict[str, Callable[[QuotaUsage, LimitDescription], int]] = {
+    REQUESTS: lambda usage, _: usage.requests,
+    TOKENS: lambda usage, _: usage.tokens,
+    COST: _cost_units,
+}
 
 
 def usage_from_log(kind: str, ids: Iterable[int], begin: int, until: float, clock: Clock) -> dict[int, QuotaUsage]:

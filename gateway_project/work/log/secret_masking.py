@@ -52,14 +52,15 @@ def _pattern(*parts: str) -> "re2._Regexp":
 _SECRET = _pattern(*_BY_FORM, *_BY_NAME)
 # A printable ASCII character in JSON's escapes, other than a quote and a backslash; no client's library writes these.
 _ESCAPE = _pattern(r"\\+u00(2[013-9a-fA-F]|[346][0-9a-fA-F]|5[0-9abd-fABD-F]|7[0-9a-eA-E])")
-# The members that hold the pieces of an answer in the streams of all formats and doors.
-_NAMES_OF_PIECES = (
+# The members that hold the pieces of an answer in the streams of all formats and doors; the contract of formats tests
+# that those of every recorded stream are here.
+NAMES_OF_PIECES = (
     *(b"content", b"text", b"delta", b"arguments", b"partial_json", b"input"),
     *(b"thinking", b"reasoning", b"reasoning_content", b"refusal", b"tool_plan"),
 )
 # One each: what begins with a constant is searched for several times as fast.
 _PIECES = {
-    name: re.compile(rb'"%b"\s*+:\s*+"([^"\\]*+(?:\\.[^"\\]*+)*+)"' % name, re.DOTALL) for name in _NAMES_OF_PIECES
+    name: re.compile(rb'"%b"\s*+:\s*+"([^"\\]*+(?:\\.[^"\\]*+)*+)"' % name, re.DOTALL) for name in NAMES_OF_PIECES
 }
 # Where there are several answers, calls or blocks, their pieces may take turns.
 _OTHER_INDEX = re.compile(rb'index"\s*+:\s*+[1-9]')
@@ -106,7 +107,7 @@ def _unescaped(match: "re2._Match") -> bytes:
 
 def _mask_pieces(events: bytes) -> bytes:
     """The events of a stream without the credentials that several of them hold together."""
-    names = [name for name in _NAMES_OF_PIECES if b'"%b"' % name in events]
+    names = [name for name in NAMES_OF_PIECES if b'"%b"' % name in events]
     joined = [b"".join(_PIECES[name].findall(events)) for name in names]
     if not _OTHER_INDEX.search(events) and not any(map(_SECRET.search, joined)):
         return events

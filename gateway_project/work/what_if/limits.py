@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from django.conf import settings
 
+from gateway_project.env import WITHOUT_WINDOW
 from gateway_project.errors import ValidationError
 from gateway_project.errors.client_errors import LIMIT_ERROR_NAMES, ActiveUseLimitReached
 from gateway_project.work.limits.book import LimitBook, LimitRow, Limits
@@ -23,7 +24,15 @@ from gateway_project.work.limits.checks import (
     Settlement,
     window_begin,
 )
-from gateway_project.work.limits.kinds import COUNT_UNPRICED, NANO, TOKENS, Subject, unpriced_units
+from gateway_project.work.limits.kinds import (
+    COST,
+    COUNT_UNPRICED,
+    NANO,
+    TOKENS,
+    LimitDescription,
+    Subject,
+    unpriced_units,
+)
 from gateway_project.work.limits.status import in_units, usage_from_log
 from gateway_project.work.snapshot.loading import limit_rows
 from gateway_project.work.snapshot.records import Caller, KeySnapshot, Target
@@ -33,7 +42,7 @@ from gateway_project.work.state.figures import Figures
 from gateway_project.work.state.shared import LocalState
 from gateway_project.work.what_if.drafts import LIMITS, Draft, RowDraft
 from gateway_project.work.what_if.traffic import Traffic
-from licensing.models import SUBJECTS, Limit, Measure, Window
+from licensing.models import SUBJECTS, Limit, Window
 
 REFUSALS = frozenset(LIMIT_ERROR_NAMES) - {ActiveUseLimitReached.exception}
 Place = tuple[Subject, str, str]  # subject, measure and window: there is one limit of each at most
@@ -166,7 +175,7 @@ def _drafted(row: RowDraft) -> LimitRow:
     values = row.values
     kind = next(name for name in SUBJECTS if name in values)
     subject = Subject(kind, values[kind].pk)
-    window = values.get("window") or (Window.NONE if values["measure"] == Measure.CONCURRENT else "")
+    window = values.get("window") or (Window.NONE if values["measure"] in WITHOUT_WINDOW else "")
     if not window:
         raise ValidationError("is missing; it is minute, day or month.", field=f"{row.place}.window")
     options = {name: values[name] for name in ("is_strict", "unpriced", "unpriced_price") if name in values}
@@ -210,17 +219,27 @@ def _sized(limits: Limits, traffic: Traffic, cost: Decimal | None) -> Sequence[L
 
 
 def _reserving(check: LimitCheck, traffic: Traffic, cost: Decimal | None) -> LimitCheck:
-    """The check with what the request is known to use; of a limit that has less room, its input has to fit."""
-    take = _units(check, traffic, cost)
-    if check.limit.is_strict:
-        return check.taking(take, take)
-    return check.taking(take, min(traffic.usage.all_input, take) if check.limit.measure == TOKENS else min(1, take))
+    """The check with what the request is known to use; of a limit that has less room, a part of it has to fit."""
+    used, part = USES[check.limit.measure](check.limit, traffic, cost)
+    take = min(used, MAX_AMOUNT)
+    return check.taking(take, take if check.limit.is_strict else min(part, take))
 
 
-def _units(check: LimitCheck, traffic: Traffic, cost: Decimal | None) -> int:
-    if cost is not None and check.limit.measure != TOKENS:
-        return min(round(cost * NANO), MAX_AMOUNT)
-    tokens = traffic.usage.all_input + (traffic.usage.output or 0)
-    if check.limit.measure == TOKENS:
-        return min(tokens, MAX_AMOUNT)
-    return min(unpriced_units(tokens, check.limit), MAX_AMOUNT) if check.limit.unpriced == COUNT_UNPRICED else 0
+def _use_of_tokens(limit: LimitDescription, traffic: Traffic, cost: Decimal | None) -> tuple[int, int]:
+    """What the request is known to use, and its input."""
+    return _tokens(traffic), traffic.usage.all_input
+
+
+def _use_of_cost(limit: LimitDescription, traffic: Traffic, cost: Decimal | None) -> tuple[int, int]:
+    """What the request is known to use, and the least amount."""
+    if cost is not None:
+        return round(cost * NANO), 1
+    return unpriced_units(_tokens(traffic), limit) if limit.unpriced == COUNT_UNPRICED else 0, 1
+
+
+def _tokens(traffic: Traffic) -> int:
+    return traffic.usage.all_input + (traffic.usage.output or 0)
+
+
+# Each measure that is reserved: what a request uses of its limits, and the part of it that has to fit.
+USES = {TOKENS: _use_of_tokens, COST: _use_of_cost}

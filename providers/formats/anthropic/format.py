@@ -64,6 +64,7 @@ class Anthropic(TranslatedFormat):
     """`POST /messages`."""
 
     name = NAME
+    too_long_pattern = re.compile(r"prompt is too long|exceed context limit", re.IGNORECASE)
     strict = True
     native_dialects = frozenset({SHAPE})
     counts_tokens = True

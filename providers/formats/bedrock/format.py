@@ -3,6 +3,7 @@
 https://docs.aws.amazon.com/bedrock/latest/APIReference/ (checked with botocore's bedrock-runtime, November 2026).
 """
 
+import re
 from collections.abc import Mapping, Set
 from dataclasses import replace
 
@@ -42,6 +43,9 @@ class Bedrock(TranslatedFormat):
     """`Converse`; the model's name is part of the path, and streams are binary frames."""
 
     name = NAME
+    too_long_pattern = re.compile(
+        r"input is too long|prompt is too long|too many input tokens|maximum context length", re.IGNORECASE
+    )
     translated_parameters = frozenset({*INFERENCE, "top_k", "tools", "tool_choice", "output", "thinking"})
     native_parameters = frozenset(
         {

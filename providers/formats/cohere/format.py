@@ -1,5 +1,7 @@
 """Cohere's chat and embed (API version 2, https://docs.cohere.com/reference; cohere-python, August 2026)."""
 
+import re
+
 from gateway_project.errors import GatewayError
 from gateway_project.json_types import JsonObject
 from providers.formats.base import Options, StreamReader
@@ -33,6 +35,7 @@ class Cohere(TranslatedFormat):
     """Messages like OpenAI's. Thoughts are items of the content, or `tool_plan` before calls."""
 
     name = NAME
+    too_long_pattern = re.compile(r"too many tokens: (?!max)|total number of tokens", re.IGNORECASE)
     strict = True
     translated_parameters = frozenset({*PARAMETERS, "tools", "tool_choice", "output", "thinking"})
     native_parameters = frozenset(

@@ -1,5 +1,7 @@
 """Google Gemini (Developer API v1beta, https://ai.google.dev/api; checked with python-genai, August 2026)."""
 
+import re
+
 from gateway_project.errors import GatewayError, ProviderError, ValidationError
 from gateway_project.json_types import JsonObject
 from providers.formats.base import DEFAULT_OPTIONS, ClientResponse, Options, OutgoingRequest, StreamReader, read_object
@@ -22,6 +24,7 @@ class Gemini(TranslatedFormat):
     """`generateContent` and `batchEmbedContents`; the model's name is part of the path."""
 
     name = NAME
+    too_long_pattern = re.compile(r"input token count \S* ?exceeds the maximum", re.IGNORECASE)
     strict = True
     counts_tokens = True
     translated_parameters = frozenset({*CONFIG, "tools", "tool_choice", "output", "thinking"})

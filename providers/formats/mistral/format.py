@@ -1,5 +1,7 @@
 """Mistral's chat completions and embeddings (https://docs.mistral.ai/api; checked with client-python, June 2026)."""
 
+import re
+
 from gateway_project.json_types import JsonObject
 from providers.formats.base import Options, StreamReader
 from providers.formats.dialect import WorkRequest
@@ -21,6 +23,7 @@ class Mistral(TranslatedFormat):
     """Messages like OpenAI's, in a stricter order and with shorter call ids. Unknown parameters are refused."""
 
     name = NAME
+    too_long_pattern = re.compile(r"too large for model with \d+ maximum context length", re.IGNORECASE)
     strict = True
     translated_parameters = frozenset({*PARAMETERS, "tools", "tool_choice", "output", "thinking"})
     native_parameters = frozenset(

@@ -1,5 +1,6 @@
 """Ollama's own API, /api/chat and /api/embed (https://docs.ollama.com/api; checked in August 2026)."""
 
+import re
 from collections.abc import Set
 
 from gateway_project.errors import ProviderError
@@ -23,6 +24,7 @@ class Ollama(TranslatedFormat):
     """Messages with a list of images each; streams are lines of JSON."""
 
     name = NAME
+    too_long_pattern = re.compile(r"exceeds the (?:available )?context (?:length|size)", re.IGNORECASE)
     translated_parameters = frozenset({*OPTIONS, "tools", "tool_choice", "output", "thinking"})
     native_parameters = frozenset(
         {"options", "format", "think", "keep_alive", "truncate", "shift", "logprobs", "top_logprobs"}

@@ -3,6 +3,7 @@
 https://github.com/openai/openai-openapi (checked in August 2026)
 """
 
+import re
 from dataclasses import replace
 
 from gateway_project.errors import GatewayError, ProviderRejected
@@ -35,6 +36,11 @@ class OpenAI(TranslatedFormat):
     """A body in OpenAI's shape passes unchanged, except for the model's name and the request for a stream's usage."""
 
     name = "openai"
+    # OpenAI's code, the messages of vLLM and similar servers, and llama.cpp's type.
+    too_long_pattern = re.compile(
+        r"context_length_exceeded|maximum context length|exceed_context_size|exceeds the (?:model's )?context window",
+        re.IGNORECASE,
+    )
     native_dialects = frozenset({DIALECT, "openai-completion", "openai-embedding"})
     translated_parameters = frozenset(PARAMETERS) - {"top_k"}
     # Parameters with the same meaning in Responses.

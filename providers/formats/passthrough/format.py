@@ -37,6 +37,7 @@ class Passthrough(Format):
     """Requires only JSON; usage, text and finish reason are read from familiar places."""
 
     name = "passthrough"
+    has_known_shape = False
 
     def request(self, work: WorkRequest, model: str, options: Options = DEFAULT_OPTIONS) -> OutgoingRequest:
         return OutgoingRequest("", work.body_for(model))

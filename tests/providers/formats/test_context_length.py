@@ -7,7 +7,6 @@ import pytest
 from gateway_project.work.doors.anthropic.door import error_body as as_anthropic
 from gateway_project.work.doors.openai.door import error_body as as_openai
 from providers.formats import FORMATS
-from providers.formats.context_length import MESSAGES_BY_FORMAT
 
 pytestmark = pytest.mark.embedded
 
@@ -51,7 +50,7 @@ def test_clients_of_both_ecosystems_know_it(format_name, body):
     assert (told["type"], told["message"].lower().count("prompt is too long")) == ("invalid_request_error", 1)
 
 
-@pytest.mark.parametrize("format_name", sorted(MESSAGES_BY_FORMAT))
+@pytest.mark.parametrize("format_name", FORMATS)
 def test_another_refusal_is_none(format_name):
     body = {"error": {"message": "max_tokens is too large: 6000. This model supports at most 4096 tokens."}}
     error = FORMATS[format_name].refusal(400, json.dumps(body).encode())

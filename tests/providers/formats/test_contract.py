@@ -1,15 +1,21 @@
 """What every wire format has to get right, shown on recorded replies. A new format adds samples, not tests."""
 
 import json
+import re
 import time
+from collections import Counter
+from functools import partial
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway_project.errors import GatewayError, ValidationError
+from gateway_project.work.log.secret_masking import NAMES_OF_PIECES
 from providers.formats import FORMATS, Usage
+from providers.formats.bedrock.event_stream import FrameSplitter, read_frame, write_frame
 from providers.formats.json_values import read_json
+from providers.formats.neutral.deltas import words_of
 from providers.formats.openai.reply import FINISH_REASONS
 from providers.formats.sse import data_of, events_in
 from providers.formats.translated import TranslatedFormat
@@ -23,6 +29,7 @@ LONG = 100_000
 # What a sample says of answers in another shape alone.
 TRANSLATED = {"calls", "reasoning", "refusal", "images", "citations", "dropped"}
 DROPPED = b": X-Svc-Dropped: "
+WHOLE_CALLS, MARK = {"args", "arguments", "input"}, "a-mark"
 ALL_WHOLE = [sample for name in FORMATS for sample in whole(name)]
 WHOLE = [sample for sample in ALL_WHOLE if "refused" not in sample.about]
 STREAMS = [sample for name in FORMATS for sample in streams(name)]
@@ -221,6 +228,66 @@ def test_a_damaged_stream_never_crashes_the_reader(sample, data):
         body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
     reader, handed_on = read(sample, [bytes(body)])
     assert isinstance(reader.text(handed_on), str)
+
+
+def rewritten(sample, rewrite):
+    """The body of a stream with each event rewritten, which is a JSON object in a line or in a frame."""
+
+    def written(text):
+        try:
+            return json.dumps(rewrite(json.loads(text))).encode()
+        except ValueError:
+            return text
+
+    if sample.format.name == "bedrock":
+        frames = map(read_frame, FrameSplitter().feed(sample.body))
+        return b"".join(write_frame(frame.headers, written(frame.payload)) for frame in frames)
+    return re.sub(rb"(?m)^((?:data: ?)?)(\{.*\})", lambda line: line[1] + written(line[2]), sample.body)
+
+
+def strings_in(value, name=""):
+    """The name of each string in an event. A call that is an object comes whole: no secret in it is split."""
+    if isinstance(value, str):
+        yield name
+    elif isinstance(value, list):
+        for item in value:
+            yield from strings_in(item, name)
+    elif isinstance(value, dict) and name not in WHOLE_CALLS:
+        for inner, item in value.items():
+            yield from strings_in(item, inner)
+
+
+def marked(value, name, parent=""):
+    """An event with a mark in each string of this name."""
+    if isinstance(value, list):
+        return [marked(item, name, parent) for item in value]
+    if isinstance(value, dict) and parent not in WHOLE_CALLS:
+        return {inner: marked(item, name, inner) for inner, item in value.items()}
+    return MARK if isinstance(value, str) and parent == name else value
+
+
+def generated(sample, body):
+    """All that the model has generated: text, thoughts, refusals and arguments."""
+    reader = sample.format.native_reader(sample.work)
+    reader.deltas = []
+    handed_on = reader.feed(body) + reader.end(**INCOMPLETE)
+    return "".join(map(words_of, reader.take_deltas())) or reader.generated_text(handed_on)
+
+
+def names_of_pieces(sample):
+    """The members of several events that hold what the model has generated."""
+    counts = Counter()
+    rewritten(sample, lambda event: counts.update(set(strings_in(event))))
+    repeated = [name for name, count in counts.items() if count > 1]
+    return {name for name in repeated if MARK in generated(sample, rewritten(sample, partial(marked, name=name)))}
+
+
+@each_format
+def test_the_log_knows_each_member_that_holds_pieces_of_an_answer(format_name):
+    """Otherwise it would not find a secret that is split over several events."""
+    names = set().union(*(names_of_pieces(sample) for sample in SHORT_STREAMS if sample.format.name == format_name))
+    assert names
+    assert names <= {name.decode() for name in NAMES_OF_PIECES}
 
 
 @each_format

@@ -14,6 +14,7 @@ from gateway_project.work.doors import DIALECTS
 from providers.formats import FORMATS, Options
 from providers.formats.neutral.chat import Chat, Tool
 from providers.formats.neutral.messages import Message, Reasoning, Text, ToolCall, ToolResult
+from providers.formats.translated import TranslatedFormat
 from tests.providers.formats.samples import FOREIGN, request
 from tests.support.thoroughness import number_of
 
@@ -136,7 +137,8 @@ def comparable(parts):
     return [(part.name, json.loads(part.arguments)) if isinstance(part, ToolCall) else part for part in parts]
 
 
-each_format = pytest.mark.parametrize("format_name", ANSWERS)
+TRANSLATED = [name for name, one in FORMATS.items() if isinstance(one, TranslatedFormat)]
+each_format = pytest.mark.parametrize("format_name", TRANSLATED)
 
 
 @each_format
