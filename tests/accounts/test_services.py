@@ -19,6 +19,8 @@ from accounts.services import (
 from accounts.sessions import end_sessions
 from gateway_project.errors import Conflict, NotFound, ValidationError
 
+pytestmark = pytest.mark.either_store
+
 
 def role_names(user):
     return set(user.roles.values_list("name", flat=True))

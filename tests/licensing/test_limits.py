@@ -15,6 +15,8 @@ from providers.services import create_provider
 from telemetry.models import LogEntry
 from tests.support.management import new_user, refused
 
+pytestmark = pytest.mark.either_store
+
 
 @pytest.fixture
 def ann(db):

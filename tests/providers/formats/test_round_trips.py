@@ -14,7 +14,7 @@ from gateway_project.work.doors import DIALECTS
 from providers.formats import FORMATS, Options
 from providers.formats.neutral.chat import Chat, Tool
 from providers.formats.neutral.messages import Message, Reasoning, Text, ToolCall, ToolResult
-from tests.providers.formats.samples import FOREIGN, request
+from tests.support.formats.samples import FOREIGN, request
 from tests.support.thoroughness import number_of
 
 pytestmark = pytest.mark.embedded
