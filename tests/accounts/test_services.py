@@ -142,5 +142,5 @@ def test_a_deleted_user_stays_in_its_groups_and_joins_no_other(db):
     ):
         with pytest.raises(ValidationError, match="that is not deleted"):
             join()
-    with pytest.raises(ValidationError, match="none with the id 987654.$"):
+    with pytest.raises(ValidationError, match="no user with id 987654.$"):
         add_member(team, user_id=987654)
