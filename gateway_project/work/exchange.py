@@ -261,7 +261,7 @@ class Exchange:
     request: WorkRequest | None = None  # written by stages.reading, stages.guardrails
     options: RequestOptions = field(default_factory=RequestOptions)  # written by stages.reading, explain
     decision: Decision = field(default_factory=Decision)  # written by stages.rules
-    guarding: Guarding | None = None  # written by stages.guardrails; None: no guardrail applies
+    guarding: Guarding | None = None  # written by stages.guardrails, guardrails
     selection: Selection = field(default_factory=Selection)  # written by stages.candidates
     limits: RequestLimits = field(default_factory=RequestLimits)  # written by limits
     cache: CacheLookup = field(default_factory=CacheLookup)  # written by cache
