@@ -47,8 +47,8 @@ test-embedded: $(VENV)/.installed-dev  ## the suite on SQLite and the in-process
 	$(SUITE) pytest $(PARALLEL) -m "not slow and not servers and not exhaustive $(EMBEDDED)"
 
 test-servers: $(VENV)/.installed-dev  ## the suite with PostgreSQL and Redis (of this machine, or brought along)
-	$(SUITE) tests.support.servers $(PARALLEL) -m "not slow and not browser and not embedded" --ignore tests/fault
-	$(SUITE) tests.support.servers -n 3 --dist loadfile -m "not slow" tests/fault
+	$(SUITE) tests.support.servers $(PARALLEL) -m "not slow and not browser and not embedded and not few_at_once"
+	$(SUITE) tests.support.servers -n 3 --dist loadfile -m "not slow and few_at_once"
 
 test-slow: $(VENV)/.installed-dev  ## the long tests, and all that `make test` tries a part of
 	THOROUGH=1 $(BIN)/python -m tests.support.servers -m "slow or thorough"
@@ -95,7 +95,7 @@ guardrail-measure: $(VENV)/.installed-dev  ## precision and recall of injection 
 	$(BIN)/python -m tests.support.guardrail_sets $(SET) $(MEASURE)
 
 screenshots: $(VENV)/.installed-dev  ## take the pictures of docs/console.md anew
-	$(BIN)/python -m tests.console.screenshots
+	$(BIN)/python -m tests.support.console.screenshots
 
 sbom: $(VENV)/.installed-dev  ## write sbom.json, the list of all that the gateway consists of (CycloneDX)
 	$(BIN)/cyclonedx-py requirements --pyproject pyproject.toml --mc-type application --output-reproducible --output-format JSON --output-file sbom.json requirements.lock

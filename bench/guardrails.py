@@ -80,8 +80,8 @@ def unused_us() -> float:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway_project.settings")
     django.setup()
     from gateway_project.work.exchange import Exchange
-    from gateway_project.work.guardrails.repair import repair_answer
-    from gateway_project.work.guardrails.stage import guard_answer, guard_request
+    from gateway_project.work.stages.guardrails import guard_answer, guard_request
+    from gateway_project.work.stages.repair import repair_answer
     from gateway_project.work.streaming.stream import ClientConnection
     from providers.transport.calls import Call
 

@@ -13,7 +13,7 @@ from providers.formats.bedrock.event_stream import FrameSplitter
 from providers.formats.dialect import Dialect
 from providers.formats.json_stream import LineSplitter
 from providers.formats.sse import EventSplitter
-from tests.providers.formats.samples import Sample, request, streams, whole
+from tests.support.formats.samples import Sample, request, streams, whole
 from tests.support.recorded_samples import SHAPES
 
 MOST_US, MOST_CHUNK_US = 150, 15

@@ -14,6 +14,7 @@ from accounts.viewsets import FeatureViewSet, GroupViewSet, MemberViewSet, RoleV
 from gateway_project.access_requests.viewsets import TRANSITIONS, AccessRequestViewSet
 from gateway_project.api.openapi import views as openapi
 from gateway_project.api.resource_routes import ID, path, resource
+from gateway_project.server.paths import CONSOLE, LOGIN_API, USER_PAGES
 from gateway_project.status.monitoring import MONITORING_PATHS
 from gateway_project.status.version import VersionViewSet
 from gateway_project.work import views
@@ -38,10 +39,10 @@ MEMBERS = f"groups/(?P<group_id>{ID})/members"
 SIGN_ON = "auth/sso/(?P<slug>[a-z0-9-]{1,50})"
 
 urlpatterns = [
-    re_path(r"^admin/", admin.site.urls),
-    re_path(r"^admin$", RedirectView.as_view(pattern_name="admin:index"), name="admin"),
-    re_path(r"^me/", include("gateway_project.me.urls")),
-    re_path(r"^me$", RedirectView.as_view(pattern_name="me:overview"), name="me"),
+    re_path(rf"^{CONSOLE[1:]}/", admin.site.urls),
+    re_path(rf"^{CONSOLE[1:]}$", RedirectView.as_view(pattern_name="admin:index"), name="admin"),
+    re_path(rf"^{USER_PAGES[1:]}/", include("gateway_project.me.urls")),
+    re_path(rf"^{USER_PAGES[1:]}$", RedirectView.as_view(pattern_name="me:overview"), name="me"),
     re_path(rf"^{WORK_PATH[1:]}/?$", views.work, name="work"),
     *[
         re_path(rf"^{path[1:]}/?$", views.DoorView(post=endpoint_operation(endpoint)), name=path[1:])
@@ -69,7 +70,7 @@ urlpatterns = [
     re_path(r"^schema/?$", openapi.schema, name="schema"),
     re_path(r"^docs/?$", openapi.docs, name="docs"),
     *scim_routes(),
-    path("auth/login", AuthViewSet, {"post": "login"}, name="login"),
+    path(LOGIN_API[1:], AuthViewSet, {"post": "login"}, name="login"),
     path("auth/logout", AuthViewSet, {"post": "logout"}, name="logout"),
     re_path(rf"^{SIGN_ON}/?\Z", sign_on.start, name="sso"),
     re_path(rf"^{SIGN_ON}/callback/?\Z", sign_on.callback, name="sso-callback"),

@@ -21,7 +21,6 @@ from gateway_project.server import overload  # noqa: E402
 from gateway_project.server.client_response import error_response  # noqa: E402
 from gateway_project.server.connections.addresses import Places  # noqa: E402
 from gateway_project.server.connections.logins import (  # noqa: E402
-    API_PATH,
     LOGIN_PATHS,
     TOO_MANY_LOGINS,
     has_no_password,
@@ -31,6 +30,7 @@ from gateway_project.server.connections.turns import END_TURN  # noqa: E402
 from gateway_project.server.connections.unlisted_proxies import UnlistedProxies  # noqa: E402
 from gateway_project.server.http1 import has_arrived  # noqa: E402
 from gateway_project.server.management_bodies import SLOW_SHARE, ManagementBodies  # noqa: E402
+from gateway_project.server.paths import LOGIN_API  # noqa: E402
 from gateway_project.server.proxies import PEER, TrustedProxies  # noqa: E402
 from gateway_project.server.request_ids import request_id  # noqa: E402
 from gateway_project.status.monitoring import MONITORING_PATHS  # noqa: E402
@@ -139,7 +139,7 @@ def _manage(environ: WSGIEnvironment, start_response: StartResponse, is_login: b
 
 def _login_place(environ: WSGIEnvironment) -> AbstractContextManager[None]:
     """The place of a login whose body has been read; who renews a session by its token needs none."""
-    is_api = environ["PATH_INFO"].removesuffix("/") == API_PATH
+    is_api = environ["PATH_INFO"].removesuffix("/") == LOGIN_API
     if is_api and has_no_password(environ["wsgi.input"].getvalue()):
         return nullcontext()
     return LOGINS.place(environ["REMOTE_ADDR"])

@@ -8,8 +8,8 @@ from gateway_project.api.access import Caller
 from gateway_project.api.fields import Attributes, Choice
 from gateway_project.api.names import snake
 from gateway_project.errors import GatewayError, PermissionDenied, ValidationError
+from gateway_project.errors.problem import Problem
 from gateway_project.json_types import JsonObject
-from gateway_project.problem import Problem
 from keys.models import ApiKey
 from licensing.group_limits import check_group_limit
 from licensing.models import Measure, Unpriced, Window

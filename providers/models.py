@@ -176,8 +176,8 @@ class ProviderCredential(models.Model):
     credential_hint = models.CharField(max_length=4, blank=True, default="", editable=False)
     weight = integer_field(least=1, default=1, help_text="Share of the provider's work; its own credential has 1.")
     enabled = models.BooleanField(default=True)
-    requests_per_minute = _most("requests a minute")
-    tokens_per_minute = _most("tokens a minute")
+    requests_per_minute = _most("requests per minute")
+    tokens_per_minute = _most("tokens per minute")
     concurrent_requests = _most("requests at a time")
 
     objects = CredentialQuerySet.as_manager()

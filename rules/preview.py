@@ -10,6 +10,7 @@ from django.db.models import Count, QuerySet
 from accounts.group_tree import with_ancestors, with_descendants
 from accounts.models import Group, User
 from gateway_project.errors import ValidationError
+from gateway_project.wording import plural
 from keys.models import ApiKey
 from providers.catalogue import Target
 from providers.formats import FORMATS
@@ -199,7 +200,7 @@ def reach_of(rule: Rule) -> Audience | None:
 
 def _audience(rule: Rule) -> str:
     if rule.everyone:
-        return f"everyone ({_pluralized(User.objects.usable().count(), 'usable user')})"
+        return f"everyone ({plural(User.objects.usable().count(), 'usable user')})"
     if rule.user is not None:
         return f"the user {rule.user.username}" + ("" if rule.user.is_usable else ", who is inactive or deleted")
     return _members(rule.group) if rule.group is not None else "nobody"
@@ -210,7 +211,3 @@ def _members(group: Group) -> str:
     names: list[str] = list(members.order_by("username").values_list("username", flat=True)[:11])
     names_shown = ", ".join(names[:10]) + (" and others" if len(names) > 10 else "")
     return f"the group {group.name} ({names_shown or 'no usable member'})"
-
-
-def _pluralized(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"

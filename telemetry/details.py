@@ -137,7 +137,8 @@ def _facts(entry: LogEntry) -> Iterator[tuple[str, object]]:
     return ((name, value) for name, value in facts.items() if value not in ("", None))
 
 
-_REPAIRS = {None: "", True: ", the model was asked once more", False: ", the model was asked once more in vain"}
+_REPAIRED = ", the model was asked once more"
+_REPAIRS = {None: "", True: _REPAIRED, False: f"{_REPAIRED}, without success"}
 
 
 def _guardrails(entry: LogEntry) -> str:

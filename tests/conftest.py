@@ -59,14 +59,6 @@ __all__ = ["figure", "pytest_addoption", "pytest_configure"]
 # Few and long: whoever begins with them is not waited for at the end.
 LONG = ("console", "test_fuzzing.py")
 
-
-# What these tests try is the same with each database, so that once is enough for `make test` (either_store).
-EITHER_STORE = (
-    *("accounts", "attacks", "keys", "licensing", "me", "providers", "rules", "test_fuzzing.py"),
-    *("gateway_project/access_requests", "gateway_project/api", "gateway_project/console"),
-    *("gateway_project/test_checks.py", "gateway_project/test_progress.py"),
-    *("test_compose.py", "test_docs.py", "test_image.py", "test_sbom.py"),
-)
 # Fixtures of a server that runs: a test that uses one is end to end.
 SERVERS = frozenset({"store", "gateway", "own_gateway", "live_server"})
 
@@ -212,15 +204,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skips tests that need PostgreSQL and Redis where there are none, and marks those that need a running server."""
     mark_promises(items)
     refuse_lost_promises(items)
+    refuse_lost_tests(items)
     items.sort(key=lambda item: not is_in(item.path, LONG))
     for item in items:
-        if SERVERS.intersection(getattr(item, "fixturenames", ())) or suite_of(item.path) == "fault":
+        is_of_faults = suite_of(item.path) == "fault"
+        if is_of_faults:
+            item.add_marker("few_at_once")
+        if is_of_faults or SERVERS.intersection(getattr(item, "fixturenames", ())):
             item.add_marker("end_to_end")
         if tries_more(item.function):
             item.add_marker("thorough")
-        is_bound = item.get_closest_marker("embedded") or item.get_closest_marker("browser")
-        if not is_bound and is_in(item.path, EITHER_STORE):
-            item.add_marker("either_store")
     if os.environ.get("DATABASE_URL", "").startswith("postgres") and os.environ.get("REDIS_URL"):
         return
     for item in items:
@@ -239,3 +232,10 @@ def refuse_lost_promises(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("promise") and not any(map(item.get_closest_marker, FOLDERS)):
             raise pytest.UsageError(f'{item.nodeid}: its promise needs suite="attack" or suite="fault"')
+
+
+def refuse_lost_tests(items: list[pytest.Item]) -> None:
+    """`make test` runs either_store with PostgreSQL and Redis alone, and these without: a test with both never runs."""
+    for item in items:
+        if item.get_closest_marker("either_store") and any(map(item.get_closest_marker, ("embedded", "browser"))):
+            raise pytest.UsageError(f"{item.nodeid}: either_store excludes embedded and browser")

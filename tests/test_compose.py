@@ -19,7 +19,7 @@ from redis.retry import Retry
 from tests.support.running import ROOT, RunningGateway, free_port, fresh_store
 from tests.support.world import World
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.either_store]
 
 DOCUMENT = (ROOT / "compose.yaml").read_text()
 DOCKERFILE = (ROOT / "Dockerfile").read_text()

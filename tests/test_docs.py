@@ -4,12 +4,15 @@ import re
 import sys
 from pathlib import Path
 
+import pytest
 from django.conf import settings
 
 from gateway_project.api import strict_json
 from gateway_project.work.stages import reading
 from providers.formats import FORMATS
 from providers.formats.translated import CLIENT_NAMES, PARAMETERS, TranslatedFormat
+
+pytestmark = pytest.mark.either_store
 
 ROOT = Path(__file__).resolve().parent.parent
 READ = re.compile(r'env\.\w+\(\s*"([A-Z_]+)"|self\.\w+\("([A-Z_]+)"')

@@ -10,6 +10,8 @@ import requests
 from tests.support.running import ROOT, RunningGateway
 from tests.support.world import World
 
+pytestmark = pytest.mark.either_store
+
 IGNORED, *RULES = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if line and line[0] != "#"]
 TAKEN = [rule.removeprefix("!") for rule in RULES if rule.startswith("!")]
 

@@ -9,6 +9,8 @@ import pytest
 
 from tests.support.running import ROOT
 
+pytestmark = pytest.mark.either_store
+
 PINNED = re.compile(r"^([a-z0-9][a-z0-9._-]*)(?:\[[^]]*\])?==([^\s;]+)", re.MULTILINE | re.IGNORECASE)
 
 

@@ -115,6 +115,12 @@ def test_folders_are_small(trees):
     assert {str(folder): size for folder, size in sizes.items() if size > MAX_FILES} == {}
 
 
+def test_support_code_of_tests_stands_in_its_own_folder():
+    names = re.compile(r"(test_\w+|conftest|__init__)\.py")
+    paths = [path.relative_to(ROOT / "tests") for path in modules(["tests"]) if not names.fullmatch(path.name)]
+    assert [str(path) for path in paths if path.parts[0] != "support"] == []
+
+
 def test_files_are_made_in_one_place_that_records_them():
     paths = [path.relative_to(ROOT) for path in modules() if "attachment; filename" in path.read_text(encoding="utf-8")]
     assert [str(path) for path in paths] == ["gateway_project/api/audit.py"]

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 
 from gateway_project import errors
 from gateway_project.api.problems import as_gateway_error
+from gateway_project.errors.problem import Problem
 from gateway_project.json_types import JsonObject
-from gateway_project.problem import Problem
 
 log = logging.getLogger("gateway.management")
 

@@ -10,6 +10,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from gateway_project.database.names import NameField, is_clear
+from gateway_project.server.paths import CONSOLE, USER_PAGES
 from providers.credentials import decrypt, encrypt, hint_of, origin_of
 
 MASK = "…"
@@ -126,7 +127,7 @@ class IdentityProvider(models.Model):
     @property
     def post_logout_redirect_uri(self) -> str:
         """Where the provider sends browsers after a logout that began here."""
-        return f"{settings.GATEWAY_BASE_URL}{'/me/' if settings.GATEWAY_USER_PAGES else '/admin/'}login/"
+        return f"{settings.GATEWAY_BASE_URL}{USER_PAGES if settings.GATEWAY_USER_PAGES else CONSOLE}/login/"
 
 
 class Identity(models.Model):

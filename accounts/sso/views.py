@@ -31,12 +31,13 @@ from gateway_project.api.openapi.endpoints import endpoint
 from gateway_project.console.audit import record_session_event
 from gateway_project.console.site import wants_page
 from gateway_project.errors import GatewayError, ValidationError
+from gateway_project.server import paths
 from gateway_project.server.client_response import complete_response
 
 COOKIE, COOKIE_PATH = "SvcSignOn", "/auth/sso"
 BACKEND = "accounts.console.Backend"
 # Pages of these paths use the console's session; everything else uses the cookies of the management API.
-CONSOLE, CONSOLE_PATHS = "/admin/", ("/admin/", "/me/")
+CONSOLE, CONSOLE_PATHS = f"{paths.CONSOLE}/", (f"{paths.CONSOLE}/", f"{paths.USER_PAGES}/")
 MAX_NEXT_LENGTH = 500
 
 View = Callable[..., HttpResponseBase]
@@ -62,7 +63,7 @@ def _with_pages(view: View) -> View:
 
 
 def _login_page() -> str:
-    return "/me/login/" if settings.GATEWAY_USER_PAGES else "/admin/login/"
+    return f"{paths.USER_PAGES if settings.GATEWAY_USER_PAGES else paths.CONSOLE}/login/"
 
 
 @endpoint(get=START)

@@ -54,7 +54,7 @@ def _check_model(request: AccessRequest) -> None:
         problem = f"has at most {MAX_MODEL_LENGTH} characters, all of which can be seen, and no blanks around it."
         raise ValidationError(problem, field="model")
     if request.provider_id is not None and not Provider.objects.filter(pk=request.provider_id).exists():
-        raise ValidationError(f"there is none with the id {request.provider_id}.", field="provider_id")
+        raise ValidationError(f"no provider with id {request.provider_id}.", field="provider_id")
 
 
 def find_group(caller: Caller, *, group_id: int | None, group_name: str | None) -> int | None:
@@ -81,7 +81,7 @@ def _knows_group(caller: Caller, group_id: int) -> bool:
 
 
 def _unknown_group(group_id: int) -> ValidationError:
-    return ValidationError(f"there is none with the id {group_id}.", field="group_id")
+    return ValidationError(f"no group with id {group_id}.", field="group_id")
 
 
 def _check_membership(request: AccessRequest) -> None:

@@ -15,8 +15,8 @@ from rest_framework_json_api.renderers import JSONRenderer
 from gateway_project.api.names import camel, snake
 from gateway_project.api.strict_json import parse_object
 from gateway_project.errors import Conflict, ValidationError
+from gateway_project.errors.problem import escape_pointer
 from gateway_project.json_types import JsonObject
-from gateway_project.problem import escape_pointer
 
 JSON_API, JSON = "application/vnd.api+json", "application/json"
 ENVELOPE = 'The body must look like {"data": {"attributes": {…}}}.'

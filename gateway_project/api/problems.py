@@ -16,8 +16,8 @@ from gateway_project import errors
 from gateway_project.api.documents import Plain
 from gateway_project.api.names import camel
 from gateway_project.database.saving import WRITE_RACE, is_read_only, is_write_race
+from gateway_project.errors.problem import Problem
 from gateway_project.json_types import JsonObject
-from gateway_project.problem import Problem
 
 log = logging.getLogger("gateway.management")
 

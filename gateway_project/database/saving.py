@@ -92,7 +92,7 @@ def rows_by_id(rows: models.QuerySet, ids: Collection[int], *, field: str) -> li
         is_deleted = rows.model._default_manager.filter(pk__in=unknown).exists()
         names = ", ".join(map(str, sorted(unknown)[:10]))
         suffix = " that is not deleted" if is_deleted else ""
-        raise ValidationError(f"there is none with the id {names}{suffix}.", field=field)
+        raise ValidationError(f"no {rows.model._meta.verbose_name} with id {names}{suffix}.", field=field)
     return matches
 
 

@@ -4,8 +4,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, TypedDict
 
+from gateway_project.errors.problem import Problem
 from gateway_project.json_types import JsonObject
-from gateway_project.problem import Problem
 
 # In characters: texts may repeat what a client or a provider said, and go into responses and the log.
 MAX_MESSAGE_LENGTH, MAX_FIELD_LENGTH = 2048, 256

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, ClassVar, NamedTuple, Self, Unpack
 
 from gateway_project.errors.base import ErrorOptions, GatewayError, sentence_of
-from gateway_project.problem import Problem
+from gateway_project.errors.problem import Problem
 
 
 class RequestError(GatewayError):

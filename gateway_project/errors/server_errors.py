@@ -3,7 +3,7 @@
 from typing import Any, ClassVar, Unpack
 
 from gateway_project.errors.base import ErrorOptions, GatewayError
-from gateway_project.problem import Problem
+from gateway_project.errors.problem import Problem
 
 
 class UpstreamError(GatewayError):

@@ -21,13 +21,14 @@ from gateway_project.server.bodies import (
     read_body,
 )
 from gateway_project.server.connections.turns import END_TURN
+from gateway_project.server.paths import CONSOLE, USER_PAGES
 from gateway_project.work.gateway import Gateway
 from providers.transport.calls import Call
 
 MAX_TOTAL_BYTES = 64 * MAX_MANAGEMENT_BYTES  # of all bodies that are being read at the same time
-PAGES = ("/admin", "/me/")
+PAGES = (CONSOLE, f"{USER_PAGES}/")
 # Pages whose form may be longer. It comes before its sender is known, but takes its room of the same memory.
-LONG_FORMS = "/admin/rules/guardrail/"
+LONG_FORMS = f"{CONSOLE}/rules/guardrail/"
 SLOW_SHARE = 16  # of an eighth of the threads for slow bodies (worker.py), half waits for bodies that may be anybody's
 MAX_OWNER_BYTES = MAX_TOTAL_BYTES // 4  # of one address
 

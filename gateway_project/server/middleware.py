@@ -5,6 +5,7 @@ from collections.abc import Callable
 from django.http import HttpRequest, HttpResponseBase
 from django.middleware.gzip import GZipMiddleware
 
+from gateway_project.server import paths
 from gateway_project.server.request_ids import request_id
 
 View = Callable[[HttpRequest], HttpResponseBase]
@@ -39,7 +40,7 @@ def set_content_security_policy(get_response: View) -> View:
 
     def middleware(request: HttpRequest) -> HttpResponseBase:
         response = get_response(request)
-        policy = CONSOLE if request.path.startswith("/admin") else STRICT
+        policy = CONSOLE if request.path.startswith(paths.CONSOLE) else STRICT
         response.headers.setdefault("Content-Security-Policy", policy)
         return response
 

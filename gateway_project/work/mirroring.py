@@ -5,13 +5,13 @@ import os
 from gateway_project.work.exchange import Decision, Exchange, Guarding, RequestLimits, RequestOptions, Selection
 from gateway_project.work.failover.candidates import ask
 from gateway_project.work.gateway import Gateway
-from gateway_project.work.guardrails.stage import guard_answer
 from gateway_project.work.limits.admission import admit_to_provider
 from gateway_project.work.pipeline import finish, run
 from gateway_project.work.routing.credentials import with_credentials
 from gateway_project.work.routing.mirrors import MirroredRequest
 from gateway_project.work.routing.readiness import account_state
 from gateway_project.work.snapshot.records import Target
+from gateway_project.work.stages.guardrails import guard_answer
 from gateway_project.work.streaming.stream import ClientConnection
 from providers.catalogue import servable
 from providers.transport.calls import Call

@@ -1,7 +1,8 @@
 """The pipeline of a work request. Read this first.
 
-The nine stages of the specification, in order. A stage reads what earlier ones wrote into the exchange and writes its
-own part of it (exchange.py); when something is wrong it raises an error.
+The stages in order, with the numbers of the specification's nine; those without a number are our own. A stage reads
+what earlier ones wrote into the exchange and writes its own part of it (exchange.py); when something is wrong it raises
+an error. Each stands in stages/, apart from call_candidates(), which is the package failover/.
 """
 
 import logging
@@ -17,19 +18,18 @@ from gateway_project.work.exchange import Exchange
 from gateway_project.work.failover.candidates import call_candidates
 from gateway_project.work.failover.provider_call import interruption_error
 from gateway_project.work.gateway import Gateway
-from gateway_project.work.guardrails.repair import repair_answer
-from gateway_project.work.guardrails.stage import guard_answer, guard_request
 from gateway_project.work.limits.admission import count_request
 from gateway_project.work.limits.settlement import uncount
 from gateway_project.work.log.entry import CANNOT_BE_LOGGED, write_log
-from gateway_project.work.ownership.recording import record_kept
-from gateway_project.work.ownership.references import check_references
 from gateway_project.work.routing.mirrors import MirroredBody
 from gateway_project.work.stages.authentication import authenticate
 from gateway_project.work.stages.cache import look_up_cache, store_answer
 from gateway_project.work.stages.candidates import choose_candidates
+from gateway_project.work.stages.guardrails import guard_answer, guard_request
 from gateway_project.work.stages.limits import reserve_limits
+from gateway_project.work.stages.ownership import check_references, record_kept
 from gateway_project.work.stages.reading import read_request
+from gateway_project.work.stages.repair import repair_answer
 from gateway_project.work.stages.rules import apply_rules
 from gateway_project.work.streaming.delivery import deliver, deliver_later
 from providers.transport.calls import End, Interrupted
@@ -46,7 +46,7 @@ STAGES: tuple[Stage, ...] = (
     guard_request,  # what do guardrails take out of it, or block?
     choose_candidates,  # 4. which of them, best first?
     check_references,  # is what it names of what a provider keeps this user's?
-    reserve_limits,  # is there room in the limits? Take from them
+    reserve_limits,  # of 1., but here it is known whose: is there room in the limits? Take from them
     look_up_cache,  # 5. with a cached answer no provider is called
     call_candidates,  # 6. and 7. one after the other is called, until one has begun to answer
     repair_answer,  # is the answer to be asked for once more?
@@ -54,7 +54,8 @@ STAGES: tuple[Stage, ...] = (
     guard_answer,  # what of the answer does this client get?
     store_answer,  # 8. cache a new answer
 )  # 9. delivery: deliver(); and the log: write_log()
-# The names in Server-Timing and the log; call_candidates() names its steps itself: provider, response, limits, cache.
+# The names in Server-Timing and the log. call_candidates() names its steps itself: provider, response, limits, cache;
+# guardrails are named when they search. Stages that most requests pass untouched have no name.
 NAMES: dict[Stage, str] = {
     authenticate: "auth",
     read_request: "request",

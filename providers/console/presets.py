@@ -60,5 +60,5 @@ PRESETS = {
     "together": Preset(
         "Together", "openai", "https://api.together.xyz/v1", keys_page="https://api.together.ai/settings/api-keys"
     ),
-    "compatible": Preset("Any that is compatible with OpenAI", "openai", "https://HOST/v1"),
+    "compatible": Preset("OpenAI-compatible (other)", "openai", "https://HOST/v1"),
 }

@@ -24,8 +24,8 @@ class Migration(migrations.Migration):
                 ('credential_hint', models.CharField(blank=True, default='', editable=False, max_length=4)),
                 ('weight', models.PositiveIntegerField(default=1, help_text="Share of the provider's work; its own credential has 1.", validators=[django.core.validators.MinValueValidator(1), django.core.validators.MaxValueValidator(2147483647)])),
                 ('enabled', models.BooleanField(default=True)),
-                ('requests_per_minute', models.PositiveIntegerField(blank=True, help_text='The most requests a minute. Empty: no limit.', null=True, validators=[django.core.validators.MinValueValidator(1), django.core.validators.MaxValueValidator(2147483647)])),
-                ('tokens_per_minute', models.PositiveIntegerField(blank=True, help_text='The most tokens a minute. Empty: no limit.', null=True, validators=[django.core.validators.MinValueValidator(1), django.core.validators.MaxValueValidator(2147483647)])),
+                ('requests_per_minute', models.PositiveIntegerField(blank=True, help_text='The most requests per minute. Empty: no limit.', null=True, validators=[django.core.validators.MinValueValidator(1), django.core.validators.MaxValueValidator(2147483647)])),
+                ('tokens_per_minute', models.PositiveIntegerField(blank=True, help_text='The most tokens per minute. Empty: no limit.', null=True, validators=[django.core.validators.MinValueValidator(1), django.core.validators.MaxValueValidator(2147483647)])),
                 ('concurrent_requests', models.PositiveIntegerField(blank=True, help_text='The most requests at a time. Empty: no limit.', null=True, validators=[django.core.validators.MinValueValidator(1), django.core.validators.MaxValueValidator(2147483647)])),
             ],
             options={

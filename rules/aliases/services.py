@@ -154,7 +154,7 @@ def _check_match(draft: TargetDraft, present: Sequence[AliasTarget], place: str)
         if row_id is None or any(row.match.get(name) == row_id for row in present):
             continue
         if not rows.filter(pk=row_id).exists():
-            raise ValidationError(f"there is none with the id {row_id}.", field=f"{place}.{name}")
+            raise ValidationError(f"no {rows.model._meta.verbose_name} with id {row_id}.", field=f"{place}.{name}")
 
 
 def _check_nesting(alias: Alias) -> None:

@@ -18,6 +18,7 @@ from gateway_project.console.filters import MomentFilter, equals
 from gateway_project.console.links import link
 from gateway_project.console.period import ANY_TIME, row_page, with_query
 from gateway_project.json_types import JsonObject
+from gateway_project.wording import plural
 from telemetry.admin import EntryAdmin
 from telemetry.audit.differences import differences
 from telemetry.audit.export import audit_as_json_lines
@@ -115,5 +116,5 @@ class AuditAdmin(EntryAdmin):
         result = verify()
         if result.problem:
             return self.message_user(request, result.problem, messages.ERROR)
-        text = f"The chain holds: {result.rows} entries. The head is {result.head}."
+        text = f"The chain holds: {plural(result.rows, 'entry', 'entries')}. The head is {result.head}."
         return self.message_user(request, text, messages.SUCCESS)

@@ -14,6 +14,7 @@ from accounts.models import User
 from gateway_project.console.audit import record
 from gateway_project.console.site import console_site
 from gateway_project.database.ids import MAX_ID
+from gateway_project.wording import plural
 from telemetry.guardrails.page import guardrail_number, name_of_guardrail
 from telemetry.guardrails.services import delete_samples_of
 from telemetry.guardrails.viewsets import GuardrailSampleViewSet
@@ -55,8 +56,9 @@ def delete_samples(request: HttpRequest, guardrail_id: int) -> HttpResponse:
     if request.method == "POST":
         with transaction.atomic():
             count = delete_samples_of(guardrail_id)
-            record(request, "destroy", RESOURCE, guardrail_id, message=f"deleted {count:,} samples of {guardrail_id}")
-        messages.success(request, f"{count:,} samples are deleted." if count != 1 else "1 sample is deleted.")
+            message = f"deleted {plural(count, 'sample')} of {guardrail_id}"
+            record(request, "destroy", RESOURCE, guardrail_id, message=message)
+        messages.success(request, f"{plural(count, 'sample is', 'samples are')} deleted.")
         return HttpResponseRedirect(back)
     name = name_of_guardrail(guardrail_id)
     context = console_site().context(request, "Delete samples", row=name, effect=EFFECT, back=back)

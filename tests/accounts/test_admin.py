@@ -11,10 +11,10 @@ from accounts.services import create_group
 from providers.models import Provider
 from providers.services import create_provider
 from telemetry.models import LogEntry
-from tests.console.forms import fields_of
+from tests.support.console.forms import fields_of
 from tests.support.management import PASSWORD, new_admin, new_user
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
 NEW = "another long pass phrase"
 
 

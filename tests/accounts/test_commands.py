@@ -17,7 +17,7 @@ from telemetry.models import LogEntry
 from tests.support.management import PASSWORD, new_user
 from tests.support.second_factor import new_app
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
 NEW = "another long pass phrase"
 
 

@@ -9,6 +9,8 @@ from tests.support.logins import OWN, cookies_of, logged_in, with_cookies, works
 from tests.support.management import body, new_user, refused
 from tests.support.promises import promise
 
+pytestmark = pytest.mark.either_store
+
 
 class TestCookies:
     def test_a_cookie_reads_from_anywhere(self, nobody, ann):

@@ -14,6 +14,8 @@ from tests.support.issuers import Issuer
 from tests.support.management import new_user, refused
 from tests.support.promises import promise
 
+pytestmark = pytest.mark.either_store
+
 
 @pytest.fixture
 def group(db):

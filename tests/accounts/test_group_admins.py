@@ -12,6 +12,8 @@ from licensing.services import set_limit
 from tests.support.management import PASSWORD, new_admin, new_user, refused
 from tests.support.promises import promise
 
+pytestmark = pytest.mark.either_store
+
 
 @pytest.fixture
 def group(db):

@@ -14,6 +14,8 @@ from telemetry.models import LogEntry
 from tests.support.logins import by_password, by_refresh, cookies_of, logged_in, works
 from tests.support.management import PASSWORD, body, new_user, refused
 
+pytestmark = pytest.mark.either_store
+
 
 class TestPasswords:
     def test_a_password_sets_both_cookies_as_they_are_specified(self, nobody, ann, settings):

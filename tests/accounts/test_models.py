@@ -14,6 +14,8 @@ from gateway_project.database.names import KEY_SEPARATOR
 from tests.support.management import new_admin, new_user
 from tests.support.promises import promise
 
+pytestmark = pytest.mark.either_store
+
 
 def test_every_instance_has_the_built_in_features_and_roles(db):
     assert set(FEATURES) <= set(Feature.objects.values_list("name", flat=True))

@@ -12,7 +12,7 @@ from tests.support.management import PASSWORD, new_admin
 from tests.support.promises import promise
 from tests.support.second_factor import new_app
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
 
 
 @pytest.fixture

@@ -12,6 +12,8 @@ from tests.support.logins import by_password
 from tests.support.management import PASSWORD, new_admin, new_user, refused, token_of
 from tests.support.promises import promise
 
+pytestmark = pytest.mark.either_store
+
 
 @pytest.fixture
 def group(db):

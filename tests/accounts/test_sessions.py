@@ -16,6 +16,8 @@ from tests.support.logins import OWN, by_refresh, cookies_of, logged_in, with_co
 from tests.support.management import PASSWORD, Client, body, new_admin, new_user, refused, token_of
 from tests.support.promises import promise
 
+pytestmark = pytest.mark.either_store
+
 
 class TestTokens:
     def test_an_access_token_is_told_to_be_good(self, nobody, ann):

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from accounts.tokens import AUDIENCE, ISSUER, LEEWAY_SECONDS, AccessToken, issue_access, read_access
 from tests.support.promises import promise
 
+pytestmark = pytest.mark.either_store
+
 SESSION = "0123456789abcdef" * 2
 
 

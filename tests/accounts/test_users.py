@@ -6,9 +6,11 @@ import pytest
 
 from accounts.models import Group, Session, User
 from gateway_project.api.names import camel
-from tests.accounts.values import WRONG, role
+from tests.support.accounts.values import WRONG, role
 from tests.support.management import PASSWORD, body, new_admin, new_user, refused, token_of
 from tests.support.promises import promise
+
+pytestmark = pytest.mark.either_store
 
 KNOWN = ["userName", "password", "displayName", "email", "active", "isDeleted", "roles"]
 

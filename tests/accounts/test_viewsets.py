@@ -5,8 +5,10 @@ import pytest
 from accounts.models import Feature, Group, Role, User
 from rules.services import create_rule
 from telemetry.models import LogEntry
-from tests.accounts.values import WRONG, role
+from tests.support.accounts.values import WRONG, role
 from tests.support.management import PASSWORD, body, new_admin, new_user, refused, token_of
+
+pytestmark = pytest.mark.either_store
 
 
 class TestRolesAndFeatures:

@@ -35,7 +35,7 @@ from tests.support.servers import own_redis
 from tests.support.shown_rows import latest_rows, own_paths
 from tests.support.world import World
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [pytest.mark.timeout(240), pytest.mark.either_store]
 
 # Each is long enough to be nowhere by chance.
 SECRETS = {

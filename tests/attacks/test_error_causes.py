@@ -10,6 +10,8 @@ from tests.support.management import Client, new_admin, new_user
 from tests.support.promises import promise
 from tests.support.provider_answers import Answer
 
+pytestmark = pytest.mark.either_store
+
 PROBLEMS = ("refused", "garbage")
 
 

@@ -20,6 +20,8 @@ from tests.support.promises import promise
 from tests.support.running import RunningGateway, fresh_store
 from tests.support.world import World
 
+pytestmark = pytest.mark.either_store
+
 MARK = "injected"
 # OWASP, CSV injection, and what spreadsheets of other languages and separators take for the same.
 FORMULAS = (

@@ -5,6 +5,8 @@ import pytest
 from rules.guardrails.services import create_guardrail, delete_guardrail
 from tests.support.promises import promise
 
+pytestmark = pytest.mark.either_store
+
 WORD = "contraband"
 MODEL_APIS = ("/work", "/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages")
 LONGEST = 4_000_000

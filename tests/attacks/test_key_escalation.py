@@ -12,6 +12,8 @@ from keys.services import delete_keys, issue_key, update_key
 from tests.support.management import PASSWORD, new_admin, new_user, refused
 from tests.support.promises import promise
 
+pytestmark = pytest.mark.either_store
+
 
 @pytest.fixture
 def key_client(nobody):

@@ -20,6 +20,8 @@ from tests.support.promises import promise
 from tests.support.running import ROOT
 from tests.test_structure import PACKAGES, modules
 
+pytestmark = pytest.mark.either_store
+
 SECRET_NAMES = re.compile(r"password|passwd|hash|digest|secret|salt|credential", re.IGNORECASE)
 LISTS = ("users", "roles", "features", "groups", "providers", "formats", "prices", "keys", "rules", "limits", "cache",
          "logs")  # fmt: skip

@@ -43,6 +43,7 @@ def refusals_counted(world) -> int:
 
 @pytest.mark.thorough
 @promise("Unknown credentials cannot fill the log", target="at most 20 entries for 12,000 bad keys in 10 s")
+@pytest.mark.either_store
 def test_a_flood_of_bad_keys_leaves_few_entries_and_lines(own_gateway, tmp_path, figure):
     world = own_gateway(GATEWAY_REFUSAL_ENTRIES="5")
     since = timezone.now()
@@ -72,6 +73,7 @@ def test_a_flood_of_bad_keys_leaves_few_entries_and_lines(own_gateway, tmp_path,
 
 
 @promise("A full gateway cannot be made to fill the log", target="at most 11 entries for 200 requests without a key")
+@pytest.mark.either_store
 def test_requests_that_a_full_gateway_refuses_leave_few_entries(own_gateway):
     threads = 8
     world = own_gateway(GATEWAY_THREADS=str(threads), GATEWAY_REFUSAL_ENTRIES="5")
@@ -107,6 +109,7 @@ def test_malformed_requests_print_a_line_a_minute(own_gateway):
 
 
 @promise("Failed logins cannot fill the audit", target="at most 21 entries of 60, which all are counted")
+@pytest.mark.either_store
 def test_a_flood_of_failed_logins_leaves_few_entries_and_all_numbers(own_gateway):
     world = own_gateway(
         GATEWAY_REFUSAL_ENTRIES="5", GATEWAY_TRUSTED_PROXIES="127.0.0.1", GATEWAY_LOGIN_FAILURES_PER_ACCOUNT="1000"

@@ -38,6 +38,8 @@ from tests.support.promises import promise
 from tests.support.running import RunningGateway, Store
 from tests.support.world import World
 
+pytestmark = pytest.mark.either_store
+
 # Ids that nothing has: who is let through finds nothing and changes nothing.
 MISSING = "999999"
 ELSEWHERE = {"X-Forwarded-For": "203.0.113.9"}

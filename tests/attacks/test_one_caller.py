@@ -15,6 +15,8 @@ from tests.support.management import token_of
 from tests.support.promises import promise
 from tests.support.world import World, response_on
 
+pytestmark = pytest.mark.either_store
+
 ANSWER_SECONDS = 12  # all requests of the attack come within one answer's time
 ADDRESSES = 14
 

@@ -10,6 +10,8 @@ import requests
 from tests.support.management import PASSWORD, body
 from tests.support.promises import promise
 
+pytestmark = pytest.mark.either_store
+
 ATTACKER = "203.0.113.66"
 
 

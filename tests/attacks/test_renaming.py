@@ -9,6 +9,8 @@ from providers.models import Model, Provider
 from tests.support.management import Client
 from tests.support.promises import promise
 
+pytestmark = pytest.mark.either_store
+
 
 @pytest.fixture
 def attacker(world):

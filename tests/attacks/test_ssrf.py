@@ -24,6 +24,8 @@ from tests.support.sinks import DISGUISED, PRIVATE, Sinks, connections, sinks
 from tests.support.thoroughness import number_of
 from tests.support.world import World
 
+pytestmark = pytest.mark.either_store
+
 SECRET = "sk-secret-of-the-provider"
 # Each is loopback to some reader of URLs; {port} is that of the listeners.
 SPELLINGS = {

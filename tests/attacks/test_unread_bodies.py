@@ -11,6 +11,8 @@ from tests.support.management import new_admin, token_of
 from tests.support.promises import promise
 from tests.support.world import World
 
+pytestmark = pytest.mark.either_store
+
 WAIT_SECONDS, SOON_SECONDS = "120", 15  # whoever waited for the body would not answer in time
 JSON = "Content-Type: application/json"
 LONG, CHUNKED = "Content-Length: 100000", "Transfer-Encoding: chunked"

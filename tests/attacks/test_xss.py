@@ -30,6 +30,8 @@ from tests.support.shown_rows import OWN, latest_rows, own_paths, shown_models, 
 from tests.support.thoroughness import some
 from tests.support.world import World
 
+pytestmark = pytest.mark.either_store
+
 MARK = "xsscanary"
 TERM, PRODUCT = "133733*770077", 133733 * 770077  # should a template read what it shows
 # Each leads out of another place: text, attributes with each quote or none, scripts, comments, templates, escapes.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.clients.recorded import AUTH
+from tests.support.clients.recorded import AUTH
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ import json
 import openai
 import pytest
 
-from tests.clients.recorded import each_format, recorded, script
-from tests.providers.formats.samples import streams, whole
+from tests.support.clients.recorded import each_format, recorded, script
+from tests.support.formats.samples import streams, whole
 
 pytestmark = pytest.mark.embedded
 

@@ -4,8 +4,8 @@ import anthropic
 import openai
 import pytest
 
-from tests.clients.recorded import recorded, script
-from tests.providers.formats.samples import streams
+from tests.support.clients.recorded import recorded, script
+from tests.support.formats.samples import streams
 
 pytestmark = pytest.mark.embedded
 

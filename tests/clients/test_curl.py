@@ -6,9 +6,9 @@ import subprocess
 
 import pytest
 
-from tests.clients.recorded import CALLS, recorded, script
-from tests.providers.formats.samples import streams
 from tests.providers.formats.test_contract import calls_of, gathered
+from tests.support.clients.recorded import CALLS, recorded, script
+from tests.support.formats.samples import streams
 
 pytestmark = [
     pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl on this machine"),

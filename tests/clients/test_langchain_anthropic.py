@@ -6,8 +6,8 @@ from langchain_anthropic import ChatAnthropic
 from langchain_core.messages import HumanMessage, ToolMessage
 from langchain_core.tools import tool
 
-from tests.clients.recorded import CALLS, recorded
-from tests.providers.formats.samples import streams
+from tests.support.clients.recorded import CALLS, recorded
+from tests.support.formats.samples import streams
 
 pytestmark = pytest.mark.embedded
 

@@ -7,8 +7,8 @@ from langchain_openai import ChatOpenAI, OpenAIEmbeddings
 from openai import APITimeoutError, RateLimitError
 from pydantic import BaseModel
 
-from tests.clients.recorded import CALLS, recorded, script
-from tests.providers.formats.samples import streams
+from tests.support.clients.recorded import CALLS, recorded, script
+from tests.support.formats.samples import streams
 
 pytestmark = pytest.mark.embedded
 

@@ -10,8 +10,8 @@ from pydantic import BaseModel
 
 from providers.formats import FORMATS
 from providers.models import Provider
-from tests.clients.recorded import CALLS, each_format, recorded, script
-from tests.providers.formats.samples import streams, whole
+from tests.support.clients.recorded import CALLS, each_format, recorded, script
+from tests.support.formats.samples import streams, whole
 
 pytestmark = pytest.mark.embedded
 

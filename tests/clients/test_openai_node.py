@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.clients.recorded import CALLS, recorded, script
-from tests.providers.formats.samples import streams
+from tests.support.clients.recorded import CALLS, recorded, script
+from tests.support.formats.samples import streams
 
 FOLDER = Path(__file__).parent / "node"
 each = pytest.mark.parametrize("format_name", ["openai", "anthropic", "gemini"])

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import requests
 
-from tests.console.checks import findings, problems_on
+from tests.support.console.checks import findings, problems_on
 from tests.support.running import RunningGateway, Store, fresh_store
 from tests.support.thoroughness import THOROUGH
 
@@ -232,7 +232,7 @@ def console(browser, visitor, signed_in, gateway: RunningGateway) -> Iterator:
 @pytest.fixture
 def hand(console) -> Iterator:
     """The hand of an administrator who has opened the first page."""
-    from tests.console.hand import Hand
+    from tests.support.console.hand import Hand
 
     hand = Hand(console())
     hand.window.open("")

@@ -9,7 +9,7 @@ from providers.models import Model, ModelPrice, Provider, ProviderCredential
 from rules.models import Rule
 from telemetry.models import LogEntry
 from tests.console.conftest import USERNAME, Visitor
-from tests.console.forms import fields_of
+from tests.support.console.forms import fields_of
 
 TOLD = {User: "users", Group: "groups", Role: "roles", Feature: "features", ApiKey: "keys", Rule: "rules",
         Limit: "limits", Provider: "providers", Model: "models", ModelPrice: "prices",

@@ -10,7 +10,7 @@ from providers.models import ModelPrice, Provider
 from providers.services import delete_provider
 from telemetry.models import LogEntry
 from tests.console.conftest import stand_still
-from tests.console.hand import Hand
+from tests.support.console.hand import Hand
 from tests.support.provider import ScriptedProvider
 
 

@@ -12,8 +12,8 @@ from accounts.models import Session
 from licensing.services import set_limit
 from telemetry.models import LogEntry
 from tests.console.conftest import PASSWORD, stand_still
-from tests.console.hand import Hand
-from tests.console.scale import Scale
+from tests.support.console.hand import Hand
+from tests.support.console.scale import Scale
 from tests.support.management import PASSWORD as USER_PASSWORD
 
 PAGES = ("", "keys/", "keys/new/", "models/", "usage/", "requests/", "account/", "access/", "access/new/model/")

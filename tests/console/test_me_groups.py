@@ -8,9 +8,9 @@ from keys.services import issue_key
 from licensing.services import set_limit
 from rules.services import create_rule
 from tests.console.conftest import stand_still
-from tests.console.scale import Scale
 from tests.console.test_access_requests import HOSTILE
 from tests.console.test_me import enter
+from tests.support.console.scale import Scale
 from tests.support.management import new_user
 
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 from django.contrib import admin
 
-from tests.console.scale import Scale
 from tests.console.test_weight import FIRST_VISIT
+from tests.support.console.scale import Scale
 from tests.support.management import new_user
 from tests.support.many_rows import fill
 from tests.support.running import RunningGateway, Store, fresh_store

@@ -8,7 +8,7 @@ from keys.services import update_key
 from licensing.services import change_limit, set_limit
 from providers.services import update_provider
 from rules.services import update_rule
-from tests.console.forms import Fields, fields_of
+from tests.support.console.forms import Fields, fields_of
 
 SAID = "This was changed by someone else after you opened the page"
 

@@ -4,8 +4,8 @@ import pytest
 from django.utils import timezone
 
 from telemetry.models import LogEntry
-from tests.console.scale import Scale
 from tests.console.test_pages import forms, lists, pages
+from tests.support.console.scale import Scale
 
 # What the browser loads there, style sheets, scripts and fonts, is kept: a page, a list with its filters, a form.
 FIRST_VISIT = ("", "telemetry/logentry/", "accounts/user/add/", "playground/")

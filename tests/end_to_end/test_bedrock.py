@@ -7,7 +7,7 @@ from botocore.credentials import Credentials
 from botocore.eventstream import EventStreamBuffer
 
 from providers.formats.bedrock.event_stream import MEDIA_TYPE
-from tests.providers.formats.samples import streams, whole
+from tests.support.formats.samples import streams, whole
 
 SECRET, TOKEN = "wJalrXUtnFEMI/K7MDENG+bPxRfiCY", "FwoGZXIvYXdzEBYaD"
 MODEL = "eu.anthropic.claude-sonnet-4-5-20250929-v1:0"

@@ -168,7 +168,7 @@ def test_a_provider_that_was_full_is_in_an_entry(world, pair):
     name = world.row(pair[0]).name
     rows = [next(row for row in one["limits"] if name in row["limit"]) for one in documents]
     assert [(row["used"], row["remaining"]) for row in rows] == [(0, 1), (1, 0)]
-    assert documents[1]["leftOut"] == [{"provider": name, "model": None, "reason": "One of its limits had no room."}]
+    assert documents[1]["leftOut"] == [{"provider": name, "model": None, "reason": "One of its limits was used up."}]
     assert documents[1]["allowed"]
 
 

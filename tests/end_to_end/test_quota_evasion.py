@@ -4,7 +4,7 @@ import pytest
 
 from providers.formats import FORMATS
 from providers.transport.calls import USAGE_SECONDS
-from tests.providers.formats.samples import streams
+from tests.support.formats.samples import streams
 from tests.support.limiting import bypass, left, limited
 from tests.support.pace import patience
 from tests.support.promises import promise

@@ -143,7 +143,7 @@ def test_what_it_says_is_what_happens_once_the_draft_is_saved(world, what_if, re
 def test_it_is_told_in_sentences(world, provider, what_if):
     (entry,) = asked(world, 1)
     text = what_if({"rules": [{"name": "no", "effect": "deny", "userId": world.user.pk}]}, "--days", "1")
-    assert "requests of the last 1 days:" in text
+    assert "requests of the last 1 day:" in text
     assert f"  1 newly denied (entries {entry.pk})\n" in text
     assert f"Model {world.model}: 1 newly denied (entries {entry.pk})\n" in text
     assert f"User {world.user.username}: 1 newly denied (entries {entry.pk})\n" in text

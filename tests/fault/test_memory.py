@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fault.burst import Burst
+from tests.support.fault.burst import Burst
 from tests.support.load import wait_until
 from tests.support.running import RunningGateway
 

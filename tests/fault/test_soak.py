@@ -2,8 +2,9 @@
 
 SOAK=1800 make faults     runs it for 30 minutes; without SOAK it is left out
 
-What is kept for days takes half a minute (short_days.py). Log entries, those of unknown credentials and the audit are
-removed by whole days and months, and the books compare this hour: for them there are rows from 40 days ago.
+What is kept for days takes half a minute (tests/support/fault/short_days.py). Log entries, those of unknown credentials
+and the audit are removed by whole days and months, and the books compare this hour: for them there are rows from 40
+days ago.
 """
 
 import itertools
@@ -22,8 +23,8 @@ from django.utils import timezone
 
 from telemetry.models import CacheEntry, LogEntry
 from tests.fault.conftest import UNLIMITED
-from tests.fault.short_days import HALF_A_MINUTE, SHORT_DAYS
-from tests.fault.visits import visit_api, visit_console
+from tests.support.fault.short_days import HALF_A_MINUTE, SHORT_DAYS
+from tests.support.fault.visits import visit_api, visit_console
 from tests.support.footprint import Footprint, largest
 from tests.support.load import Load, check_books, wait_until
 from tests.support.management import new_admin
@@ -49,7 +50,7 @@ SHORT = {
     "GATEWAY_LOG_DAYS": "1",
     "GATEWAY_REFUSAL_DAYS": "1",
     "GATEWAY_REVOCATION_TIMEOUT": "10",
-    "DJANGO_SETTINGS_MODULE": "tests.fault.short_days",
+    "DJANGO_SETTINGS_MODULE": "tests.support.fault.short_days",
 }
 # Settings of lifetimes that are longer than a minute, and why.
 LONGER = {

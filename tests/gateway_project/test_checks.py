@@ -16,6 +16,8 @@ from gateway_project.env import Env
 from tests.support.promises import promise
 from tests.support.running import ROOT, free_port
 
+pytestmark = pytest.mark.either_store
+
 
 def ids_of_messages(**changes):
     """The ids of all messages about good production settings with these changes."""

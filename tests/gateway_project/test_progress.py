@@ -12,7 +12,7 @@ from django.core.management.base import OutputWrapper
 from gateway_project.progress import Progress
 from tests.support.running import ROOT
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.either_store]
 
 
 class Terminal(io.StringIO):

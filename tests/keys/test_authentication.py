@@ -10,6 +10,8 @@ from keys.models import ApiKey
 from keys.services import issue_key
 from tests.support.management import new_user, refused
 
+pytestmark = pytest.mark.either_store
+
 
 @pytest.fixture
 def issued(db):

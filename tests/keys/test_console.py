@@ -16,6 +16,8 @@ from keys.services import delete_keys, issue_key, update_key
 from providers.services import create_provider
 from tests.support.management import new_user
 
+pytestmark = pytest.mark.either_store
+
 
 def added(console, **fields):
     return console.post("/admin/keys/apikey/add/", {"name": "laptop", "permissions": ["work"], **fields})

@@ -11,6 +11,8 @@ from keys.services import issue_key, update_key
 from licensing.models import Limit, Measure, Unpriced, Window
 from tests.support.management import new_user, refused
 
+pytestmark = pytest.mark.either_store
+
 OPTIONS = {
     "models": ["gpt-.*", "fast"],
     "networks": ["192.0.2.0/24", "2001:db8::/32"],

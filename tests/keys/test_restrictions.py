@@ -17,6 +17,8 @@ from keys.restrictions import (
     restrictions_of,
 )
 
+pytestmark = pytest.mark.either_store
+
 
 def restrictions(**values):
     defaults = {"models": [], "networks": [], "not_before": 0.0, "tags": {}, "max_tokens": None}

@@ -11,6 +11,8 @@ from keys.services import issue_key, rotate_key
 from telemetry.models import LogEntry
 from tests.support.management import new_user, refused
 
+pytestmark = pytest.mark.either_store
+
 
 @pytest.fixture
 def issued(ann):

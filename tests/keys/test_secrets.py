@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from keys.secrets import BASE62, generate, matches, parse
 
+pytestmark = pytest.mark.either_store
+
 
 def base62(number: int, length: int) -> str:
     """The plain way to write a number, to hold the quick one against."""

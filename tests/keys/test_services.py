@@ -16,6 +16,8 @@ from keys.services import delete_keys, issue_key, rotate_key, update_key
 from providers.services import create_provider
 from tests.support.promises import promise
 
+pytestmark = pytest.mark.either_store
+
 DAY = timedelta(days=1)
 
 

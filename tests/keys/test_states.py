@@ -11,6 +11,8 @@ from accounts.services import create_user
 from keys.models import ApiKey
 from keys.states import BADGES, KeyState, key_badge
 
+pytestmark = pytest.mark.either_store
+
 NOW = timezone.now()
 HOUR = timedelta(hours=1)
 

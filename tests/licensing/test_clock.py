@@ -12,6 +12,8 @@ from telemetry.models import LogEntry
 from tests.support.licences import in_days
 from tests.support.management import refused
 
+pytestmark = pytest.mark.either_store
+
 DAY = timedelta(days=1)
 
 

@@ -7,11 +7,11 @@ import pytest
 from licensing.models import Licence
 from licensing.services import change_limit, set_limit
 from telemetry.models import LogEntry
-from tests.console.forms import fields_of
+from tests.support.console.forms import fields_of
 from tests.support.licences import Vendor
 from tests.support.management import PASSWORD, new_admin, new_user
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from licensing.services import set_limit
 from providers.services import set_price
 from tests.me.test_access import log_in
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
 
 
 @pytest.fixture(autouse=True)

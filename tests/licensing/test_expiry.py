@@ -13,6 +13,8 @@ from licensing.services import install
 from telemetry.models import LogEntry
 from tests.support.licences import Vendor, in_days
 
+pytestmark = pytest.mark.either_store
+
 
 def entries():
     return list(LogEntry.objects.filter(entry_type="Message").values_list("severity", "message"))

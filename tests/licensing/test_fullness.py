@@ -8,6 +8,8 @@ import pytest
 from licensing.fullness import fullness
 from licensing.models import Limit, LimitStatus
 
+pytestmark = pytest.mark.either_store
+
 RESETS = datetime(2026, 12, 1, tzinfo=UTC)
 
 

@@ -12,6 +12,8 @@ from licensing.models import Licence
 from telemetry.models import LogEntry
 from tests.support.licences import Vendor, in_days
 
+pytestmark = pytest.mark.either_store
+
 
 def run(*arguments: str) -> str:
     out = io.StringIO()

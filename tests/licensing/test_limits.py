@@ -15,6 +15,8 @@ from providers.services import create_provider
 from telemetry.models import LogEntry
 from tests.support.management import new_user, refused
 
+pytestmark = pytest.mark.either_store
+
 
 @pytest.fixture
 def ann(db):
@@ -59,8 +61,8 @@ def test_a_limit_is_set_for_each_kind_of_subject(admin, ann, subject):
     [
         ({"userId": None}, "userId"),
         ({"keyId": 5}, "keyId"),
-        ({"userId": 999999}, "none with the id 999999"),
-        ({"groupId": 1}, "none with the id 1"),
+        ({"userId": 999999}, "no user with id 999999"),
+        ({"groupId": 1}, "no group with id 1"),
         ({"measure": "wishes"}, "measure"),
         ({"window": "year"}, "window"),
         ({"window": "none"}, "window none"),

@@ -13,6 +13,8 @@ from licensing.models import DailyPeak, Licence, Limit, Measure, Window
 from providers.models import ModelPrice
 from providers.services import set_price
 
+pytestmark = pytest.mark.either_store
+
 
 @pytest.fixture
 def ann(db):

@@ -27,6 +27,8 @@ from licensing.signing import (
 from tests.support.promises import promise
 from tests.support.thoroughness import number_of
 
+pytestmark = pytest.mark.either_store
+
 PRIVATE, PUBLIC = new_key_pair()
 CLAIMS = Claims("enterprise", "Exämple Ltd", date(2030, 12, 31), 100, 60, id="l-1", issued=date(2026, 1, 2))
 GOOD = sign(CLAIMS, PRIVATE)

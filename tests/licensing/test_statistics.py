@@ -10,6 +10,8 @@ from licensing.statistics import Uses, daily_peaks
 from tests.support.licences import in_days
 from tests.support.management import new_user, refused
 
+pytestmark = pytest.mark.either_store
+
 TODAY = date(2030, 3, 1)
 YESTERDAY = date(2030, 2, 28)
 

@@ -7,6 +7,8 @@ import pytest
 from licensing.signing import Claims
 from licensing.terms import community, licensed, refused
 
+pytestmark = pytest.mark.either_store
+
 LAST = date(2030, 12, 31)
 TERMS = licensed(Claims("enterprise", "Example Ltd", LAST, 100, 60))
 

@@ -16,7 +16,7 @@ from providers.services import create_provider
 from telemetry.models import UsageHour
 from tests.support.management import new_user
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
 LIST = "/admin/licensing/limit/"
 
 

@@ -7,6 +7,8 @@ from telemetry.models import LogEntry
 from tests.support.licences import Vendor, in_days
 from tests.support.management import new_user, refused
 
+pytestmark = pytest.mark.either_store
+
 
 def status(client, *, flat: bool = False):
     response = client.get("/licence/", flat=flat)

@@ -11,7 +11,7 @@ from rules.models import Rule
 from telemetry.audit.models import AuditEntry
 from tests.support.management import PASSWORD, new_admin, new_user
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
 SCRIPT = "<script>alert(1)</script>"
 ASKED = {
     "model": {"model": "gpt-5", "reason": "why"},

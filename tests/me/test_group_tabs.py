@@ -19,7 +19,7 @@ from tests.me.test_pages import logged
 from tests.support.management import new_admin, new_user
 from tests.telemetry.usage.test_rollups import done
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
 DAY = {"measure": "requests", "window": "day"}
 
 

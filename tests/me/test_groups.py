@@ -21,7 +21,7 @@ from tests.me.test_access import SCRIPT, log_in
 from tests.me.test_pages import ROUTES, logged
 from tests.support.management import new_user
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
 POSTED = ("/admin/", "/remove/", "/lock/")  # pages that are sent only
 
 

@@ -18,7 +18,7 @@ from tests.support.management import PASSWORD, new_user
 from tests.support.promises import promise
 from tests.telemetry.usage.test_rollups import done
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
 ROUTES = [
     *("", "keys/", "keys/new/", "keys/999999/rotate/", "keys/999999/delete/", "models/", "usage/"),
     *("requests/", "requests/999999/", "account/", "account/sessions/016d4a6b-6d7a-4e0c-8286-75d544c22efb/end/"),

@@ -11,10 +11,10 @@ from providers.console.presets import PRESETS
 from providers.formats import FORMATS
 from providers.models import MOST_MODELS, Model, ModelPrice, Provider, ProviderCredential, ProviderFormat
 from providers.services import add_credential, add_model, create_provider, end_price, set_price
-from tests.console.forms import fields_of
+from tests.support.console.forms import fields_of
 from tests.support.provider import ScriptedProvider
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
 PROVIDERS, MODELS, PRICES = (f"/admin/providers/{table}/" for table in ("provider", "model", "modelprice"))
 
 

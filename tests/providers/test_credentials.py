@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from providers.credentials import CredentialUnreadable, decrypt, encrypt, origin_of
 from tests.support.promises import promise
 
+pytestmark = pytest.mark.either_store
+
 KEYS = ["first key, of more than thirty-two characters", "an older key of more than thirty-two characters"]
 HERE = "https://api.example.org:443"
 

@@ -12,6 +12,8 @@ from telemetry.models import LogEntry
 from tests.support.hostile import try_wrong
 from tests.support.management import new_user, refused
 
+pytestmark = pytest.mark.either_store
+
 SECRET = "sk-1234567890"
 GOOD = {"name": "second", "apiKey": SECRET}
 LIMITS = {"requestsPerMinute": None, "tokensPerMinute": None, "concurrentRequests": None}

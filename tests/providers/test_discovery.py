@@ -10,6 +10,8 @@ from providers.discovery import ask_for_models, offered_models
 from providers.transport.transport import Transport
 from tests.support.provider import ScriptedProvider, refusing_port
 
+pytestmark = pytest.mark.either_store
+
 TRANSPORT = Transport(networks="any", heartbeat_seconds=1)
 
 

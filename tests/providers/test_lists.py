@@ -14,7 +14,7 @@ from providers.services import add_model, create_provider, set_price, update_pro
 from telemetry.models import UsageHour
 from telemetry.usage.model_traffic import requests_of_models
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
 MODELS, PRICES = (f"/admin/providers/{table}/" for table in ("model", "modelprice"))
 
 

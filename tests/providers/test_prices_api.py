@@ -11,7 +11,7 @@ from providers.services import create_provider, set_price
 from telemetry.models import LogEntry
 from tests.support.management import refused
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.either_store]
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from gateway_project.errors import Conflict, ValidationError
 from providers.models import ModelPrice
 from providers.services import change_price, create_provider, end_price, set_price
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
 
 
 def new(model="m", **values):

@@ -14,7 +14,7 @@ from telemetry.models import LogEntry
 
 OLD, NEW = "the old key of more than thirty-two characters", "the new key of more than thirty-two characters"
 SECRET = "sk-1234567890"
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
 
 
 @pytest.fixture(autouse=True)

@@ -12,6 +12,8 @@ from providers.services import add_model, change_model, create_provider, update_
 from rules.guardrails.services import create_guardrail
 from tests.support.promises import promise
 
+pytestmark = pytest.mark.either_store
+
 URL = "https://api.example.org/v1"
 
 

@@ -12,8 +12,10 @@ import requests
 from gateway_project.errors import ProviderError
 from providers.transport.calls import AttemptTimes
 from providers.transport.transport import ProviderRequest, Transport, tls_context
-from tests.providers.asking import PATIENCE, ask, new_call
 from tests.support.certificates import self_signed
+from tests.support.providers.asking import PATIENCE, ask, new_call
+
+pytestmark = pytest.mark.either_store
 
 
 @pytest.fixture

@@ -14,6 +14,8 @@ from tests.support.hostile import try_wrong
 from tests.support.management import body, new_user, refused
 from tests.support.promises import promise
 
+pytestmark = pytest.mark.either_store
+
 URL = "https://api.example.org/v1"
 SECRET = "sk-1234567890"
 _numbers = itertools.count()

@@ -13,10 +13,10 @@ from rules.aliases.services import create_alias
 from rules.models import MAX_DESCRIPTION_LENGTH, MAX_PATTERN_LENGTH, Rule
 from rules.preview import warnings_of
 from rules.services import create_rule
-from tests.console.forms import fields_of
+from tests.support.console.forms import fields_of
 from tests.support.management import new_user
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
 
 
 def added(console, **fields):

@@ -16,6 +16,8 @@ from rules.versions import recording
 from tests.support.management import new_user, refused
 from tests.support.promises import promise
 
+pytestmark = pytest.mark.either_store
+
 
 @pytest.fixture
 def group(db):

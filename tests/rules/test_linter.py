@@ -20,6 +20,8 @@ from rules.snapshots import LAST
 from tests.gateway_project.work.snapshot.test_records import provider as provider_snapshot
 from tests.support.thoroughness import number_of
 
+pytestmark = pytest.mark.either_store
+
 EAST = OfferedProvider(1, "east", frozenset({"gpt-5", "gpt-5-mini"}), "openai")
 WEST = OfferedProvider(2, "west", frozenset({"gpt-5"}), "openai")
 OFFERS = Offers([EAST, WEST])

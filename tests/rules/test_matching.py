@@ -14,6 +14,8 @@ from rules.matching import REMEMBERED_MODELS, Mismatch, RuleBook, RuleSnapshot
 from rules.patterns import compile_pattern
 from tests.support.thoroughness import number_of
 
+pytestmark = pytest.mark.either_store
+
 PATTERNS = [
     "",
     "gpt-5",

@@ -12,6 +12,8 @@ from rules.models import Rule
 from rules.patterns import compile_pattern
 from rules.services import create_rule, update_rule
 
+pytestmark = pytest.mark.either_store
+
 
 def test_a_rule_is_stored_as_it_was_given(db):
     ann = create_user(username="ann", password="a secret")

@@ -5,7 +5,7 @@ import pytest
 from rules.models import Rule
 from rules.snapshots import judged_snapshot_of, rules_matching
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
 REGEXES = [
     "",
     "gpt-4",

@@ -10,6 +10,8 @@ from telemetry.models import LogEntry
 from tests.support.hostile import try_wrong
 from tests.support.management import body, new_user, refused, token_of
 
+pytestmark = pytest.mark.either_store
+
 _numbers = itertools.count()
 
 
@@ -125,7 +127,7 @@ def test_a_deleted_user_gets_no_rule_and_one_that_is_there_can_be_changed(admin,
         admin.post("/rules/", name="x", userId=ann.pk),
         admin.patch(f"/rules/{other.pk}/", userId=ann.pk),
     ):
-        refused(answer, 400, "ValidationError", f"userId: there is none with the id {ann.pk} that is not deleted.")
+        refused(answer, 400, "ValidationError", f"userId: no user with id {ann.pk} that is not deleted.")
     for changes in ({"enabled": False}, {"userId": ann.pk}, {"userId": None}):
         assert admin.patch(f"/rules/{rule.pk}/", **changes).status_code == 200
 

@@ -5,8 +5,8 @@ import shutil
 
 import pytest
 
-from tests.providers.formats.samples import FOLDER
 from tests.support import replay
+from tests.support.formats.samples import FOLDER
 
 
 @pytest.fixture

@@ -2,7 +2,9 @@
 
 # drf-spectacular's own pages are empty elements that scripts fill. In drf-spectacular 0.30, Swagger UI loads four
 # files and Redoc two from cdn.jsdelivr.net and fonts.googleapis.com: without access to the internet they show nothing.
-# This page loads no file, and its Content-Security-Policy allows nothing but its own style.
+# drf-spectacular-sidecar serves these files from the gateway itself; the pages would still be empty without scripts,
+# which the policy would have to allow. This page loads no file, and its Content-Security-Policy allows nothing but its
+# own style.
 
 import json
 import re

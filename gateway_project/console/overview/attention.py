@@ -13,6 +13,7 @@ from gateway_project.console.overview.figures import FRESH_SECONDS, cached, figu
 from gateway_project.console.overview.links import MAX_SHOWN, first, list_of, log_of, searched
 from gateway_project.console.period import ANY_TIME, row_page, with_query
 from gateway_project.json_types import JsonObject
+from gateway_project.wording import plural
 from gateway_project.work.routing.provider_health import failing_providers
 from gateway_project.work.runtime import gateway
 from keys.models import ApiKey
@@ -67,7 +68,7 @@ def _about_errors(figures: JsonObject) -> Iterator[Notice]:
     errors, requests = figures["totals"]["errors"], figures["totals"]["requests"]
     if errors > requests * MANY_ERRORS:
         since = f"{figures['since']:%H:%M} UTC"
-        text = f"{errors:,} of {requests:,} requests since {since} failed. The log shows them."
+        text = f"{errors:,} of {plural(requests, 'request')} since {since} failed. The log shows them."
         yield Notice("warning", text, [Link("Show them", log_of(period_of_page(figures), result=ERRORS))])
 
 

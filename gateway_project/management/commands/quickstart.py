@@ -8,8 +8,8 @@ from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandParser
 
+from gateway_project.management.ports import require_free_port
 from gateway_project.management.quickstart import Prepared, demo_port, prepare
-from gateway_project.server.ports import require_free_port
 
 READY = """\
 The gateway is ready at {baseUrl}

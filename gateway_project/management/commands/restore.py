@@ -35,7 +35,7 @@ class Command(BaseCommand):
             raise CommandError(f"A gateway runs on {database}. Stop it, and restore again.") from None
         except (OSError, sqlite3.Error) as error:
             raise CommandError(f"{backup} cannot be copied to {database}: {error}.") from None
-        self.stdout.write(f"The database is what it was in {backup}.")
+        self.stdout.write(f"Restored the database from {backup}.")
         if former is not None:
             self.stdout.write(f"The former one is {former}: delete it when you no longer need it.")
         self._record(backup)

@@ -14,9 +14,9 @@ from django.db.migrations.executor import MigrationExecutor
 from django.db.utils import OperationalError
 
 from gateway_project.database.problems import connection_problem, file_problem, is_sqlite
+from gateway_project.management.ports import require_free_port
 from gateway_project.management.quickstart import demo_port
 from gateway_project.management.warnings import ShowsWarnings
-from gateway_project.server.ports import require_free_port
 
 
 class Command(ShowsWarnings, BaseCommand):

@@ -15,6 +15,7 @@ from django.utils import timezone
 from gateway_project.errors import GatewayError
 from gateway_project.json_types import JsonObject
 from gateway_project.progress import Progress
+from gateway_project.wording import plural
 from gateway_project.work.what_if.drafts import read_draft
 from gateway_project.work.what_if.outcome import COUNTED
 from gateway_project.work.what_if.running import compare, result_of, run_claimed
@@ -90,7 +91,7 @@ class Command(BaseCommand):
             progress.clear()
 
     def _write(self, document: JsonObject, days: int) -> None:
-        self.stdout.write(f"Of {document['requests']:,} requests of the last {days} days:")
+        self.stdout.write(f"Of {plural(document['requests'], 'request')} of the last {plural(days, 'day')}:")
         for change in COUNTED:
             self.stdout.write(f"  {document[change.value]:,} {WORDS[change.value]}{_examples(document, change.value)}")
         for line in (*_causes(document), *_shares(document), *_rows(document), *_gaps(document)):

@@ -3,8 +3,9 @@
 import re
 from urllib.parse import unquote_to_bytes
 
-API_PATH = "/auth/login"  # also that of refreshes, which cost no hash
-LOGIN_PATHS = (API_PATH, "/admin/login", "/me/login")
+from gateway_project.server.paths import CONSOLE, LOGIN_API, USER_PAGES
+
+LOGIN_PATHS = (LOGIN_API, f"{CONSOLE}/login", f"{USER_PAGES}/login")
 TOO_MANY_LOGINS = "Too many logins are in progress. Try again in a few seconds."
 LINE_END, HEAD_END, LAST_CHUNK = b"\r\n", b"\r\n\r\n", b"0\r\n\r\n"
 _PATHS = frozenset(path.encode() for path in LOGIN_PATHS)
@@ -21,7 +22,7 @@ def is_login(received: bytes) -> bool:
     """
     line, _, rest = _without_line_end(received).partition(LINE_END)
     has_head = rest.startswith(LINE_END) or HEAD_END in rest
-    return has_head and _is_of_login(line) and not (_path_of(line) == API_PATH.encode() and _is_refresh(received))
+    return has_head and _is_of_login(line) and not (_path_of(line) == LOGIN_API.encode() and _is_refresh(received))
 
 
 def may_be_login(received: bytes) -> bool:

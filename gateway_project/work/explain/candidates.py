@@ -24,7 +24,7 @@ BY_STRATEGY = {
 }
 # Why a target that the stages have passed over is not asked.
 PASSED_OVER = {
-    Candidate.FULL: "One of its limits has no room.",
+    Candidate.FULL: "One of its limits is used up.",
     Candidate.NOT_WANTED: "The request names another provider.",
     Candidate.NOT_ALLOWED: "No rule allows {model} of this provider.",
     Candidate.NOT_TRIED: "It comes behind targets after which no other is asked.",

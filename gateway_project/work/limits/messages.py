@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 from gateway_project.console.display.measures import NOUNS
 from gateway_project.errors import ActiveUseLimitReached, LimitError, QuotaExceeded, RateLimited, ValidationError
+from gateway_project.wording import plural
 from gateway_project.work.limits.checks import MINUTE, RESERVE, USE, CheckStatus, LimitCheck
 from gateway_project.work.limits.kinds import CONCURRENT, COST, LimitDescription, money
 
@@ -74,7 +75,7 @@ def quantity(limit: LimitDescription, amount: int, currency: str = "") -> str:
     """An amount with its unit: 1 request, 5,000 tokens, 0.0005 USD."""
     if limit.measure == COST:
         return f"{money(amount):f} {currency}".rstrip()
-    return _plural(amount, NOUNS[limit.measure])
+    return plural(amount, NOUNS[limit.measure])
 
 
 def moment(limit: LimitDescription, resets_at: datetime) -> str:
@@ -84,7 +85,7 @@ def moment(limit: LimitDescription, resets_at: datetime) -> str:
 
 
 def _active_uses(amount: int, seconds: int) -> str:
-    free = f"may become free in {_plural(seconds, 'second')}."
+    free = f"may become free in {plural(seconds, 'second')}."
     if amount == 1:
         return f"The only active use of the licence is taken. It {free}"
     return f"All {amount:,} active uses of the licence are taken. One {free}"
@@ -92,7 +93,3 @@ def _active_uses(amount: int, seconds: int) -> str:
 
 def _never_fits(check: LimitCheck) -> bool:
     return check.kind == RESERVE and check.minimum > check.amount
-
-
-def _plural(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from gateway_project.errors import ValidationError
 from gateway_project.json_types import JsonObject
+from gateway_project.wording import plural
 
 # Names of such bounds in any format, in lower case and without _ and -.
 BOUNDS = frozenset(
@@ -24,7 +25,9 @@ def bound_output(body: JsonObject, names: Sequence[str], most: int) -> str:
     answers = _number_of_answers(body)
     most_each = most // answers
     if not most_each:
-        raise ValidationError(f"This key allows {most:,} tokens in a request, fewer than answers.", field="n")
+        tokens = plural(most, "token")
+        problem = f"This key allows at most {tokens} per request, fewer than the {answers:,} answers asked for."
+        raise ValidationError(problem, field="n")
     for path, value in _bounds(body):
         if type(value) is not int or not 1 <= value <= most_each:
             raise ValidationError(_problem(path, most, most_each, answers), field=path)
@@ -36,7 +39,8 @@ def bound_output(body: JsonObject, names: Sequence[str], most: int) -> str:
 
 def _problem(path: str, most: int, most_each: int, answers: int) -> str:
     each = "" if answers == 1 else f", {most_each:,} in each of {answers} answers"
-    return f"{path} must be a whole number from 1 to {most_each:,}: this key allows {most:,} tokens in a request{each}."
+    bound = f"this key allows {plural(most, 'token')} in a request{each}"
+    return f"{path} must be a whole number from 1 to {most_each:,}: {bound}."
 
 
 def _number_of_answers(body: JsonObject) -> int:

@@ -1,4 +1,4 @@
-"""Stages 6 and 8: a cached answer makes calling a provider unnecessary; a new answer is cached."""
+"""Stages 5 and 8: a cached answer makes calling a provider unnecessary; a new answer is cached."""
 
 from gateway_project.work.cache.lookup import look_up
 from gateway_project.work.cache.storing import share_and_cache

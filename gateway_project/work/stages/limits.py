@@ -1,4 +1,4 @@
-"""Stage 5: is there room in the limits? Take from them."""
+"""Of stage 1, and after stage 4, which chooses whose limits count: is there room in the limits? Take from them."""
 
 from gateway_project.work.cache.lookup import choose_key
 from gateway_project.work.exchange import Exchange

@@ -19,7 +19,7 @@ from gateway_project.work.gateway import Gateway
 from gateway_project.work.guardrails.answers import begin_guarding
 from gateway_project.work.log.content import kept_content
 from gateway_project.work.log.entry import write_log
-from gateway_project.work.ownership.recording import record_kept
+from gateway_project.work.stages.ownership import record_kept
 from gateway_project.work.streaming.broadcast import Result, Subscription
 from gateway_project.work.streaming.live_stream import LiveStream
 from gateway_project.work.streaming.relay import RelayedStream

@@ -7,6 +7,7 @@ from enum import Enum
 from typing import NamedTuple, TypeVar
 
 from gateway_project.json_types import JsonObject
+from gateway_project.wording import plural
 from gateway_project.work.snapshot.records import Caller
 from gateway_project.work.what_if.examples import Examples
 from gateway_project.work.what_if.guardrails.counts import GuardrailCounts
@@ -200,17 +201,26 @@ class Outcome:
         yield "How long another model's answers would have been is unknown: its cost is that of the same tokens."
         yield from self._unknown_targets()
         if skipped := self.gaps[Gap.SKIPPED]:
-            yield f"{skipped:,} requests of users who are not active now were not judged."
+            yield plural(
+                skipped,
+                "request of a user who is not active now was not judged.",
+                "requests of users who are not active now were not judged.",
+            )
         if refused := self.gaps[Gap.REFUSED]:
-            yield f"{refused:,} requests were refused for other reasons than rules: they stay refused."
+            yield plural(
+                refused,
+                "request was refused for other reasons than rules: it stays refused.",
+                "requests were refused for other reasons than rules: they stay refused.",
+            )
         if unknown_costs := self.gaps[Gap.COST]:
-            yield f"The cost of {unknown_costs:,} requests under the draft is unknown."
+            yield f"The cost of {plural(unknown_costs, 'request')} under the draft is unknown."
         if self.has_limits:
             yield "What requests reserve while they are in flight is not recorded: limits count what they then used."
         if self.unknown_usage:
-            yield (
-                f"{self.unknown_usage:,} requests that were refused then have no usage: limits count the average of "
-                "their model for them."
+            yield plural(
+                self.unknown_usage,
+                "request that was refused then has no usage: limits count the average of its model for it.",
+                "requests that were refused then have no usage: limits count the average of their model for them.",
             )
         for counts in self.guardrails.values():
             yield from counts.unknown()

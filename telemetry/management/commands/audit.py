@@ -6,6 +6,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from gateway_project.api.audit import record_export
 from gateway_project.progress import Progress
+from gateway_project.wording import plural
 from telemetry.audit.chain import Link
 from telemetry.audit.export import audit_as_json_lines
 from telemetry.audit.models import AuditEntry
@@ -38,7 +39,8 @@ class Command(BaseCommand):
         result = verify(expected_head=head, counting=lambda links: _counted(links, progress))
         if result.problem:
             raise CommandError(result.problem)
-        self.stdout.write(f"The chain holds: {result.rows} rows, {result.segments} removed segments.")
+        rows, segments = plural(result.rows, "row"), plural(result.segments, "removed segment")
+        self.stdout.write(f"The chain holds: {rows}, {segments}.")
         self.stdout.write(f"The head is {result.head}.")
 
     def _export(self) -> None:

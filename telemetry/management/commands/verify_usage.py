@@ -7,6 +7,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
 from gateway_project.progress import Progress
+from gateway_project.wording import plural
 from telemetry.usage.verification import Difference, days, differences, full_hours, repair
 
 SHOWN = 20
@@ -42,7 +43,7 @@ class Command(BaseCommand):
         progress, parts = Progress(self.stderr), list(days(start, end))
         if options["repair"]:
             repaired = sum(repair(*day) for day in progress.counting(parts, "Repairing days"))
-            self.stdout.write(f"{period}: {repaired} hours repaired.")
+            self.stdout.write(f"{period}: {plural(repaired, 'hour')} repaired.")
         remaining = [item for day in progress.counting(parts, "Comparing days") for item in differences(*day)]
         if remaining:
             raise CommandError("\n".join([f"{period}: log and usage differ.", *_lines(remaining)]))

@@ -11,6 +11,8 @@ from accounts.guessing.throttle import CODES_A_DAY, code_guess, guess
 from gateway_project.errors import AuthenticationFailed, RateLimited, ServiceUnavailable
 from tests.support.promises import promise
 
+pytestmark = pytest.mark.either_store
+
 CAPACITY = 80
 ATTACKER = "203.0.113.66"
 

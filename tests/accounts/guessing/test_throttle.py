@@ -12,6 +12,8 @@ from tests.support.logins import by_password
 from tests.support.management import PASSWORD, new_user, refused
 from tests.support.servers import own_redis
 
+pytestmark = pytest.mark.either_store
+
 
 def share_cache(settings, url):
     cache = {

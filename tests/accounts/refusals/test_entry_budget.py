@@ -1,6 +1,10 @@
 """Which refusals have an entry of their own."""
 
+import pytest
+
 from accounts.refusals.entry_budget import EntryBudget
+
+pytestmark = pytest.mark.either_store
 
 
 def test_each_name_has_so_many_and_all_together_too():

@@ -9,7 +9,7 @@ from accounts.refusals import failed_logins as module
 from accounts.refusals.failed_logins import MAX_COUNTS, NOBODY, OTHERS, FailedLogins
 from telemetry.models import AuditEntry, LogEntry
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
 OWN = 2
 
 

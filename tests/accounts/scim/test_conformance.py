@@ -6,6 +6,8 @@ import httpx2
 import pytest
 from pydantic import BaseModel
 
+pytestmark = pytest.mark.either_store
+
 if TYPE_CHECKING:
     from scim2_tester import CheckResult
 

@@ -12,6 +12,8 @@ from accounts.scim import kinds, operations, queries
 from tests.accounts.scim.conftest import TOKEN
 from tests.support.running import ROOT
 
+pytestmark = pytest.mark.either_store
+
 PAGE = (ROOT / "docs/scim.md").read_text()
 
 

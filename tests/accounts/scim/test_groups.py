@@ -12,6 +12,8 @@ from telemetry.audit.models import AuditEntry
 from tests.accounts.scim.conftest import GROUP, error
 from tests.support.pace import patience
 
+pytestmark = pytest.mark.either_store
+
 
 def members(document) -> list[str]:
     return [member["value"] for member in document.get("members", ())]

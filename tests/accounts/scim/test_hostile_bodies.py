@@ -7,6 +7,8 @@ import pytest
 
 from tests.support.thoroughness import number_of
 
+pytestmark = pytest.mark.either_store
+
 PATHS = [
     "", "active", "userName", "displayName", "externalId", "emails", "emails.value", 'emails[type eq "work"].value',
     'emails[type eq "work"]', "emails[primary eq true].value", 'emails[value eq "a@b.org"].primary', "emails[type pr]",

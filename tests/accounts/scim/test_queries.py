@@ -4,6 +4,8 @@ import pytest
 
 from tests.accounts.scim.conftest import error
 
+pytestmark = pytest.mark.either_store
+
 
 @pytest.fixture
 def people(directory) -> list[str]:

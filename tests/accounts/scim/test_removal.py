@@ -13,7 +13,7 @@ from tests.support.pace import patience
 from tests.support.running import RunningGateway, Store
 from tests.support.world import World
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.either_store]
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,8 @@ from tests.accounts.scim.conftest import TOKEN, USER, Directory, error
 from tests.support.management import new_admin, token_of
 from tests.support.promises import promise
 
+pytestmark = pytest.mark.either_store
+
 OTHERS = {
     "nonsense": lambda: "nonsense",
     "almost": lambda: TOKEN[:-1],

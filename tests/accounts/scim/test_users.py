@@ -12,6 +12,8 @@ from telemetry.audit.models import AuditEntry
 from tests.accounts.scim.conftest import USER, error
 from tests.support.management import new_admin, new_user, token_of
 
+pytestmark = pytest.mark.either_store
+
 ENTERPRISE = "urn:ietf:params:scim:schemas:extension:enterprise:2.0:User"
 FROM_ENTRA = {
     "schemas": [USER, ENTERPRISE],

@@ -1,11 +1,15 @@
 """The second factor on the console's pages of users and roles, and its secret under another encryption key."""
 
+import pytest
+
 from accounts.models import AuthenticatorApp, Role, Session
 from accounts.sessions import start_session
 from providers.credentials import is_sealed_with
 from providers.sealing import reseal_credentials
 from telemetry.audit.models import AuditEntry
 from tests.support.second_factor import new_app
+
+pytestmark = pytest.mark.either_store
 
 
 def test_an_admin_sees_and_removes_that_of_a_user(console, ann):

@@ -2,7 +2,11 @@
 
 import base64
 
+import pytest
+
 from accounts.second_factor import codes
+
+pytestmark = pytest.mark.either_store
 
 RFC_SECRET = base64.b32encode(b"12345678901234567890").decode()
 

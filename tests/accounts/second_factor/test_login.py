@@ -16,6 +16,8 @@ from tests.support.management import PASSWORD, body, refused
 from tests.support.promises import promise
 from tests.support.second_factor import new_app
 
+pytestmark = pytest.mark.either_store
+
 
 @pytest.fixture
 def app(nobody, ann):

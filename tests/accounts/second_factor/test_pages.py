@@ -16,7 +16,7 @@ from telemetry.audit.models import AuditEntry
 from tests.support.management import PASSWORD, new_admin, new_user
 from tests.support.second_factor import Device, code_of, codes_on, new_app, secret_on
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
 ORIGIN = "http://testserver"
 OPTIONS = re.compile(r'<script id="passkey-options" type="application/json">(.*?)</script>')
 SITES = ["me", "admin"]

@@ -8,6 +8,8 @@ from telemetry.audit.models import AuditEntry
 from tests.support.management import new_admin, new_user, refused
 from tests.support.second_factor import new_app
 
+pytestmark = pytest.mark.either_store
+
 
 def test_a_role_says_whether_it_requires_one(admin):
     created = admin.post("/roles/", name="careful", requiresSecondFactor=True)

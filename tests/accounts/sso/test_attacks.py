@@ -16,7 +16,7 @@ from tests.support.oidc import DISCOVERY, KEYS, TOKEN, USER_INFO, Answer, Hostil
 from tests.support.oidc import unsigned as without_signature
 from tests.support.promises import promise
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
 
 
 def refused(response, status: int = 401) -> None:

@@ -5,6 +5,8 @@ import pytest
 from accounts.sso.claim_rules import Grant, GrantKind, claim_value, email_domain, grants_of, read_rules
 from gateway_project.errors import ValidationError
 
+pytestmark = pytest.mark.either_store
+
 ADMIN = Grant(GrantKind.ROLE, "admin")
 
 

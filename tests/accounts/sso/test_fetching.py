@@ -8,7 +8,7 @@ from telemetry.audit.models import AuditEntry
 from tests.support.management import refused
 from tests.support.oidc import DISCOVERY, KEYS, Answer, key
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
 
 
 def test_keys_are_fetched_now_and_not_too_often(admin, provider, issuer):

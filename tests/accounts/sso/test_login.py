@@ -25,7 +25,7 @@ from tests.support.management import PASSWORD, new_admin, new_user
 from tests.support.oidc import TOKEN, Answer
 from tests.support.second_factor import new_app
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
 RULES = "groups contains llm-admins → role admin\ngroups contains staff → group Staff\nalways → role User"
 
 

@@ -17,7 +17,7 @@ from tests.support.oidc import key
 from tests.support.oidc import unsigned as without_signature
 from tests.support.promises import promise
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
 EVENT = "http://schemas.openid.net/event/backchannel-logout"
 
 

@@ -7,6 +7,8 @@ from accounts.sso.protocol.metadata import MAX_AGE_SECONDS, MAX_STALE_SECONDS, R
 from gateway_project.errors import ProviderError
 from tests.support.oidc import DISCOVERY, KEYS, Answer, key
 
+pytestmark = pytest.mark.either_store
+
 
 class Clock:
     def __init__(self) -> None:

@@ -9,7 +9,7 @@ from tests.support.oidc import DISCOVERY
 from tests.support.promises import promise
 from tests.support.sinks import DISGUISED, METADATA, PRIVATE, connections, ports_since, sinks
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
 
 
 @pytest.mark.parametrize("spelling", (PRIVATE | DISGUISED).values(), ids=PRIVATE | DISGUISED)

@@ -22,7 +22,7 @@ from tests.support.management import new_admin
 from tests.support.oidc import CLIENT_ID, Answer, HostileIssuer
 from tests.support.running import ROOT
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
 PAGE = (ROOT / "docs/sso.md").read_text()
 TENANT = "0c6a1f5e-2a1b-4a53-9d68-0d1f6d9f3b11"
 NO_LOGOUT = {"end_session_endpoint": None}

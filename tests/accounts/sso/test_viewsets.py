@@ -10,6 +10,8 @@ from telemetry.models import LogEntry
 from tests.accounts.sso.conftest import registered
 from tests.support.management import new_user, refused
 
+pytestmark = pytest.mark.either_store
+
 CORP = {"name": "Corp", "slug": "corp", "issuer": "https://login.example.com", "clientId": "gateway"}
 SECRET = "a-long-secret-of-the-client"
 

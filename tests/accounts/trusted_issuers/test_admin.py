@@ -9,7 +9,7 @@ from accounts.trusted_issuers.models import TrustedIssuer
 from telemetry.models import LogEntry
 from tests.support.issuers import AUDIENCE, SUBJECT, Issuer
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
 FIELDS = {
     "name": "Cluster",
     "enabled": "on",

@@ -10,7 +10,7 @@ from telemetry.audit.models import AuditEntry
 from tests.support.issuers import AUDIENCE, Issuer, IssuerServer
 from tests.support.management import refused
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from tests.support.issuers import AUDIENCE, IssuerServer
 from tests.support.promises import promise
 from tests.support.sinks import DISGUISED, METADATA, PRIVATE, connections, ports_since, sinks
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
 
 
 @pytest.mark.parametrize("field", ["issuer", "jwks_url"])

@@ -14,6 +14,8 @@ from tests.support.hostile import try_wrong
 from tests.support.issuers import AUDIENCE, SUBJECT, Issuer
 from tests.support.management import new_admin, new_user, refused
 
+pytestmark = pytest.mark.either_store
+
 _numbers = itertools.count()
 
 

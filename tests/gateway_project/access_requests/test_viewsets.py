@@ -24,6 +24,8 @@ from telemetry.audit.models import AuditEntry
 from tests.support.hostile import try_wrong
 from tests.support.management import new_admin, new_user, refused
 
+pytestmark = pytest.mark.either_store
+
 PATH = "/access-requests/"
 MODEL = {"kind": "model", "model": "gpt-5", "reason": "For the evaluation."}
 LIMIT = {"kind": "limit", "measure": "requests", "window": "day", "amount": 500, "reason": "A migration."}

@@ -40,6 +40,8 @@ from gateway_project.errors import AuthenticationFailed, PermissionDenied
 from keys.services import issue_key
 from tests.support.management import Client, new_admin, new_user
 
+pytestmark = pytest.mark.either_store
+
 # Ids that nothing has: who is let through finds nothing and changes nothing.
 MISSING = "999999"
 EMPTY = b"{}"

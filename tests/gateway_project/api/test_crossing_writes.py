@@ -14,7 +14,7 @@ from providers.services import create_provider, set_price
 from rules.models import Rule
 from tests.support.management import PASSWORD, new_admin, new_user, refused
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.either_store]
 _numbers = itertools.count(1)
 
 

@@ -25,6 +25,8 @@ from rules.services import create_rule
 from tests.support.management import JSON_API, body, refused
 from tests.support.promises import promise
 
+pytestmark = pytest.mark.either_store
+
 HOSTILE = {
     "nothing": b"",
     "no JSON": b"{",

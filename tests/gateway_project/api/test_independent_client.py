@@ -31,7 +31,7 @@ from tests.telemetry.test_viewsets import log, stored
 from tests.telemetry.usage.test_rollups import done
 from tests.telemetry.usage.test_statistics import HOUR, WITHIN
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.either_store]
 
 # The specification writes these out in a shape that is not JSON:API's: docs/management-api.md.
 OF_ANOTHER_SHAPE = {"licence", "stats", "version", "members", "lint"}

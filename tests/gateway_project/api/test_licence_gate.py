@@ -14,6 +14,8 @@ from tests.gateway_project.api.test_access import EMPTY, MISSING
 from tests.support.licences import Vendor, in_days
 from tests.support.management import PASSWORD, new_admin, new_user, refused
 
+pytestmark = pytest.mark.either_store
+
 PARAMETER = re.compile(r"\{\w+\}")
 
 

@@ -6,6 +6,8 @@ from accounts.models import Feature, Group, Role
 from providers.models import Model, Provider, ProviderFormat
 from tests.support.management import body, refused
 
+pytestmark = pytest.mark.either_store
+
 NEIGHBOURS = {"self": 2, "first": 1, "last": 4, "prev": 1, "next": 3}
 
 

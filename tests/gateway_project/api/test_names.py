@@ -4,6 +4,8 @@ import pytest
 
 from gateway_project.api.names import camel, snake
 
+pytestmark = pytest.mark.either_store
+
 
 @pytest.mark.parametrize(("python_name", "name"), [("display_name", "displayName"), ("id", "id"), ("", "")])
 def test_names_in_python_and_on_the_wire(python_name, name):

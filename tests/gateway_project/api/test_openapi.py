@@ -30,6 +30,8 @@ from providers.services import set_price
 from rules.services import create_rule
 from tests.support.management import refused
 
+pytestmark = pytest.mark.either_store
+
 
 @pytest.fixture
 def document(nobody):

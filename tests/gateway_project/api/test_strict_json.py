@@ -13,6 +13,8 @@ from gateway_project.errors import ValidationError
 from tests.support.promises import promise
 from tests.support.thoroughness import number_of
 
+pytestmark = pytest.mark.either_store
+
 TEXT = st.text(st.characters(blacklist_categories=["Cs"]))
 NUMBERS = st.integers(-(10**30), 10**30) | st.floats(allow_nan=False, allow_infinity=False)
 VALUES = st.recursive(

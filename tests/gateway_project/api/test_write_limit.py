@@ -6,6 +6,8 @@ import pytest
 
 from tests.support.management import refused
 
+pytestmark = pytest.mark.either_store
+
 MINUTE = 60
 
 

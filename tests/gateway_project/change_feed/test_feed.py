@@ -20,7 +20,7 @@ from keys.models import ApiKey
 from licensing.models import Licence, Limit
 from providers.models import Model, ModelPrice, Provider, ProviderFormat
 from rules.models import Rule
-from tests.gateway_project.change_feed.readers import EVERYTHING, Reader, execute
+from tests.support.change_feed.readers import EVERYTHING, Reader, execute
 
 # Outside a transaction, as readers are; and on PostgreSQL one's own transaction is told again and again.
 pytestmark = pytest.mark.django_db(transaction=True)

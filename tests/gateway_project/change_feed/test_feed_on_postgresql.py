@@ -9,7 +9,7 @@ from django.db import connection, transaction
 from accounts.models import Group, User
 from gateway_project.models import Change
 from keys.models import ApiKey
-from tests.gateway_project.change_feed.readers import EVERYTHING, Reader, execute
+from tests.support.change_feed.readers import EVERYTHING, Reader, execute
 from tests.support.thoroughness import number_of
 
 pytestmark = [

@@ -15,7 +15,7 @@ from rules.services import create_rule
 from telemetry.journal.batches import insert_log_entries
 from tests.telemetry.conftest import entry
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
 OLDER = [*(f"with-fast-{number}" for number in range(OF_EACH_KIND)), "fast-2"]  # what contains it, what begins with it
 
 

@@ -19,7 +19,7 @@ from telemetry.journal.shipping import Backlog
 from telemetry.metrics.exposition import GAUGES
 from tests.support.management import PASSWORD, new_admin
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
 WELL, FAILING = (SimpleNamespace(state=state) for state in (HealthState.HEALTHY, HealthState.FAILING))
 
 

@@ -16,7 +16,7 @@ from tests.support.management import new_user
 from tests.support.pace import in_one_minute
 from tests.support.promises import promise
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
 USERS = "/admin/accounts/user/"
 MEANS = ["The user's logins end", "The record and its log entries stay"]
 

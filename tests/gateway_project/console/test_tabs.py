@@ -10,7 +10,7 @@ from providers.models import Model
 from providers.services import create_provider, end_price, set_price
 from tests.support.management import new_user
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from providers.formats.neutral.deltas import words_of
 from providers.formats.openai.reply import FINISH_REASONS
 from providers.formats.sse import data_of, events_in
 from providers.formats.translated import TranslatedFormat
-from tests.providers.formats.samples import STREAM_CASES, WHOLE_CASES, not_applicable, request, streams, whole
+from tests.support.formats.samples import STREAM_CASES, WHOLE_CASES, not_applicable, request, streams, whole
 from tests.support.thoroughness import number_of
 
 pytestmark = pytest.mark.embedded

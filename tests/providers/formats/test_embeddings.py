@@ -6,7 +6,7 @@ import pytest
 
 from gateway_project.errors import ProviderError
 from providers.formats import FORMATS
-from tests.providers.formats.samples import request
+from tests.support.formats.samples import request
 
 pytestmark = pytest.mark.embedded
 

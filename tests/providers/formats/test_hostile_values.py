@@ -12,7 +12,7 @@ from providers.formats import FORMATS
 from providers.formats.bedrock.event_stream import FrameSplitter, read_frame, write_frame
 from providers.formats.json_values import read_json
 from providers.formats.sse import data_of, events_in
-from tests.providers.formats.samples import streams, whole
+from tests.support.formats.samples import streams, whole
 from tests.support.recorded_samples import SHAPES, request
 
 pytestmark = [pytest.mark.embedded, pytest.mark.long]

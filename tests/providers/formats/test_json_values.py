@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from providers.formats import FORMATS
 from providers.formats.json_values import MAX_CONTAINERS, MAX_DEPTH, MAX_VALUES, dumped, read_json
-from tests.providers.formats.samples import request
+from tests.support.formats.samples import request
 from tests.support.thoroughness import number_of
 
 pytestmark = pytest.mark.embedded

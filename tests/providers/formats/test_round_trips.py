@@ -15,7 +15,7 @@ from providers.formats import FORMATS, Options
 from providers.formats.neutral.chat import Chat, Tool
 from providers.formats.neutral.messages import Message, Reasoning, Text, ToolCall, ToolResult
 from providers.formats.translated import TranslatedFormat
-from tests.providers.formats.samples import FOREIGN, request
+from tests.support.formats.samples import FOREIGN, request
 from tests.support.thoroughness import number_of
 
 pytestmark = pytest.mark.embedded

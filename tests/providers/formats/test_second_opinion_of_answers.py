@@ -7,7 +7,7 @@ from functools import cache
 import llm_rosetta
 import pytest
 
-from tests.providers.formats.second_opinion import HELLO, ROSETTA, answers, explained
+from tests.support.formats.second_opinion import HELLO, ROSETTA, answers, explained
 
 pytestmark = pytest.mark.embedded
 

@@ -9,8 +9,8 @@ import llm_rosetta
 import pytest
 
 from providers.formats import FORMATS, Options
-from tests.providers.formats.samples import request
-from tests.providers.formats.second_opinion import HELLO, ROSETTA, answers, explained
+from tests.support.formats.samples import request
+from tests.support.formats.second_opinion import HELLO, ROSETTA, answers, explained
 
 pytestmark = pytest.mark.embedded
 

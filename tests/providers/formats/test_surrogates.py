@@ -10,7 +10,7 @@ from providers.formats.neutral.deltas import CallBegan, CallDelta, Finished, Rea
 from providers.formats.neutral.reply import Citation
 from providers.formats.sse import data_of, events_in
 from providers.formats.surrogates import SurrogateJoiner
-from tests.providers.formats.samples import request
+from tests.support.formats.samples import request
 from tests.support.recorded_samples import SHAPES
 
 pytestmark = pytest.mark.embedded

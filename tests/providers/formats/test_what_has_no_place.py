@@ -8,7 +8,7 @@ import pytest
 from gateway_project.errors import ValidationError
 from providers.formats import FORMATS
 from providers.formats.base import Options
-from tests.providers.formats.samples import FOREIGN, request
+from tests.support.formats.samples import FOREIGN, request
 from tests.support.recorded_samples import SHAPES
 
 pytestmark = pytest.mark.embedded

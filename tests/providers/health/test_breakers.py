@@ -7,6 +7,8 @@ import pytest
 from providers.health.breakers import Breakers
 from tests.support.locking import guarded
 
+pytestmark = pytest.mark.either_store
+
 COOLDOWN = 10
 
 

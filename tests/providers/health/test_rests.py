@@ -6,6 +6,8 @@ import pytest
 
 from providers.health.rests import Rests
 
+pytestmark = pytest.mark.either_store
+
 
 def target(number, model="a", **changes):
     values = {"account": (number, 0), "url": "https://here", "credential": "sk", "models": {"a", "b"}}

@@ -6,6 +6,8 @@ import pytest
 
 from providers.health.status import RECENT_SECONDS, Health, HealthState, LastError, ModelHealth, state_of
 
+pytestmark = pytest.mark.either_store
+
 NOW = 1_000_000.0
 HEALTHY, FAILING = HealthState.HEALTHY, HealthState.FAILING
 MOMENT = datetime(2026, 11, 24, 12, tzinfo=UTC)

@@ -8,6 +8,8 @@ from providers.columns import Modality
 from providers.pricing.bundling_facts import facts_of_models, written_facts
 from providers.pricing.facts import BUNDLED, NOTHING_KNOWN, ModelFacts, facts_in, known_facts
 
+pytestmark = pytest.mark.either_store
+
 
 @pytest.mark.parametrize(
     "name",

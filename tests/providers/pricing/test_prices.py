@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from providers.formats.usage import MOST_TOKENS, Usage, money
 from providers.pricing.prices import ESTIMATED, KNOWN, UNKNOWN, Cost, Offer, Price, PriceBook, cost, cost_of, matches
 
+pytestmark = pytest.mark.either_store
+
 PRICE = Price(
     "USD",
     input=Decimal("2.5"),

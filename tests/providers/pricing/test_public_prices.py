@@ -21,7 +21,7 @@ from providers.services import change_price, create_provider, end_price, set_pri
 from telemetry.audit.models import AuditEntry
 from telemetry.models import LogEntry
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
 PLACES = {
     "openai": "api.openai.com",
     "anthropic": "api.anthropic.com",

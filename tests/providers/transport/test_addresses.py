@@ -11,6 +11,8 @@ from providers.transport.addresses import is_disguised_address, refusal
 from tests.support.promises import promise
 from tests.support.thoroughness import number_of
 
+pytestmark = pytest.mark.either_store
+
 METADATA = ["169.254.169.254", "100.100.100.200", "168.63.129.16", "192.0.0.192", "0.0.0.0", "224.0.0.1"]
 PRIVATE = ["127.0.0.1", "10.0.0.1", "172.16.0.1", "192.168.1.1", "100.64.0.1", "192.0.0.8", "198.18.0.1"]
 

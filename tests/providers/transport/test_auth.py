@@ -7,6 +7,8 @@ import pytest
 from providers.models import AuthMethod
 from providers.transport import auth
 
+pytestmark = pytest.mark.either_store
+
 SECRET = "sk-1234"
 ADDRESS = "https://api.example.org/v1/chat"
 

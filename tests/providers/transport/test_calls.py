@@ -5,8 +5,10 @@ import socket
 import pytest
 
 from providers.transport.calls import End, Interrupted
-from tests.providers.asking import new_call
 from tests.support.locking import guarded
+from tests.support.providers.asking import new_call
+
+pytestmark = pytest.mark.either_store
 
 
 @pytest.fixture

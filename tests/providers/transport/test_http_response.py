@@ -13,6 +13,8 @@ from tests.support.promises import promise
 from tests.support.provider import NO_LINGER
 from tests.support.thoroughness import number_of
 
+pytestmark = pytest.mark.either_store
+
 LENGTH = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n" + b'{"a": 12}'
 CHUNKED = (
     b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n" + b'{"a"\r\n5;x=y\r\n: 12}\r\n0\r\nTrailer: x\r\n\r\n'

@@ -10,6 +10,8 @@ import pytest
 from providers.transport.resolver import Resolver
 from tests.support.locking import guarded
 
+pytestmark = pytest.mark.either_store
+
 FOUND = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("192.0.2.1", 443))]
 
 

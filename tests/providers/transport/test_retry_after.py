@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from providers.transport.retry_after import LEAST_SECONDS, MOST_SECONDS, retry_after
 from tests.support.thoroughness import number_of
 
+pytestmark = pytest.mark.either_store
+
 
 def said(text):
     return retry_after({"retry-after": text})

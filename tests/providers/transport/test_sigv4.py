@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from providers.transport import auth
 from providers.transport.sigv4 import Signer
 
+pytestmark = pytest.mark.either_store
+
 NOW = datetime.datetime(2026, 11, 20, 12, 0, 1, tzinfo=datetime.UTC)
 AT = calendar.timegm(NOW.timetuple())
 HOST = "https://bedrock-runtime.eu-west-1.amazonaws.com"

@@ -11,9 +11,11 @@ from gateway_project.errors import ProviderError, ProviderTimeout
 from providers.transport.calls import Call, End, Interrupted
 from providers.transport.provider_response import NotReceived
 from providers.transport.transport import ProviderRequest, Transport, connect_checked
-from tests.providers.asking import PATIENCE, ask, new_call
 from tests.support.pace import patience
 from tests.support.provider import NO_LINGER, ScriptedProvider, refusing_port
+from tests.support.providers.asking import PATIENCE, ask, new_call
+
+pytestmark = pytest.mark.either_store
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ from rules.access_tests.models import AccessTest
 from rules.models import Rule
 from rules.services import update_rule
 from telemetry.audit.models import AuditEntry
-from tests.console.forms import fields_of
+from tests.support.console.forms import fields_of
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
 
 
 def sent_back(page, **changes):

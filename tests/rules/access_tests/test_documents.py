@@ -17,7 +17,7 @@ from rules.access_tests.services import create_access_test
 from rules.models import Rule
 from telemetry.audit.models import AuditEntry
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
 GOOD = {"name": "n", "model": "m", "expected": "allowed", "user": "ann"}
 
 

@@ -40,7 +40,7 @@ from rules.services import create_rule, delete_rule, restore_rule, update_rule
 from telemetry.audit.models import AuditEntry
 from tests.support.management import new_user
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
 
 
 def breaks(change, *tests: AccessTest) -> AccessTestFailed:

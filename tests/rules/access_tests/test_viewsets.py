@@ -12,6 +12,8 @@ from telemetry.audit.models import AuditEntry
 from tests.support.hostile import try_wrong
 from tests.support.management import new_user, refused
 
+pytestmark = pytest.mark.either_store
+
 HEADER = "X-Svc-Override"
 
 

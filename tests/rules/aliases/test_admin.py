@@ -20,7 +20,7 @@ from telemetry.models import LogEntry
 from tests.gateway_project.work.routing.test_alias_preview import account, new_gateway, rest
 from tests.gateway_project.work.routing.test_aliases import row, to
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
 
 
 @pytest.fixture

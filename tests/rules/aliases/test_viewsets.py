@@ -14,6 +14,8 @@ from telemetry.models import LogEntry
 from tests.support.hostile import try_wrong
 from tests.support.management import new_user, refused
 
+pytestmark = pytest.mark.either_store
+
 _numbers = itertools.count()
 
 

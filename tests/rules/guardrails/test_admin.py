@@ -8,7 +8,7 @@ import pytest
 from rules.guardrails.models import Guardrail
 from telemetry.models import LogEntry
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
 FIELDS = {
     "name": "No cobalt",
     "enabled": "on",

@@ -19,7 +19,7 @@ from rules.services import create_rule, update_rule
 from telemetry.audit.models import AuditEntry
 from tests.support.management import new_user
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
 PAGE, FIX = "/admin/rules/rule/lint/", "/admin/rules/rule/lint/fix/"
 
 

@@ -17,7 +17,7 @@ from rules.services import create_rule
 from tests.rules.lint.test_reach import large_book
 from tests.support.management import new_user
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
 KEYS = ("plain", "other model", "linked")
 ROOT = Path(__file__).parents[3]
 

@@ -17,6 +17,8 @@ from rules.patterns import compile_pattern
 from tests.rules.test_linter import CALLERS, PROVIDERS, aliases, catalogues, offers_with, rows, rule
 from tests.support.thoroughness import number_of
 
+pytestmark = pytest.mark.either_store
+
 NAMES = ["", "a", "a-1", "a.1", "ab", "abc", "a\\b", "b", "gpt-4", "gpt-4o", "gpt-4.1", "gpt.4", "Ab", "é", "a|b"]
 ALIAS_NAMES = ["fast", "gpt-5", "gpt-6", "gpt-x", "outer", "east/gpt-5", "claude", "nosuch", "zzz", "other"]
 PIECES = [

@@ -10,6 +10,8 @@ from rules.aliases.services import create_alias, update_alias
 from rules.services import create_rule, update_rule
 from tests.support.management import new_user, refused
 
+pytestmark = pytest.mark.either_store
+
 
 @pytest.fixture
 def provider(admin):

@@ -1,9 +1,12 @@
 """Positions after one rule has moved."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rules.order.positions import Place, renumber
+
+pytestmark = pytest.mark.either_store
 
 HIGHEST = 6
 PLACES = st.lists(

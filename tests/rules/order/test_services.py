@@ -11,7 +11,7 @@ from rules.order.services import Direction, move_rule
 from rules.services import create_rule
 from telemetry.models import AuditEntry
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from rules.models import Rule, RuleVersion
 from rules.services import create_rule, delete_rule, update_rule
 from tests.support.management import new_user
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
 
 
 def test_versions_are_compared_in_words(console):

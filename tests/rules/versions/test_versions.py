@@ -16,7 +16,7 @@ from rules.versions.history import rule_book_at, rules_at
 from rules.versions.recording import attributes_of
 from tests.support.management import new_user
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
 
 
 def history(rule_id):

@@ -1,10 +1,14 @@
 """Versions of rules over HTTP: who changed what, and the way back."""
 
+import pytest
+
 from accounts.services import create_group
 from keys.services import issue_key
 from rules.models import Rule, RuleVersion
 from telemetry.models import LogEntry
 from tests.support.management import new_user, refused
+
+pytestmark = pytest.mark.either_store
 
 
 def new_rule(client, **attributes) -> str:

@@ -25,8 +25,8 @@ ASKED = {
     Candidate.INTERRUPTED: "Its answer was interrupted.",
 }
 LEFT_OUT = {
-    Candidate.RESTING: "It rested.",
-    Candidate.FULL: "One of its limits had no room.",
+    Candidate.RESTING: "It was resting.",
+    Candidate.FULL: "One of its limits was used up.",
     Candidate.UNFIT: "It could not take the request.",
     Candidate.NOT_WANTED: "The request named another provider.",
     Candidate.NOT_ALLOWED: "The rules, or the key's list of models, did not allow it.",

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from gateway_project.json_types import JsonObject
+from gateway_project.wording import plural
 from gateway_project.work.guardrails.book import BLOCK, MONITOR, REDACT
 from gateway_project.work.guardrails.remote.services import REMOTE_TYPES
 from gateway_project.work.guardrails.searching import PASSED, RESULTS
@@ -54,14 +55,16 @@ class GuardrailCounts:
         """What is not known of it, in sentences."""
         number = self.numbers[UNKNOWN]
         if number and self.type in REMOTE_TYPES:
-            yield f"The guardrail {self.name} asks a service: what it would say of {number:,} requests is unknown."
+            requests = plural(number, "request")
+            yield f"The guardrail {self.name} asks a service: what it would say of {requests} is unknown."
         elif number:
             yield (
-                f"What the guardrail {self.name} would find in {number:,} requests is unknown: their text was not "
-                "kept, or without what a guardrail took out of it."
+                f"What the guardrail {self.name} would find in {plural(number, 'request')} is unknown: the text was "
+                "not kept, or without what a guardrail took out of it."
             )
         if self.repairs and (number := sum(self.numbers[result] for result in (BLOCKED, REDACTED, MONITORED))):
+            answers = plural(number, "answer")
             yield (
-                f"The guardrail {self.name} would let the model be asked once more for up to {number:,} answers: what "
-                "it would answer then, and what that would cost, is unknown."
+                f"The guardrail {self.name} would let the model be asked once more for up to {answers}: "
+                "what it would answer then, and what that would cost, is unknown."
             )

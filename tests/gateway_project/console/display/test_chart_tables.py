@@ -1,8 +1,11 @@
 """The numbers of charts as tables."""
 
+import pytest
 from django.template import engines
 
 from gateway_project.console.display import charts
+
+pytestmark = pytest.mark.either_store
 
 HOSTILE = "</table><img src=x>"
 

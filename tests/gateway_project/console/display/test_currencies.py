@@ -13,7 +13,7 @@ from telemetry.journal.batches import insert_log_entries
 from tests.me.test_access import ask, log_in
 from tests.telemetry.usage.test_rollups import done
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
 
 
 @pytest.fixture(autouse=True)

@@ -7,6 +7,8 @@ from django.template import Context, Template
 
 from gateway_project.console.display.money import joined, money, price, short, without_price
 
+pytestmark = pytest.mark.either_store
+
 
 @pytest.mark.parametrize(
     ("amount", "currency", "text", "exact"),

@@ -2,10 +2,13 @@
 
 import re
 
+import pytest
 from unfold.templatetags import unfold_list
 
 from rules.models import Rule
 from rules.services import create_rule
+
+pytestmark = pytest.mark.either_store
 
 
 def test_the_headers_of_a_list_are_computed_once_and_each_row_has_its_checkbox(console, monkeypatch):

@@ -3,10 +3,13 @@
 import re
 from datetime import datetime, timedelta, timezone
 
+import pytest
 from django.template import engines
 
 from gateway_project.console.display.times import EXACT, MINUTES, utc_time
 from tests.support.running import ROOT
+
+pytestmark = pytest.mark.either_store
 
 TOKYO = timezone(timedelta(hours=9))
 

@@ -9,6 +9,8 @@ from rules.services import create_rule
 from telemetry.journal.batches import insert_log_entries
 from tests.telemetry.conftest import entry
 
+pytestmark = pytest.mark.either_store
+
 
 @pytest.fixture(autouse=True)
 def unused(db):

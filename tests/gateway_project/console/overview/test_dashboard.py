@@ -23,6 +23,8 @@ from telemetry.journal.shipping import Backlog
 from tests.support.licences import in_days
 from tests.telemetry.usage.test_rollups import done
 
+pytestmark = pytest.mark.either_store
+
 
 def texts_of(notices) -> list[str]:
     return [notice.text for notice in notices]

@@ -8,6 +8,8 @@ from gateway_project.console.playground.form_values import form_values
 from gateway_project.console.playground.logged_request import CUT, MASKED, NO_CONTENT, TEXT_ALONE, logged_request
 from telemetry.models import LogEntry
 
+pytestmark = pytest.mark.either_store
+
 IMAGE = "data:image/png;base64,iVBORw0KGgo="
 SEE = {"type": "image_url", "image_url": {"url": IMAGE}}
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}

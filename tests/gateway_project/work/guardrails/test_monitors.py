@@ -26,8 +26,6 @@ from rules.guardrails.services import create_guardrail, delete_guardrail
 from tests.gateway_project.work.guardrails.test_path import body_for, row_of
 from tests.support.provider import ScriptedProvider
 
-pytestmark = pytest.mark.either_store
-
 HALF_A_PAIR = {"function": {"name": "f", "arguments": '{"a": "\\ud800"}'}, "id": "c", "type": "function"}
 
 
@@ -58,6 +56,7 @@ def snapshot_of(number, action="monitor", seconds=5.0):
     return GuardrailSnapshot(number, f"g{number}", 1, action, "", None, Audience(everyone=True), service=service)
 
 
+@pytest.mark.either_store
 @pytest.mark.parametrize("action", ["monitor", "block"])
 def test_half_a_surrogate_pair_is_asked_about_as_it_is_written(world, guard, service, action):
     world.provider()
@@ -196,6 +195,7 @@ def asked_text(service):
     return request.json["texts"][0]
 
 
+@pytest.mark.either_store
 def test_who_leaves_a_stream_early_does_not_evade_a_monitor(world, guard, service):
     stream_of(world.provider(), *WORDS, silent_after=3)
     guard(direction="response")
@@ -207,6 +207,7 @@ def test_who_leaves_a_stream_early_does_not_evade_a_monitor(world, guard, servic
     assert world.entry(response).outcome == "client_closed"
 
 
+@pytest.mark.either_store
 def test_nor_does_a_stream_that_its_provider_cuts_off(world, guard, service):
     stream_of(world.provider(), *WORDS, silent_after=3, silent_limit=0.2)
     guard(direction="response")
@@ -215,6 +216,7 @@ def test_nor_does_a_stream_that_its_provider_cuts_off(world, guard, service):
     assert asked_text(service).startswith("one two ")
 
 
+@pytest.mark.either_store
 def test_nor_one_that_another_guardrail_blocks(world, guard, service):
     stream_of(world.provider(), *WORDS)
     guard("block", direction="response", type="words", parameters={"words": ["three"]})
@@ -226,6 +228,7 @@ def test_nor_one_that_another_guardrail_blocks(world, guard, service):
     assert asked_text(service).startswith("one two ")
 
 
+@pytest.mark.either_store
 def test_those_who_follow_a_stream_do_not_wait_for_the_monitors_of_a_client_that_left(world, guard, service):
     provider = world.provider()
     stream_of(provider, *WORDS, *WORDS, pace=0.4)

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 
 from gateway_project.work.exchange import Exchange
-from gateway_project.work.guardrails.repair import repair_answer
-from gateway_project.work.guardrails.stage import guard_answer, guard_request
+from gateway_project.work.stages.guardrails import guard_answer, guard_request
+from gateway_project.work.stages.repair import repair_answer
 from gateway_project.work.streaming.stream import ClientConnection
 from keys.services import update_key
 from providers.formats.sse import data_of, events_in

@@ -5,7 +5,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 from gateway_project.work.limits.checks import MINUTE, LimitCheck, Settlement
-from tests.gateway_project.work.asking import HOUR, admitted, ask, concurrent, tokens_of, use
+from tests.support.limits.asking import HOUR, admitted, ask, concurrent, tokens_of, use
 
 # -- Reservations --------------------------------------------------------------------------------------------
 

@@ -6,8 +6,8 @@ import time
 import pytest
 
 from gateway_project.work.limits.checks import DAY, MINUTE, LimitCheck, window_begin
-from tests.gateway_project.work.asking import HOUR, admitted, ask, concurrent, tokens_of, use
 from tests.gateway_project.work.conftest import needs_redis, redis_state
+from tests.support.limits.asking import HOUR, admitted, ask, concurrent, tokens_of, use
 
 
 @pytest.mark.servers

@@ -17,8 +17,8 @@ from gateway_project.work.limits.checks import (
 )
 from gateway_project.work.state.counters import Counters
 from gateway_project.work.state.shared import LocalState
-from tests.gateway_project.work.asking import MIDNIGHT, Standstill, admitted, ask, quota, rebuilt, tokens_of
 from tests.gateway_project.work.conftest import needs_redis, redis_state
+from tests.support.limits.asking import MIDNIGHT, Standstill, admitted, ask, quota, rebuilt, tokens_of
 
 
 @pytest.mark.parametrize("kind", ["n", RESERVE])

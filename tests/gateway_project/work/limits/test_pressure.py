@@ -12,7 +12,7 @@ import pytest
 
 from gateway_project.work.state.shared import LocalState
 from tests.gateway_project.work.conftest import needs_redis, redis_state
-from tests.gateway_project.work.limits.pressure_on_limits import (
+from tests.support.limits.pressure_on_limits import (
     KINDS,
     SUBJECTS,
     Seen,
@@ -58,7 +58,7 @@ def test_fifty_threads_of_one_process(rounds):
 def test_four_processes_of_fifty_threads_each_whose_clocks_are_wrong(rounds):
     prefix = f"test-{secrets.token_hex(6)}"
     environ = os.environ | {"DJANGO_SETTINGS_MODULE": "gateway_project.settings"}
-    command = [sys.executable, "-m", "tests.gateway_project.work.limits.pressure_on_limits", prefix]
+    command = [sys.executable, "-m", "tests.support.limits.pressure_on_limits", prefix]
     with ExitStack() as resources:
         running = [
             resources.enter_context(

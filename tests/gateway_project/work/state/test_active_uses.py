@@ -5,7 +5,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 from gateway_project.work.limits.checks import DAY, USE, window_begin
-from tests.gateway_project.work.asking import admitted, ask, use
+from tests.support.limits.asking import admitted, ask, use
 
 
 def test_uses_are_counted_by_member_and_not_by_request(state):

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import pytest
 
 from gateway_project.work.limits.checks import DAY, MINUTE, LimitCheck
-from tests.gateway_project.work.asking import ask, concurrent, tokens_of, use
+from tests.support.limits.asking import ask, concurrent, tokens_of, use
 
 
 def requests(amount, take=1, window=MINUTE, name="requests"):

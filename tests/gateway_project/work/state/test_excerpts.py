@@ -6,8 +6,8 @@ from itertools import chain
 import pytest
 
 from gateway_project.work.limits.checks import DAY, LimitCheck
-from tests.gateway_project.work.asking import ask, concurrent, quota, tokens_of, use
 from tests.gateway_project.work.state.test_admission_table import CASES, everything, request_of
+from tests.support.limits.asking import ask, concurrent, quota, tokens_of, use
 
 SINCE = time.time() - 400 * DAY
 

@@ -15,7 +15,7 @@ from gateway_project.work.limits.checks import (
     Settlement,
 )
 from gateway_project.work.state.local_share import LocalShare
-from tests.gateway_project.work.asking import MIDNIGHT, Standstill, admitted, ask, concurrent, use
+from tests.support.limits.asking import MIDNIGHT, Standstill, admitted, ask, concurrent, use
 
 PROCESSES = 4
 

@@ -10,7 +10,7 @@ import pytest
 
 from gateway_project.work.state.shared import LocalState
 from tests.gateway_project.work.conftest import needs_redis
-from tests.gateway_project.work.limits.pressure import MAX_USES, Seen, most_at_once, press, refused_for_nothing
+from tests.support.limits.pressure import MAX_USES, Seen, most_at_once, press, refused_for_nothing
 from tests.support.running import ROOT
 
 
@@ -30,7 +30,7 @@ def test_fifty_threads_of_one_process():
 @needs_redis
 def test_four_processes_of_fifty_threads_each():
     environ = os.environ | {"DJANGO_SETTINGS_MODULE": "gateway_project.settings"}
-    command = [sys.executable, "-m", "tests.gateway_project.work.limits.pressure", f"test-{secrets.token_hex(6)}"]
+    command = [sys.executable, "-m", "tests.support.limits.pressure", f"test-{secrets.token_hex(6)}"]
     running = [
         subprocess.Popen([*command, str(seed)], cwd=ROOT, env=environ, stdout=subprocess.PIPE) for seed in range(4)
     ]

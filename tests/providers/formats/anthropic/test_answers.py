@@ -8,7 +8,7 @@ from providers.formats import FORMATS
 from providers.formats.neutral.deltas import Finished, RefusalDelta
 from providers.formats.neutral.messages import Refusal
 from providers.formats.neutral.reply import Citation
-from tests.providers.formats.samples import request
+from tests.support.formats.samples import request
 
 pytestmark = pytest.mark.embedded
 

@@ -9,7 +9,7 @@ from providers.formats import FORMATS
 from providers.formats.gemini.grounding import citations_of
 from providers.formats.neutral.deltas import Finished, TextDelta
 from providers.formats.neutral.reply import Citation
-from tests.providers.formats.samples import request
+from tests.support.formats.samples import request
 
 pytestmark = pytest.mark.embedded
 

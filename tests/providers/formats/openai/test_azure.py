@@ -4,7 +4,7 @@ import pytest
 
 from gateway_project.errors import ValidationError
 from providers.formats import FORMATS
-from tests.providers.formats.samples import request
+from tests.support.formats.samples import request
 
 pytestmark = pytest.mark.embedded
 

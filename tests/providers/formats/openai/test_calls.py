@@ -8,6 +8,8 @@ from providers.formats import FORMATS
 from providers.formats.dialect import WorkRequest
 from providers.formats.neutral.deltas import CallBegan, CallDelta
 
+pytestmark = pytest.mark.either_store
+
 BODY = {"model": "m", "stream": True, "messages": [{"role": "user", "content": "Hi"}]}
 PORTO, FARO = ["Porto", '{"in":"Porto"}'], ["Faro", '{"in":"Faro"}']
 

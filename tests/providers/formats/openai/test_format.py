@@ -26,7 +26,7 @@ from providers.formats.neutral.messages import (
 )
 from providers.formats.openai.stream import ChunkReader
 from providers.formats.sse import data_of, events_in
-from tests.providers.formats.samples import request, streams, whole
+from tests.support.formats.samples import request, streams, whole
 from tests.support.recorded_samples import SHAPES
 
 pytestmark = pytest.mark.embedded

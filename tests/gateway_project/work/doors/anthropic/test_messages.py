@@ -31,7 +31,7 @@ from providers.formats.neutral.messages import (
 )
 from providers.formats.neutral.reply import Citation, Reply
 from providers.formats.sse import data_of, events_in
-from tests.gateway_project.work.doors.anthropic.anthropic_client import RESULT, work, written
+from tests.support.doors.anthropic_client import RESULT, work, written
 
 pytestmark = pytest.mark.embedded
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from providers.formats import FORMATS, Options
 from providers.formats.anthropic.foreign import mark_signature, read_signature
 from providers.formats.base import TranslatingReader
-from tests.gateway_project.work.doors.anthropic.anthropic_client import RESULT, message_of, work, written
+from tests.support.doors.anthropic_client import RESULT, message_of, work, written
 from tests.support.thoroughness import number_of
 
 pytestmark = [pytest.mark.embedded, pytest.mark.long]

@@ -34,7 +34,7 @@ from providers.formats.neutral.messages import (
 )
 from providers.formats.neutral.reply import Reply
 from providers.formats.sse import data_of, events_in
-from tests.providers.formats.samples import request
+from tests.support.formats.samples import request
 
 pytestmark = pytest.mark.embedded
 

@@ -12,7 +12,7 @@ from providers.formats.neutral.deltas import Began, Finished, TextDelta
 from providers.formats.neutral.messages import Message, Text
 from providers.formats.neutral.reply import Reply, Vectors
 from providers.formats.sse import data_of, events_in
-from tests.providers.formats.samples import request
+from tests.support.formats.samples import request
 
 pytestmark = pytest.mark.embedded
 

@@ -9,7 +9,7 @@ from gateway_project.errors import ValidationError
 from gateway_project.work.guardrails.detectors import Match, compile_detector
 from gateway_project.work.guardrails.detectors.languages.detector import LANGUAGES, MAX_SENTENCE
 from gateway_project.work.guardrails.detectors.window import Window
-from tests.gateway_project.work.guardrails.detectors.samples import sentences
+from tests.support.detectors.samples import sentences
 from tests.support.running import ROOT
 
 pytestmark = pytest.mark.embedded

@@ -10,8 +10,8 @@ from gateway_project.work.guardrails.detectors import compile_detector
 from gateway_project.work.guardrails.detectors.compilation import LOCAL_TYPES
 from gateway_project.work.guardrails.detectors.kinds.detectors import PII, SECRETS
 from gateway_project.work.guardrails.detectors.kinds.national_kinds import NATIONAL_KINDS
-from tests.gateway_project.work.guardrails.detectors.measurement import TYPES, language_table, table
-from tests.gateway_project.work.guardrails.detectors.samples import labelled
+from tests.support.detectors.measurement import TYPES, language_table, table
+from tests.support.detectors.samples import labelled
 from tests.support.running import ROOT
 
 pytestmark = pytest.mark.embedded

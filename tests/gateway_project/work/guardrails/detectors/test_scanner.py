@@ -3,7 +3,7 @@
 import pytest
 
 from gateway_project.work.guardrails.detectors import compile_detector
-from tests.gateway_project.work.guardrails.detectors.samples import every_sample
+from tests.support.detectors.samples import every_sample
 
 pytestmark = pytest.mark.embedded
 

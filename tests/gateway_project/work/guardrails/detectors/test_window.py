@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from gateway_project.work.guardrails.detectors import MAX_SPAN, Match, compile_detector
 from gateway_project.work.guardrails.detectors.expressions import beginnings, longest_match, parse
 from gateway_project.work.guardrails.detectors.window import INVISIBLE, Window
-from tests.gateway_project.work.guardrails.detectors import measurement
-from tests.gateway_project.work.guardrails.detectors.samples import every_sample, labelled
+from tests.support.detectors import measurement
+from tests.support.detectors.samples import every_sample, labelled
 from tests.support.thoroughness import number_of
 
 pytestmark = pytest.mark.embedded

@@ -7,8 +7,8 @@ import pytest
 
 from gateway_project.work.limits.checks import LEASE_SECONDS, MONTH, RESERVE, LimitCheck
 from gateway_project.work.state.redis.memory import Memory, memory_of
-from tests.gateway_project.work.asking import admitted, ask, quota, rebuilt, tokens_of
 from tests.gateway_project.work.conftest import PATIENT
+from tests.support.limits.asking import admitted, ask, quota, rebuilt, tokens_of
 from tests.support.pace import patience
 from tests.support.servers import own_redis
 

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import NamedTuple
 
-FOLDER = Path(__file__).with_name("labelled")
+FOLDER = Path(__file__).parents[2] / "gateway_project/work/guardrails/detectors/labelled"
 
 
 class Sample(NamedTuple):

@@ -1,13 +1,13 @@
 """Precision and recall over the labelled sets.
 
-`python -m tests.gateway_project.work.guardrails.detectors.measurement` prints the tables.
+`python -m tests.support.detectors.measurement` prints the tables.
 """
 
 from collections import Counter
 
 from gateway_project.work.guardrails.detectors import compile_detector
 from gateway_project.work.guardrails.detectors.languages.detector import LANGUAGES
-from tests.gateway_project.work.guardrails.detectors.samples import labelled, sentences
+from tests.support.detectors.samples import labelled, sentences
 
 # What the types are measured with that find nothing without parameters.
 CITY = {"type": "string"}

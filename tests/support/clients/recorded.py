@@ -3,7 +3,7 @@
 import pytest
 
 from providers.formats import FORMATS
-from tests.providers.formats.samples import Sample, whole
+from tests.support.formats.samples import Sample, whole
 
 AUTH = {"gemini": "x-goog-api-key", "anthropic": "x-api-key", "azure-openai": "api-key"}
 STREAM_TYPES = {"ollama": "application/x-ndjson", "bedrock": "application/vnd.amazon.eventstream"}

@@ -10,7 +10,7 @@ from tests.support.recorded_samples import SHAPES, request
 
 __all__ = ["STREAM_CASES", "WHOLE_CASES", "Sample", "not_applicable", "request", "streams", "whole"]
 
-FOLDER = Path(__file__).parent / "samples"
+FOLDER = Path(__file__).parents[2] / "providers/formats/samples"
 # What every format must have been tried with (docs: the list of fixtures for each adapter).
 WHOLE_CASES = {
     "plain", "cut_by_length", "stop_sequence", "tool_call", "parallel_tool_calls", "tool_result",

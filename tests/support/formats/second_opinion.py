@@ -6,7 +6,7 @@ no longer finds anything to change is out of date.
 
 import copy
 
-from tests.providers.formats.samples import whole
+from tests.support.formats.samples import whole
 
 ROSETTA = {"anthropic": "anthropic", "gemini": "google"}
 HELLO = {"role": "user", "content": "Hello!"}

@@ -11,8 +11,8 @@ from keys.models import ApiKey
 from licensing.models import Limit
 from rules.models import Rule
 from telemetry.models import CacheEntry
-from tests.console.forms import fields_of
 from tests.fault.test_signing_keys import console_session
+from tests.support.console.forms import fields_of
 from tests.support.logins import by_refresh, logged_in
 from tests.support.management import Client
 from tests.support.world import AMPLE, World
