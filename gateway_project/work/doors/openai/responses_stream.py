@@ -24,11 +24,11 @@ from gateway_project.work.doors.openai.responses_items import (
 from providers.formats.dialect import StreamWriter, WorkRequest
 from providers.formats.json_values import dumped
 from providers.formats.neutral.deltas import (
-    Began,
-    CallBegan,
+    AnswerEnd,
+    AnswerStart,
     CallDelta,
+    CallStart,
     Delta,
-    Finished,
     ImageDelta,
     ReasoningDelta,
     RefusalDelta,
@@ -102,7 +102,7 @@ class ResponsesWriter(StreamWriter):
         names = ("response.created", "response.in_progress")
         return b"".join([self.event(name, response=self._about) for name in names])
 
-    def _began(self, delta: Began) -> bytes:
+    def _answer_start(self, delta: AnswerStart) -> bytes:
         self._about = envelope(self.work, delta.id, delta.model)
         return b""
 
@@ -126,22 +126,22 @@ class ResponsesWriter(StreamWriter):
         written = self._opening() + self._close()
         return written + Picture(self, delta.image).write()
 
-    def _call_began(self, delta: CallBegan) -> bytes:
+    def _call_start(self, delta: CallStart) -> bytes:
         written = self._opening() + self._close()
         if delta.signature:
             written += self._signature(delta)
         self._calls[delta.index] = call = Call(self, ToolCall(delta.id, delta.name))
-        return written + call.added()
+        return written + call.announce()
 
     def _call_delta(self, delta: CallDelta) -> bytes:
         call = self._calls.get(delta.index)
         return b"" if call is None else call.add_arguments(delta.arguments)
 
-    def _finished(self, delta: Finished) -> bytes:
+    def _answer_end(self, delta: AnswerEnd) -> bytes:
         self._end = ending(delta.reason, delta.provider_reason)
         return self._opening() + self._close_all()
 
-    def _signature(self, delta: CallBegan) -> bytes:
+    def _signature(self, delta: CallStart) -> bytes:
         index = len(self.output)
         item = signature_item(item_id(self.work, "rs", index), delta.id, delta.signature)
         self.output.append(item)
@@ -154,7 +154,7 @@ class ResponsesWriter(StreamWriter):
             return b"", self._message
         written = self._opening() + self._close()
         self._message = Message(self)
-        return written + self._message.added(), self._message
+        return written + self._message.announce(), self._message
 
     def _open_thought(self, *, is_new: bool) -> "tuple[bytes, Thought]":
         """The same for a thought; `is_new`: another one than the open one."""
@@ -162,7 +162,7 @@ class ResponsesWriter(StreamWriter):
             return b"", self._thought
         written = self._opening() + self._close()
         self._thought = Thought(self)
-        return written + self._thought.added(), self._thought
+        return written + self._thought.announce(), self._thought
 
     def _close(self) -> bytes:
         item = self._message or self._thought
@@ -175,15 +175,15 @@ class ResponsesWriter(StreamWriter):
 
 
 WRITERS: dict[type, Callable[[ResponsesWriter, Any], bytes]] = {
-    Began: ResponsesWriter._began,
+    AnswerStart: ResponsesWriter._answer_start,
     TextDelta: ResponsesWriter._text,
     ReasoningDelta: ResponsesWriter._reasoning,
     RefusalDelta: ResponsesWriter._refusal,
     ImageDelta: ResponsesWriter._image,
     Citation: ResponsesWriter._citation,
-    CallBegan: ResponsesWriter._call_began,
+    CallStart: ResponsesWriter._call_start,
     CallDelta: ResponsesWriter._call_delta,
-    Finished: ResponsesWriter._finished,
+    AnswerEnd: ResponsesWriter._answer_end,
 }
 
 
@@ -202,12 +202,12 @@ class Item:
         """The item so far."""
         raise NotImplementedError
 
-    def added(self) -> bytes:
+    def announce(self) -> bytes:
         item = self.now("in_progress")
         self.writer.output.append(item)
         return self.writer.event("response.output_item.added", output_index=self.index, item=item)
 
-    def done(self) -> bytes:
+    def complete(self) -> bytes:
         item = self.writer.output[self.index] = self.now("completed")
         return self.writer.event("response.output_item.done", output_index=self.index, item=item)
 
@@ -246,7 +246,7 @@ class Message(Item):
         return written + self._event(f"response.{TEXT}.annotation.added", **place)
 
     def close(self) -> bytes:
-        return self._end_part() + self.done()
+        return self._end_part() + self.complete()
 
     def _event(self, name: str, **fields: object) -> bytes:
         return self.writer.event(name, **self.place, content_index=len(self._content), **fields)
@@ -302,7 +302,7 @@ class Thought(Item):
         written = b""
         if text:
             written = self._event("text.done", text=text) + self._event("part.done", part=summary_part(text))
-        return written + self.done()
+        return written + self.complete()
 
     def _event(self, what: str, **fields: object) -> bytes:
         return self.writer.event(f"response.reasoning_summary_{what}", **self.place, summary_index=0, **fields)
@@ -321,7 +321,7 @@ class Picture(Item):
         return image_item(self.id, self._image, status)
 
     def write(self) -> bytes:
-        return self.added() + self.writer.event(f"response.{IMAGE}.completed", **self.place) + self.done()
+        return self.announce() + self.writer.event(f"response.{IMAGE}.completed", **self.place) + self.complete()
 
 
 class Call(Item):
@@ -346,4 +346,6 @@ class Call(Item):
         written = b"" if any(self._texts) else self.add_arguments("{}")
         arguments = "".join(self._texts)
         name = "response.function_call_arguments.done"
-        return written + self.writer.event(name, **self.place, name=self._call.name, arguments=arguments) + self.done()
+        return (
+            written + self.writer.event(name, **self.place, name=self._call.name, arguments=arguments) + self.complete()
+        )
