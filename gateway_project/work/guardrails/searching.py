@@ -78,7 +78,7 @@ class Tally:
         return FAILED if self.has_failed else PASSED
 
 
-class Late(Protocol):
+class PendingVerdict(Protocol):
     """What is not known yet, and changes nothing: what services say that only record."""
 
     @property
@@ -94,7 +94,7 @@ class Search:
         self.side, self.placeholders, self._is_of_answer = side, placeholders, is_of_answer
         self.tallies = {guardrail.id: Tally(guardrail) for guardrail in side.guardrails}
         self.samples: list[Sample] = []
-        self.late: list[Late] = []
+        self.late: list[PendingVerdict] = []
         self._ranks = {guardrail.id: rank for rank, guardrail in enumerate(side.guardrails)}
 
     @property

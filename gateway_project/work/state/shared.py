@@ -19,7 +19,7 @@ from gateway_project.work.limits.checks import (
     Reading,
     Settlement,
 )
-from gateway_project.work.state.acknowledgements import AcknowledgementBoard, NoOthers
+from gateway_project.work.state.acknowledgements import AcknowledgementBoard, SingleProcessBoard
 from gateway_project.work.state.clock import Clock
 from gateway_project.work.state.counters import CALLS_PROVIDER, ENDS_AT_ONCE, WAITS, Counters
 from gateway_project.work.state.local_owners import LocalOwners
@@ -152,7 +152,7 @@ class LocalState:
     processes = 1
     shipping_requests = OneProcess()
     signal_board = NoBoard()
-    acknowledgements = NoOthers()
+    acknowledgements = SingleProcessBoard()
 
     def __init__(self, *, cache_bytes: int, share_of: int | None = None, clock: Clock | None = None) -> None:
         self.clock = clock or Clock()

@@ -58,7 +58,7 @@ class ReplayClock(Clock):
         return self.at
 
 
-class Asker(NamedTuple):
+class CallerWithKey(NamedTuple):
     """Whose request it is; without a key it came with a login, or with a key that was deleted."""
 
     key: KeySnapshot | None
@@ -80,12 +80,14 @@ class LimitSide:
         self._in_flight: list[Admitted] = []
         self._numbers = count()
 
-    def admit(self, traffic: Traffic, asker: Asker, targets: Sequence[Target], cost: Decimal | None) -> int | None:
+    def admit(
+        self, traffic: Traffic, identity: CallerWithKey, targets: Sequence[Target], cost: Decimal | None
+    ) -> int | None:
         """Take from the limits of a request; None if one of them refuses it, else the number of the target with room.
 
         The targets are in the order of asking; a cost of None says that there is no price.
         """
-        own, candidates = self.book.for_caller(*asker), self._candidates(targets)
+        own, candidates = self.book.for_caller(*identity), self._candidates(targets)
         if not own.checks and not candidates:
             return 0
         assert traffic.recorded is not None, "limits are counted one request after the other"
@@ -103,9 +105,11 @@ class LimitSide:
             heappush(self._in_flight, Admitted(at + seconds, next(self._numbers), settlement))
         return admission.choice
 
-    def has_room(self, traffic: Traffic, asker: Asker, targets: Sequence[Target], cost: Decimal | None) -> bool:
+    def has_room(
+        self, traffic: Traffic, identity: CallerWithKey, targets: Sequence[Target], cost: Decimal | None
+    ) -> bool:
         """Whether it would be admitted; takes nothing."""
-        own, candidates = self.book.for_caller(*asker), self._candidates(targets)
+        own, candidates = self.book.for_caller(*identity), self._candidates(targets)
         assert traffic.recorded is not None, "limits are counted one request after the other"
         self._settle_until(traffic.recorded.at)
         checks = list(chain.from_iterable(limits.checks for limits in (own, *candidates)))

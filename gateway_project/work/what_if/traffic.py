@@ -86,7 +86,7 @@ class Recorded(NamedTuple):
     guardrails: list[dict[str, Any]] | None = None  # what they did with it
 
 
-class Alike:
+class RequestGroup:
     """Entries of requests that are alike, by the values that they share; looked up once, if anybody asks for them."""
 
     __slots__ = ("_entries", "_ids", "_values")
@@ -120,7 +120,7 @@ class Traffic(NamedTuple):
     cost: Decimal | None  # None: unknown
     example: int  # the id of the first entry
     recorded: Recorded | None = None  # if it is one request
-    alike: Alike | None = None  # if it is several
+    group: RequestGroup | None = None  # if it is several
     was_judged: bool = True  # False: refused, but not by rules
 
     @property
@@ -130,7 +130,7 @@ class Traffic(NamedTuple):
 
     def entries(self, number: int) -> Sequence[int]:
         """The ids of so many of its entries, as far as there are as many; at most MAX_EXAMPLES."""
-        ids = self.alike.ids() if self.alike is not None else ()
+        ids = self.group.ids() if self.group is not None else ()
         return ids[:number] or (self.example,)
 
 
@@ -163,7 +163,7 @@ def traffic_of(start: datetime, end: datetime, tiers: Collection[int] = ()) -> I
         usage, (longest, cost, example) = Usage(*row[11:16]), row[16:19]
         yield Traffic(
             user_id, key_id, model, _tags(tags), provider_id, served_model or "", cache_status == HIT, currency,
-            row[10], usage, longest, cost, example, alike=Alike(entries, row[:10]) if row[10] > 1 else None,
+            row[10], usage, longest, cost, example, group=RequestGroup(entries, row[:10]) if row[10] > 1 else None,
             was_judged=bool(row[9]),
         )  # fmt: skip
 
