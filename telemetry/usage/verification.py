@@ -12,7 +12,7 @@ from django.db.models import Min
 from gateway_project.json_types import JsonObject
 from telemetry.guardrails import rollup as guardrails
 from telemetry.models import LogEntry
-from telemetry.retention.deletion import kept_since
+from telemetry.retention.deletion import retention_start
 from telemetry.usage import rollups
 from telemetry.usage.rollups import ANY_MERGED, DAY, DAYS, DIMENSIONS, HOUR_BETWEEN, MEASURES, USAGE, columns
 from telemetry.usage.tags import have_overflowed
@@ -95,7 +95,7 @@ def full_hours(start: datetime | None, end: datetime | None, now: datetime) -> t
     """A period in full hours; by default all hours up to now of which the log still has every entry."""
     if start is None:
         oldest = LogEntry.objects.aggregate(oldest=Min("timestamp"))["oldest"] or now
-        limit = kept_since(now)
+        limit = retention_start(now)
         start = max(oldest, rollups.ceil_hour(limit)) if limit else oldest
     begin, end = rollups.floor_hour(start), end or now
     return begin, max(begin, rollups.ceil_hour(end))

@@ -151,7 +151,7 @@ def write_start(exchange: Exchange, gateway: Gateway, *, calls_provider: bool) -
     is_counted = exchange.limits.statuses is not None
     if exchange.journal_number is not None and not calls_provider and is_counted == exchange.is_start_counted:
         return
-    calls = {"attempts": exchange.attempts.count + calls_provider, "asked_before": _asked_before(exchange)}
+    calls = {"attempts": exchange.attempts.count + calls_provider, "asked_before": _other_provider_ids(exchange)}
     record = to_record(_identity(exchange) | calls | ({} if is_counted else NOT_COUNTED))
     exchange.is_start_counted = is_counted
     try:
@@ -238,7 +238,7 @@ def _describe_result(entry: JsonObject, exchange: Exchange) -> None:
     entry["severity"] = error.severity if error is not None else "info"
     entry["exception"] = error.exception if error is not None else ""
     entry["message"] = _message(exchange, outcome)
-    entry["attempts"], entry["asked_before"] = exchange.attempts.count, _asked_before(exchange)
+    entry["attempts"], entry["asked_before"] = exchange.attempts.count, _other_provider_ids(exchange)
     if exchange.answer is not None:
         answer = exchange.answer
         entry["finish_reason"] = answer.finish_reason
@@ -252,7 +252,7 @@ def _describe_result(entry: JsonObject, exchange: Exchange) -> None:
         entry["guardrails"] = logged_guardrails(exchange.guarding)
 
 
-def _asked_before(exchange: Exchange) -> list[int] | None:
+def _other_provider_ids(exchange: Exchange) -> list[int] | None:
     """The ids of providers that were asked besides the entry's own: their quotas count the request too."""
     target = exchange.target
     others = [number for number in exchange.attempts.provider_ids if target is None or number != target.provider.id]

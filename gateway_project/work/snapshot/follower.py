@@ -96,7 +96,7 @@ class Follower(BackgroundThread):
             self._wait()
         return owners[session_id]
 
-    def kept_state_owners(self, digests: Collection[str]) -> dict[str, int]:
+    def state_owners(self, digests: Collection[str]) -> dict[str, int]:
         """The user ids of those of these things that the database knows (telemetry's KeptState).
 
         Raises ServiceUnavailable if it does not answer.
@@ -126,7 +126,7 @@ class Follower(BackgroundThread):
         with self._database_errors.caught():
             self._follow(keys, sessions)
             if owners:
-                owners.update(loading.kept_state_owners(owners.keys()))
+                owners.update(loading.state_owners(owners.keys()))
         with self._polls:
             self._ended = begun
             if not self._database_errors:

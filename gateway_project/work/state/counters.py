@@ -320,7 +320,7 @@ class Counters:
             return len(self._leases[check.name])
         if check.kind == USE:
             # Expired uses are removed only when the limit would be reached.
-            uses = self.uses.known(check.name)
+            uses = self.uses.total(check.name)
             return uses if uses < self._amount(check, now) or not check.amount else self.uses.live(check.name, now)
         return self._count(check, now).used
 

@@ -17,7 +17,7 @@ from gateway_project.work.failover.measuring import measure_failure
 from gateway_project.work.failover.provider_call import hide_credential
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.guardrails.answers import begin_guarding
-from gateway_project.work.log.content import kept_content
+from gateway_project.work.log.content import content_kind
 from gateway_project.work.log.entry import write_log
 from gateway_project.work.ownership.recording import record_kept
 from gateway_project.work.streaming.broadcast import Result, Subscription
@@ -96,7 +96,7 @@ def _forward(
     """
     heartbeat = HEARTBEAT if holds_events(stream) else b""  # lines of JSON have no comments
     exchange.delivery.first_byte_ms = round(exchange.elapsed_ms(), 3)
-    if kept_content(exchange) == "redacted":
+    if content_kind(exchange) == "redacted":
         exchange.delivery.digest = hashlib.sha256()
     for chunk in guarded(exchange, live.own_chunks(chunks), lambda: live.subscription is None):
         if exchange.cache.flight is not None and exchange.cache.flight.live is None:

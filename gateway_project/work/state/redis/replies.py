@@ -77,7 +77,7 @@ def _rejection(reply: Reply, checks: Checks, candidate_checks: Sequence[Checks],
         statuses = [status_of(own, its, now) for own, its in zip(checks, totals, strict=True)]
         refused = CheckStatus(check, check.amount - total, _until(ends, now))
         pairs = zip(statuses, helds or [0] * len(statuses), strict=True)
-        readings = [_reading(one, one.used - held, held) for one, held in pairs if one.check != check]
+        readings = [_reading(one, one.used - amount, amount) for one, amount in pairs if one.check != check]
         readings = [*readings, _reading(refused, total - reserved, reserved)]
         return Admission(statuses, refused, readings=readings, at=now)
     lost = [(numbered[number - 1], since / 1000, mark == WHOLE) for number, since, mark in reply[2]]
