@@ -10,7 +10,7 @@ from functools import partial
 from time import perf_counter
 
 from gateway_project.errors import GatewayError, InternalError, LimitError, ServiceUnavailable
-from gateway_project.server.client_response import Delivery
+from gateway_project.server.http_delivery import Delivery
 from gateway_project.work.cache.flights import FlightPending
 from gateway_project.work.cache.storing import end_flight
 from gateway_project.work.exchange import Exchange

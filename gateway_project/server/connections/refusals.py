@@ -6,8 +6,8 @@ import socket
 from gunicorn import util
 
 from gateway_project.errors import GatewayError, ServiceUnavailable
-from gateway_project.server.client_response import REASONS, error_response
 from gateway_project.server.connections.logins import TOO_MANY_LOGINS, is_login, is_whole
+from gateway_project.server.http_delivery import REASONS, error_response
 from gateway_project.server.request_ids import new_request_id
 
 MAX_LOGIN_BYTES = 16 * 1024  # a longer one gets a thread

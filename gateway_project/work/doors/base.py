@@ -7,7 +7,7 @@ from wsgiref.types import WSGIEnvironment
 
 from gateway_project.errors import CacheMiss, GatewayError, LimitError, QuotaExceeded
 from gateway_project.json_types import JsonObject
-from gateway_project.server.client_response import Delivery, error_response
+from gateway_project.server.http_delivery import Delivery, error_response
 from providers.formats.dialect import Dialect
 from providers.pricing.facts import NOTHING_KNOWN, ModelFacts
 from providers.pricing.prices import Price

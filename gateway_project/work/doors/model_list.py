@@ -6,7 +6,7 @@ import orjson
 
 from gateway_project.errors import AccessError, GatewayError, NotFound
 from gateway_project.json_types import JsonObject
-from gateway_project.server.client_response import Delivery, complete_response
+from gateway_project.server.http_delivery import Delivery, complete_response
 from gateway_project.work.doors.base import ClientDoor, Model
 from gateway_project.work.exchange import Exchange
 from gateway_project.work.gateway import Gateway

@@ -6,7 +6,7 @@ from urllib.parse import quote
 import orjson
 
 from gateway_project.errors import GatewayError
-from gateway_project.server.client_response import NO_SNIFFING, Delivery, complete_response
+from gateway_project.server.http_delivery import NO_SNIFFING, Delivery, complete_response
 from gateway_project.work.exchange import Exchange
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.limits.checks import MAX_AMOUNT, CheckStatus

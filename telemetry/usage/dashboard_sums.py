@@ -62,7 +62,7 @@ PERIODS = {
 }
 
 
-def overview(period: PeriodChoice) -> JsonObject:
+def dashboard_sums(period: PeriodChoice) -> JsonObject:
     """The totals, chart series and top lists of a period."""
     now = timezone.now()
     start = period.start(now)

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 
 from django.http import HttpRequest
 
+from gateway_project.console.dashboard.attention import attention
+from gateway_project.console.dashboard.cards import cards_of, tops_of
+from gateway_project.console.dashboard.checklist import first_steps
+from gateway_project.console.dashboard.figures import figures_of, period_of_page
 from gateway_project.console.display import charts
-from gateway_project.console.overview.attention import attention
-from gateway_project.console.overview.cards import cards_of, tops_of
-from gateway_project.console.overview.checklist import first_steps
-from gateway_project.console.overview.figures import figures_of, period_of_page
 from gateway_project.json_types import JsonObject
-from telemetry.usage.overview import PERIODS
+from telemetry.usage.dashboard_sums import PERIODS
 
 
 def fill(request: HttpRequest, context: JsonObject) -> JsonObject:
