@@ -187,5 +187,5 @@ def _in_json(field: str, text: str) -> Q:
     letter's case, the text is looked for in lower and upper case as well.
     """
     cases = [text] if text.isascii() else [text, text.lower(), upper_case(text)]
-    written = [text, json.dumps(text, ensure_ascii=False)[1:-1], *(json.dumps(case)[1:-1] for case in cases)]
-    return reduce(or_, (Q(**{f"{field}__icontains": form}) for form in dict.fromkeys(written)))
+    forms = [text, json.dumps(text, ensure_ascii=False)[1:-1], *(json.dumps(case)[1:-1] for case in cases)]
+    return reduce(or_, (Q(**{f"{field}__icontains": form}) for form in dict.fromkeys(forms)))

@@ -82,8 +82,8 @@ class ReaderPace:
         poller = select.poll()
         poller.register(self._sock, select.POLLOUT)
         while unsent:
-            begun = time.monotonic()
+            started_at = time.monotonic()
             poller.poll(EVERY_SECONDS * 1000)
             unsent = unsent[self._send_now(unsent) :]
-            self._waited += time.monotonic() - begun
+            self._waited += time.monotonic() - started_at
             self._readers.check(self._request, self._waited, self._size)

@@ -120,13 +120,13 @@ def run(exchange: Exchange, gateway: Gateway, stages: Sequence[Stage]) -> None:
 
 
 def _run_stages(exchange: Exchange, gateway: Gateway, stages: Sequence[Stage]) -> None:
-    begun = perf_counter()
+    started_at = perf_counter()
     for stage in stages:
         try:
             stage(exchange, gateway)
         finally:
             name = NAMES.get(stage)
-            begun = perf_counter() if name is None else exchange.record_timing(name, begun)
+            started_at = perf_counter() if name is None else exchange.record_timing(name, started_at)
 
 
 def _limit_error_first(error: GatewayError, exchange: Exchange, gateway: Gateway) -> GatewayError:

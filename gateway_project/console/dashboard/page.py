@@ -17,8 +17,8 @@ def fill(request: HttpRequest, context: JsonObject) -> JsonObject:
     """What the first page shows; unfold calls it (UNFOLD["DASHBOARD_CALLBACK"])."""
     period = PERIODS.get(request.GET.get("period", ""), PERIODS["day"])
     figures = figures_of(period)
-    series, shown = figures["series"], period_of_page(figures)
-    cards = cards_of(figures["totals"], shown)
+    series, page_period = figures["series"], period_of_page(figures)
+    cards = cards_of(figures["totals"], page_period)
     return {
         **context,
         "attention": attention(),
@@ -33,7 +33,7 @@ def fill(request: HttpRequest, context: JsonObject) -> JsonObject:
         "cost_chart": charts.bars(series["labels"], series["costs"], unit=_unit(series["costs"])),
         "cost_legend": charts.legend(series["costs"]),
         "tokens_chart": charts.bars(series["labels"], {"Tokens": series["tokens"]}),
-        "tops": tops_of(figures["top"], shown),
+        "tops": tops_of(figures["top"], page_period),
     }
 
 

@@ -91,24 +91,24 @@ def _logged(attempt: Attempt, exchange: Exchange, bill: Bill, snapshot: Snapshot
         error.code if error is not None else 200,
         _cause(error),
         error.exception if error is not None else "",
-        _milliseconds(attempt.begun - exchange.started),
-        _milliseconds(ended - attempt.begun),
+        _milliseconds(attempt.started_at - exchange.started),
+        _milliseconds(ended - attempt.started_at),
         None if price is None or price.amount is None else f"{price.amount:f}",
         "" if price is None else price.currency,
         "" if price is None else price.status,
-        _steps(attempt.times, attempt.begun, exchange.started),
+        _steps(attempt.times, attempt.started_at, exchange.started),
     )
 
 
-def _steps(times: AttemptTimes, begun: float, zero: float) -> list[Timing]:
+def _steps(times: AttemptTimes, started_at: float, zero: float) -> list[Timing]:
     """The steps that the attempt came to, one after the other."""
     steps, connected = [], times.connected if times.connect_begun else 0.0
     ends = (connected, times.tls_ended, times.first_byte, times.first_token, times.last_token)
     for name, end in zip(STEPS, ends, strict=True):
         if end:
             # The first text may be noticed after the last piece has come.
-            steps.append((name, _milliseconds(begun - zero), _milliseconds(max(end - begun, 0.0))))
-            begun = max(end, begun)
+            steps.append((name, _milliseconds(started_at - zero), _milliseconds(max(end - started_at, 0.0))))
+            started_at = max(end, started_at)
     return steps
 
 

@@ -160,14 +160,14 @@ class Search:
             tally.is_refusal = True
 
     def _scan(self, detector: Detector, guardrails: Sequence[GuardrailSnapshot], text: str) -> list[Span]:
-        begun = perf_counter()
+        started_at = perf_counter()
         try:
             matches = detector.scan(text)
         except Exception:  # a fault of a detector is no fault of the request: its guardrails say what happens
             log.exception("The guardrail %s cannot search a text.", guardrails[0].name)
             return self.note_failure(guardrails, len(text))
         finally:
-            self.note_time(guardrails, perf_counter() - begun)
+            self.note_time(guardrails, perf_counter() - started_at)
         if detector.max_length is not None and len(text) > detector.max_length:
             matches = [*matches, Match(detector.max_length, len(text), TOO_LONG)]
         return self.note(guardrails, matches, text) if matches else []

@@ -119,7 +119,7 @@ class Follower(BackgroundThread):
         """Fetch changes once and apply them."""
         with self._polls:
             self._begun += 1
-            begun = self._begun
+            poll_number = self._begun
             keys, self._wanted_keys = self._wanted_keys, set()
             sessions, self._wanted_sessions = self._wanted_sessions, {}
             owners, self._wanted_owners = self._wanted_owners, {}
@@ -128,9 +128,9 @@ class Follower(BackgroundThread):
             if owners:
                 owners.update(loading.state_owners(owners.keys()))
         with self._polls:
-            self._ended = begun
+            self._ended = poll_number
             if not self._database_errors:
-                self._succeeded = begun
+                self._succeeded = poll_number
             self._polls.notify_all()
 
     def run_once(self) -> None:

@@ -255,7 +255,7 @@ class LocalState:
 
     def still_lost(self, counts: Sequence[LostCount]) -> Sequence[LostCount]:
         with self._lock:
-            return [lost for lost in counts if self._counters.is_lost(lost)]
+            return [count for count in counts if self._counters.is_lost(count)]
 
     def claim_task(self, task: str, seconds: float) -> bool:
         return True
@@ -265,8 +265,8 @@ class LocalState:
 
     def rebuild(self, counts: Sequence[tuple[LostCount, int]]) -> None:
         with self._lock:
-            for lost, used in counts:
-                self._counters.rebuild(lost, used)
+            for count, used in counts:
+                self._counters.rebuild(count, used)
 
     def count_uses(self, name: str) -> int:
         with self._lock:

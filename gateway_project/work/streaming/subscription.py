@@ -165,7 +165,7 @@ def _last_event(exchange: Exchange, subscription: Subscription, after: bytes) ->
     return final_error(exchange, broadcast.stream, error, after, lambda: broadcast.error_event(write))
 
 
-def _conclude(exchange: Exchange, gateway: Gateway, subscription: Subscription, begun: float) -> None:
+def _conclude(exchange: Exchange, gateway: Gateway, subscription: Subscription, started_at: float) -> None:
     """Settle what a follower holds, and write its log entry, as for an answer from the cache."""
     if subscription.error is not None:
         exchange.end(subscription.error, subscription.outcome)
@@ -174,7 +174,7 @@ def _conclude(exchange: Exchange, gateway: Gateway, subscription: Subscription, 
     exchange.delivery.size = subscription.size
     if exchange.answer is None:
         exchange.delivery.chunks = subscription.broadcast.past_chunks(subscription.position)
-    exchange.record_timing("stream", begun)
+    exchange.record_timing("stream", started_at)
     try:
         end_flight(exchange, gateway, None)
     finally:

@@ -175,17 +175,17 @@ class Replay:
     ) -> Judgement:
         """The judgement by limits, which are asked for room at the targets in their order."""
         assert self._limits is not None
-        used = self._averages.usual(traffic)
+        average = self._averages.usual(traffic)
         if before.targets and is_refused_by_limit(traffic):
-            cost = self._costs.for_limits(used, before.targets, is_draft=False)
-            if self._limits.before.has_room(used, identity, before.targets, cost):
+            cost = self._costs.for_limits(average, before.targets, is_draft=False)
+            if self._limits.before.has_room(average, identity, before.targets, cost):
                 self._outcome.note(Gap.REFUSED, traffic)
                 return Judgement()  # it was another limit that refused it, which does so still
-        now = self._within_limits(used, identity, before, is_draft=False)
-        drafted = self._within_limits(used, identity, after, is_draft=True)
+        now = self._within_limits(average, identity, before, is_draft=False)
+        drafted = self._within_limits(average, identity, after, is_draft=True)
         change = change_of(traffic, now, drafted)
         judgement = self._costs.judged(traffic, change, drafted.first)
-        if change is Change.ALLOWED and used is not traffic:
+        if change is Change.ALLOWED and average is not traffic:
             self._outcome.unknown_usage += 1
         is_limited = change is Change.DENIED and bool(after.targets)
         return Judgement(change, judgement.cost, Cause.LIMIT) if is_limited else judgement

@@ -73,7 +73,7 @@ class Seconds(Func):
         return self.as_sql(compiler, connection, template=template, **context)
 
 
-class Recorded(NamedTuple):
+class RequestRecord(NamedTuple):
     """What is known of a single request only."""
 
     at: float  # when it began, in seconds since 1970
@@ -119,7 +119,7 @@ class Traffic(NamedTuple):
     longest_input: int
     cost: Decimal | None  # None: unknown
     example: int  # the id of the first entry
-    recorded: Recorded | None = None  # if it is one request
+    record: RequestRecord | None = None  # if it is one request
     group: RequestGroup | None = None  # if it is several
     was_judged: bool = True  # False: refused, but not by rules
 
@@ -187,8 +187,8 @@ def requests_of(start: datetime, end: datetime, *, with_payload: bool = False) -
 
 def _recorded(
     at: float, milliseconds: float | None, exception: str, outcome: str, rule_id: int, alias: str, *texts: Any
-) -> Recorded:
-    return Recorded(at, (milliseconds or 0) / 1000, exception, outcome, rule_id, alias or "", *texts)
+) -> RequestRecord:
+    return RequestRecord(at, (milliseconds or 0) / 1000, exception, outcome, rule_id, alias or "", *texts)
 
 
 @lru_cache(maxsize=10_000)

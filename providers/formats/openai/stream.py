@@ -215,11 +215,11 @@ class ChunkReader:
         function = as_dict(piece.get("function"))
         call, name = self._calls.call_of(piece, self._id), as_text(function.get("name"))
         arguments = arguments_text(function.get("arguments"))
-        if not call.begun and name:
-            call.begun = True
+        if not call.is_announced and name:
+            call.is_announced = True
             deltas.append(CallStart(call.number, call.id, name, signature_of(piece)))
             arguments = "".join([*call.waiting, arguments])
-        if not call.begun:
+        if not call.is_announced:
             call.waiting.append(arguments)
         elif arguments:
             deltas.append(CallDelta(call.number, arguments))

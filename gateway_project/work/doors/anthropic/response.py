@@ -239,15 +239,15 @@ class MessagesWriter(StreamWriter):
         if delta.data:
             block = {"type": "redacted_thinking", "data": mark_signature(delta.source, delta.data)}
             return self._open("redacted", block) + self._close()
-        written = b""
+        events = b""
         if delta.begins or self._kind != "thinking":
-            written = self._open("thinking", {"type": "thinking", "thinking": "", "signature": ""})
+            events = self._open("thinking", {"type": "thinking", "thinking": "", "signature": ""})
             self._unsigned = mark_signature(delta.source, "")
         if delta.text:
-            written += self._delta({"type": "thinking_delta", "thinking": delta.text})
+            events += self._delta({"type": "thinking_delta", "thinking": delta.text})
         if delta.signature:
             self._unsigned = mark_signature(delta.source, delta.signature)
-        return written
+        return events
 
     def _image(self, delta: ImageDelta) -> bytes:
         return b"".join([self._open("image", block) + self._close() for block in _image(delta.image)])
@@ -277,11 +277,11 @@ class MessagesWriter(StreamWriter):
     def _all_calls(self) -> bytes:
         """The calls that wait until the call before them is complete."""
         waiting, self._waiting = self._waiting, {}
-        written = []
+        events = []
         for began, arguments in waiting.values():
-            written.append(self._open_call(began))
-            written += [self._call_delta(CallDelta(began.index, piece)) for piece in arguments]
-        return b"".join(written)
+            events.append(self._open_call(began))
+            events += [self._call_delta(CallDelta(began.index, piece)) for piece in arguments]
+        return b"".join(events)
 
     def _answer_end(self, delta: AnswerEnd) -> bytes:
         self._ending = delta

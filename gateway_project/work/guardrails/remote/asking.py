@@ -51,12 +51,12 @@ class Inquiry(NamedTuple):
     body: bytes
     text_count: int
     message_id: str
-    begun: float
+    started_at: float
     deadline: float
 
     def failure(self) -> Answer:
         """What its guardrail makes of no answer."""
-        return _failure(self.guardrail, self.begun)
+        return _failure(self.guardrail, self.started_at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class LateAnswer:
     """What a service says that nobody waits for until the request's entry is written."""
 
     guardrail: GuardrailSnapshot
-    begun: float
+    started_at: float
     future: Future[Answer]
 
     def result(self) -> Answer:
@@ -72,11 +72,11 @@ class LateAnswer:
         service = self.guardrail.service
         assert service is not None
         try:
-            return self.future.result(max(0.0, self.begun + service.timeout_seconds - perf_counter()))
+            return self.future.result(max(0.0, self.started_at + service.timeout_seconds - perf_counter()))
         except Exception as error:
             self.future.cancel()
             log.warning("The guardrail %s has no answer: %r", self.guardrail.name, error)
-            return _failure(self.guardrail, self.begun)
+            return _failure(self.guardrail, self.started_at)
 
 
 class Threads:
@@ -136,32 +136,32 @@ class RemoteGuardrails:
         self, threads: Threads, clients: ServiceClients, guardrail: GuardrailSnapshot, question: Question
     ) -> LateAnswer:
         """Ask in another thread; what cannot be asked at once has failed."""
-        begun = perf_counter()
-        inquiry = self._inquiry(guardrail, question, begun)
+        started_at = perf_counter()
+        inquiry = self._inquiry(guardrail, question, started_at)
         future = None if inquiry is None else threads.begin(partial(self._ask, clients, inquiry))
         if future is None:
             future = Future()
-            future.set_result(_failure(guardrail, begun))
-        return LateAnswer(guardrail, begun, future)
+            future.set_result(_failure(guardrail, started_at))
+        return LateAnswer(guardrail, started_at, future)
 
     def _ask_here(self, clients: ServiceClients, guardrail: GuardrailSnapshot, question: Question) -> Answer:
-        begun, slots = perf_counter(), self._deciding.slots
-        inquiry = self._inquiry(guardrail, question, begun)
+        started_at, slots = perf_counter(), self._deciding.slots
+        inquiry = self._inquiry(guardrail, question, started_at)
         if inquiry is None or not slots.acquire(blocking=False):
-            return _failure(guardrail, begun)
+            return _failure(guardrail, started_at)
         try:
             return self._ask(clients, inquiry)
         finally:
             slots.release()
 
-    def _inquiry(self, guardrail: GuardrailSnapshot, question: Question, begun: float) -> Inquiry | None:
+    def _inquiry(self, guardrail: GuardrailSnapshot, question: Question, started_at: float) -> Inquiry | None:
         """What its service is asked; None if that rests, or cannot be asked about these texts."""
         service = guardrail.service
         assert service is not None
         if self._breakers.is_resting(service) or (body := _body(guardrail, service, question)) is None:
             return None
-        message_id, deadline = f"{question.request_id}.{guardrail.id}", begun + service.timeout_seconds
-        return Inquiry(guardrail, service, body, len(question.texts), message_id, begun, deadline)
+        message_id, deadline = f"{question.request_id}.{guardrail.id}", started_at + service.timeout_seconds
+        return Inquiry(guardrail, service, body, len(question.texts), message_id, started_at, deadline)
 
     def _ask(self, clients: ServiceClients, inquiry: Inquiry) -> Answer:
         """The answer within the time that is left."""
@@ -178,11 +178,11 @@ class RemoteGuardrails:
             log.warning("The guardrail %s cannot be asked: %s", inquiry.guardrail.name, error)
             return inquiry.failure()
         self._breakers.succeeded(service)
-        return Answer(inquiry.guardrail, verdict, perf_counter() - inquiry.begun)
+        return Answer(inquiry.guardrail, verdict, perf_counter() - inquiry.started_at)
 
 
-def _failure(guardrail: GuardrailSnapshot, begun: float) -> Answer:
-    return Answer(guardrail, FAILED, perf_counter() - begun)
+def _failure(guardrail: GuardrailSnapshot, started_at: float) -> Answer:
+    return Answer(guardrail, FAILED, perf_counter() - started_at)
 
 
 def _body(guardrail: GuardrailSnapshot, service: Service, question: Question) -> bytes | None:
