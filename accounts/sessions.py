@@ -281,8 +281,8 @@ def delete_expired(*, most: int) -> int:
 
 def _delete_batch(rows: QuerySet, most: int) -> int:
     # Several processes may delete at once: each takes rows that no other one has locked.
-    chosen = list(rows.select_for_update(skip_locked=True).order_by().values_list("pk", flat=True)[:most])
-    return rows.model._default_manager.filter(pk__in=chosen).delete()[0] if chosen else 0
+    ids = list(rows.select_for_update(skip_locked=True).order_by().values_list("pk", flat=True)[:most])
+    return rows.model._default_manager.filter(pk__in=ids).delete()[0] if ids else 0
 
 
 def _issue(user_id: int, session_id: UUID) -> tuple[Tokens, str]:

@@ -90,8 +90,8 @@ class Env:
         """http:// or https://, a host, and no slash at the end."""
         url = self.text(name, default).rstrip("/")
         if not re.fullmatch(r"https?://([^/:?#@\s]+|\[[0-9a-f:.]+\])(:\d{1,5})?(/[^?#\s]+)?", url, re.IGNORECASE):
-            shown = url if "@" not in url else "an address with a name or a password"
-            raise _invalid(name, shown, "an address such as https://gateway.example.org")
+            quote = url if "@" not in url else "an address with a name or a password"
+            raise _invalid(name, quote, "an address such as https://gateway.example.org")
         return url
 
     @reader
@@ -99,8 +99,8 @@ class Env:
         """A URL over HTTP without a credential before the host, or the absolute path of a file; '' by default."""
         text = self.text(name)
         if text and not text.startswith("/") and not re.fullmatch(r"https?://[^/?#@\s]+([/?][^#\s]*)?", text):
-            shown = text if "@" not in text else "an address with a name or a password"
-            raise _invalid(name, shown, "a URL such as https://example.org/feed.json, or the absolute path of a file")
+            quote = text if "@" not in text else "an address with a name or a password"
+            raise _invalid(name, quote, "a URL such as https://example.org/feed.json, or the absolute path of a file")
         return text
 
     @reader
@@ -184,8 +184,8 @@ class Env:
         scheme, separator, _ = url.partition("://")
         if url and (not separator or scheme not in REDIS_SCHEMES):
             # Before the colon of an address without a scheme stands a name, and behind it may be a password.
-            shown = scheme if separator and ":" not in scheme else "an address without a scheme"
-            raise _invalid(name, shown, expected)
+            quote = scheme if separator and ":" not in scheme else "an address without a scheme"
+            raise _invalid(name, quote, expected)
         try:
             parts = urlsplit(url)
             parts.port  # noqa: B018  raises ValueError now rather than at the first connection

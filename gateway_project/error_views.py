@@ -9,7 +9,7 @@ from django.urls import reverse
 
 from gateway_project.console.site import console_site, wants_page
 from gateway_project.errors import InternalError, NotFound, PermissionDenied, ValidationError
-from gateway_project.server.client_response import error_response
+from gateway_project.server.http_delivery import error_response
 from gateway_project.work.log.secret_masking import mask_secrets_in_message
 
 log = logging.getLogger("gateway.hosts")

@@ -60,8 +60,8 @@ class KeyFile(Sequence[str]):
                 return self._keys
             raise
         if (version := (status.st_mtime_ns, status.st_ino)) != self._version:
-            stored = self._stored()
-            self._keys = [*stored, *(key for key in self._keys if key not in stored)]
+            keys = self._stored()
+            self._keys = [*keys, *(key for key in self._keys if key not in keys)]
             self._version = version
         return self._keys
 

@@ -18,7 +18,6 @@ from django.urls import get_resolver  # noqa: E402
 from accounts.guessing.hashing import MAX_WAITING, THREADS  # noqa: E402
 from gateway_project.errors import GatewayError, ServiceUnavailable  # noqa: E402
 from gateway_project.server import overload  # noqa: E402
-from gateway_project.server.client_response import error_response  # noqa: E402
 from gateway_project.server.connections.addresses import Places  # noqa: E402
 from gateway_project.server.connections.logins import (  # noqa: E402
     LOGIN_PATHS,
@@ -29,6 +28,7 @@ from gateway_project.server.connections.management import MANAGEMENT, TURNS  # n
 from gateway_project.server.connections.turns import END_TURN  # noqa: E402
 from gateway_project.server.connections.unlisted_proxies import UnlistedProxies  # noqa: E402
 from gateway_project.server.http1 import has_arrived  # noqa: E402
+from gateway_project.server.http_delivery import error_response  # noqa: E402
 from gateway_project.server.management_bodies import SLOW_SHARE, ManagementBodies  # noqa: E402
 from gateway_project.server.paths import LOGIN_API  # noqa: E402
 from gateway_project.server.proxies import PEER, TrustedProxies  # noqa: E402

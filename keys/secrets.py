@@ -62,9 +62,9 @@ def without_secrets(text: str) -> str:
     return _KEY.sub(r"\1", text)
 
 
-def matches(stored: bytes | None, digest: bytes) -> bool:
+def matches(expected: bytes | None, digest: bytes) -> bool:
     """Whether two digests are equal, in constant time; False if none is stored, in the same time."""
-    return hmac.compare_digest(stored or DUMMY_DIGEST, digest) and stored is not None
+    return hmac.compare_digest(expected or DUMMY_DIGEST, digest) and expected is not None
 
 
 def _checksum(text: str) -> str:

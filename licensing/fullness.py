@@ -40,8 +40,8 @@ def fullness(limit: Limit, status: LimitStatus) -> Fullness:
     part = used / limit.amount if used is not None and limit.amount else Decimal(0)
     resets = format_html("{} UTC", utc_time(status.resets_at)) if status.resets_at else ""
     total = _amount(limit, limit.amount) if limit.amount else "unlimited"
-    shown = "unknown" if used is None else _amount(limit, used)
-    return Fullness(_badge(limit, status, part), shown, total, min(int(100 * part), 100), resets)
+    amount = "unknown" if used is None else _amount(limit, used)
+    return Fullness(_badge(limit, status, part), amount, total, min(int(100 * part), 100), resets)
 
 
 def unpriced_notes(limits: Sequence[Limit]) -> list[str]:

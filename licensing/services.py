@@ -104,8 +104,8 @@ def note_peaks(uses: Uses, today: date) -> None:
 def statistics(days: int) -> JsonObject:
     """The usage statistics of the specification: {currentUses, peakDailyUses} of the last days up to today (UTC)."""
     today, uses = datetime.now(UTC).date(), count_active_uses()
-    written = DailyPeak.objects.since(today - timedelta(days=days)).values_list("date", "peak_use")
-    return {"currentUses": uses.current, "peakDailyUses": daily_peaks(written, uses, today, days)}
+    peaks = DailyPeak.objects.since(today - timedelta(days=days)).values_list("date", "peak_use")
+    return {"currentUses": uses.current, "peakDailyUses": daily_peaks(peaks, uses, today, days)}
 
 
 def _defaults() -> tuple[int, int]:

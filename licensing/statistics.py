@@ -22,9 +22,9 @@ class Uses(NamedTuple):
 count_active_uses: Hook[[], Uses] = Hook("count_active_uses")
 
 
-def daily_peaks(written: Iterable[tuple[date, int]], uses: Uses, today: date, days: int) -> list[dict[str, date | int]]:
+def daily_peaks(peaks: Iterable[tuple[date, int]], uses: Uses, today: date, days: int) -> list[dict[str, date | int]]:
     """{date, peakUse} of each of the last days up to today, oldest first; 0 for days without uses."""
-    highest: dict[date, int] = dict(written)
+    highest: dict[date, int] = dict(peaks)
     for day, peak in uses.peaks_with_current(today).items():
         highest[day] = max(peak, highest.get(day, 0))
     period = [today - timedelta(days=back) for back in reversed(range(days))]

@@ -332,9 +332,9 @@ class ProviderAdmin(ServiceAdmin):
         atomic=False,
     )
     def test_connection(self, request: HttpRequest, provider: Provider) -> str:
-        begun = time.perf_counter()
+        started_at = time.perf_counter()
         offered = _ask_with_each_credential(provider)
-        took = (time.perf_counter() - begun) * 1000
+        took = (time.perf_counter() - started_at) * 1000
         self.record(request, "test", provider.pk)
         return _listed(provider, took, len(offered))
 
@@ -349,9 +349,9 @@ class ProviderAdmin(ServiceAdmin):
         """First the choice among what the provider lists; then the chosen ones are added."""
         if CHOSEN in request.POST:
             return self.add_models(request, provider, [] if NONE in request.POST else request.POST.getlist("models"))
-        begun = time.perf_counter()
+        started_at = time.perf_counter()
         offered = _ask(provider, next(iter(credentials_of(provider).values())))
-        took = (time.perf_counter() - begun) * 1000
+        took = (time.perf_counter() - started_at) * 1000
         if names := new_names(provider, offered):
             return choice_page(request, provider, names, _listed(provider, took, len(offered)))
         return f"{_listed(provider, took, len(offered))} There is none to add."

@@ -69,8 +69,8 @@ class Catalogue(Generic[P]):
         if provider is None:
             return ()
         # A model whose name contains a slash takes precedence over provider/model.
-        named = model if model in provider.models else model.removeprefix(f"{provider.name}/")
-        return (Target(provider, named),)
+        name = model if model in provider.models else model.removeprefix(f"{provider.name}/")
+        return (Target(provider, name),)
 
 
 def servable(targets: Iterable[Target[P]]) -> tuple[Target[P], ...]:

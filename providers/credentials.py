@@ -31,15 +31,15 @@ def encrypt(text: str, *, origin: str, keys: Sequence[str]) -> str:
     if not keys:
         raise ValueError("There is no encryption key.")
     nonce = os.urandom(NONCE_BYTES)
-    sealed = _cipher(keys[0]).encrypt(nonce, text.encode(), _bound_to(origin))
-    return f"{VERSION}.{_key_id(keys[0])}.{base64.urlsafe_b64encode(nonce + sealed).decode()}"
+    ciphertext = _cipher(keys[0]).encrypt(nonce, text.encode(), _bound_to(origin))
+    return f"{VERSION}.{_key_id(keys[0])}.{base64.urlsafe_b64encode(nonce + ciphertext).decode()}"
 
 
 def decrypt(token: str, *, origin: str, keys: Sequence[str]) -> str:
     """The text that encrypt() sealed; raises CredentialUnreadable."""
-    sealed, key = _unpacked(token, keys)
+    ciphertext, key = _unpacked(token, keys)
     try:
-        return _cipher(key).decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], _bound_to(origin)).decode()
+        return _cipher(key).decrypt(ciphertext[:NONCE_BYTES], ciphertext[NONCE_BYTES:], _bound_to(origin)).decode()
     except (InvalidTag, ValueError):
         raise CredentialUnreadable("The credential was altered, or belongs to another origin.") from None
 

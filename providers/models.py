@@ -27,7 +27,7 @@ from providers.columns import (
 from providers.credentials import origin_of
 from providers.formats.usage import MONEY_DECIMALS
 from providers.health.models import HealthCheck  # noqa: F401 - a table of this app
-from providers.pricing.facts import ModelFacts, known_facts
+from providers.pricing.facts import ModelFacts, bundled_facts
 from providers.pricing.prices import Offer, Price
 from providers.querysets import CredentialQuerySet, ModelPriceQuerySet, ModelQuerySet, ProviderQuerySet
 
@@ -260,7 +260,7 @@ class Model(models.Model):
     @property
     def facts(self) -> ModelFacts:
         """What is known of it: what was set here, else what the public table says of the provider's name."""
-        public = known_facts(self.name_at_provider)
+        public = bundled_facts(self.name_at_provider)
         return ModelFacts(
             self.context_length or public.context_length,
             self.max_output_tokens or public.max_output_tokens,

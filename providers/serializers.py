@@ -210,7 +210,7 @@ class ProviderAttributes(ProviderChanges):
         return attrs
 
 
-def _known(name: str) -> serializers.ListField:
+def _effective_modalities(name: str) -> serializers.ListField:
     """Modalities, as they were set or are known."""
     return serializers.ListField(source=f"facts.{name}", child=serializers.CharField())
 
@@ -221,8 +221,8 @@ class ModelSerializer(Named):
     upstream_name = serializers.CharField(source="name_at_provider")
     context_length = serializers.IntegerField(source="facts.context_length", allow_null=True)
     max_output_tokens = serializers.IntegerField(source="facts.max_output_tokens", allow_null=True)
-    input_modalities = _known("input_modalities")
-    output_modalities = _known("output_modalities")
+    input_modalities = _effective_modalities("input_modalities")
+    output_modalities = _effective_modalities("output_modalities")
 
 
 def _modalities() -> serializers.ListField:

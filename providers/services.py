@@ -36,7 +36,7 @@ from providers.models import (
     ProviderFormat,
     UnknownParameters,
 )
-from providers.pricing.facts import known_facts
+from providers.pricing.facts import bundled_facts
 from providers.sealing import refuse_unsendable, seal
 from providers.transport.addresses import literal_refusal
 
@@ -248,7 +248,7 @@ def _save_model(model: Model) -> None:
     """Store it; what is the default anyway stays unset, and so follows it."""
     if model.upstream_name == model.name:
         model.upstream_name = ""
-    public = known_facts(model.name_at_provider)
+    public = bundled_facts(model.name_at_provider)
     if model.context_length == public.context_length:
         model.context_length = None
     for name in ("input_modalities", "output_modalities"):

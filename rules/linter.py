@@ -80,7 +80,7 @@ class Verdict:
 
 
 @dataclass(slots=True)
-class Covered:
+class CoveredModels:
     """What the rules of one effect and audience cover, as far as they have been added in order."""
 
     names: int = 0
@@ -113,7 +113,7 @@ class Survey:
     def __init__(self, others: Iterable[RuleSnapshot], offers: Offers, parents: Parents = NO_PARENTS) -> None:
         self._offers, self._parents = offers, parents
         self._others = sorted(others, key=order_of)
-        self._denies: dict[Audience, Covered] = defaultdict(Covered)
+        self._denies: dict[Audience, CoveredModels] = defaultdict(CoveredModels)
         for rule in self._others:
             if rule.denies:
                 self._add(rule, self._denies)
@@ -121,7 +121,10 @@ class Survey:
     def verdicts(self, drafts: Iterable[RuleDraft]) -> list[Verdict]:
         """The verdict of each draft; the draft itself is perhaps among the others."""
         drafts = list(drafts)
-        before = {True: defaultdict[Audience, Covered](Covered), False: defaultdict[Audience, Covered](Covered)}
+        before = {
+            True: defaultdict[Audience, CoveredModels](CoveredModels),
+            False: defaultdict[Audience, CoveredModels](CoveredModels),
+        }
         rules, verdicts = iter([*self._others, None]), dict[int, Verdict]()
         rule = next(rules)
         for number in sorted(range(len(drafts)), key=lambda number: order_of(drafts[number].rule)):
@@ -132,12 +135,12 @@ class Survey:
             verdicts[number] = self._verdict(draft, before[draft.rule.denies])
         return [verdicts[number] for number in range(len(drafts))]
 
-    def _add(self, rule: RuleSnapshot, covered: dict[Audience, Covered]) -> None:
+    def _add(self, rule: RuleSnapshot, covered: dict[Audience, CoveredModels]) -> None:
         audience = audience_of(rule)
         if audience is not None:
             covered[audience].add(rule, self._offers.sets.covered_by(rule))
 
-    def _verdict(self, draft: RuleDraft, before: dict[Audience, Covered]) -> Verdict:
+    def _verdict(self, draft: RuleDraft, before: dict[Audience, CoveredModels]) -> Verdict:
         rule, names, links = draft.rule, self._names(draft.rule), self._links(draft)
         patterns = self._offers.pattern_providers(rule)
         matches = bool(names or links or patterns)
@@ -148,7 +151,7 @@ class Survey:
         peers = self._of_audience(rule, before) if draft.has_audience and (names or links or patterns) else []
         return Verdict(names, links, patterns, matches, _hiding_rules(rule, names, links | patterns, peers))
 
-    def _of_audience(self, rule: RuleSnapshot, covered: dict[Audience, Covered]) -> list[Covered]:
+    def _of_audience(self, rule: RuleSnapshot, covered: dict[Audience, CoveredModels]) -> list[CoveredModels]:
         """What is covered for the whole audience of the rule."""
         audiences = {EVERYONE, audience_of(rule) or EVERYONE}
         if rule.group_id is not None:
@@ -253,7 +256,7 @@ def audience_of(rule: RuleSnapshot) -> Audience | None:
 
 
 def _hiding_rules(
-    rule: RuleSnapshot, names: int, provider_ids: Iterable[int], peers: Sequence[Covered]
+    rule: RuleSnapshot, names: int, provider_ids: Iterable[int], peers: Sequence[CoveredModels]
 ) -> list[RuleSnapshot]:
     """The earlier rules that cover all of these before the rule does; [] if one of them gets past."""
     hiding: dict[int, RuleSnapshot] = {}
@@ -271,19 +274,21 @@ def _hiding_rules(
     return sorted(hiding.values(), key=order_of)
 
 
-def _union_of(peers: Iterable[Covered]) -> int:
+def _union_of(peers: Iterable[CoveredModels]) -> int:
     names = 0
     for one in peers:
         names |= one.names
     return names
 
 
-def _without_covered(rule: RuleSnapshot, provider_ids: Iterable[int], covered: Collection[Covered]) -> frozenset[int]:
+def _without_covered(
+    rule: RuleSnapshot, provider_ids: Iterable[int], covered: Collection[CoveredModels]
+) -> frozenset[int]:
     """Those of the providers where none of these rules surely covers whatever name the rule matches."""
     return frozenset(number for number in provider_ids if _first_rule(rule, number, covered) is None)
 
 
-def _first_rule(rule: RuleSnapshot, provider_id: int, covered: Iterable[Covered]) -> RuleSnapshot | None:
+def _first_rule(rule: RuleSnapshot, provider_id: int, covered: Iterable[CoveredModels]) -> RuleSnapshot | None:
     """The first rule that surely covers whatever name the rule matches at the provider."""
     text = text_of(rule)
     candidates = (one for each in covered for one in each.matching(text) if one.provider_id in (None, provider_id))

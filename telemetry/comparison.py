@@ -22,7 +22,7 @@ Stage = tuple[str, str]  # "" or "attempt", and the name
 Row = tuple[list[Any], list[Any] | None]
 
 
-class Usual(NamedTuple):
+class Baseline(NamedTuple):
     """What a stage usually takes, in milliseconds."""
 
     p50: float
@@ -33,7 +33,7 @@ class Comparison(NamedTuple):
     """What the stages of the newest similar requests took, and how many those are."""
 
     requests: int
-    stages: dict[Stage, Usual]
+    stages: dict[Stage, Baseline]
 
 
 NOTHING = Comparison(0, {})
@@ -52,26 +52,26 @@ def compare(entry: LogEntry, entries: EntryQuerySet | None = None) -> Comparison
     for row in rows:
         for stage, length in _lengths(row):
             lengths[stage].append(length)
-    return Comparison(len(rows), {stage: _usual(values) for stage, values in lengths.items()})
+    return Comparison(len(rows), {stage: _baseline(values) for stage, values in lengths.items()})
 
 
 def described(entry: LogEntry, entries: EntryQuerySet) -> JsonObject:
     """An entry's stages and the steps of its attempts beside those of its kind among these entries, as data."""
     comparison = compare(entry, entries)
-    usual = {} if comparison is None else comparison.stages
+    baselines = {} if comparison is None else comparison.stages
     calls = [LoggedAttempt(*call).stages for call in entry.provider_calls or ()]
     sums = [(None, _sums("", entry.stages)), *((number, _sums("attempt", one)) for number, one in enumerate(calls, 1))]
     return {
         "kind": {camel(name): getattr(entry, name) for name in KIND},
         "entries": None if comparison is None else comparison.requests,
         "stages": [
-            _stage(number, stage, length, usual.get(stage)) for number, stages in sums for stage, length in stages
+            _stage(number, stage, length, baselines.get(stage)) for number, stages in sums for stage, length in stages
         ],
     }
 
 
-def _stage(attempt: int | None, stage: Stage, length: float, usual: Usual | None) -> JsonObject:
-    p50, p95 = usual or (None, None)
+def _stage(attempt: int | None, stage: Stage, length: float, baseline: Baseline | None) -> JsonObject:
+    p50, p95 = baseline or (None, None)
     return {"stage": stage[1], "attempt": attempt, "milliseconds": round(length, 3), "p50": p50, "p95": p95}
 
 
@@ -97,6 +97,6 @@ def _sums(part: str, stages: Iterable[tuple[str, float, float]]) -> Iterator[tup
     yield from (((part, name), length) for name, length in sums.items())
 
 
-def _usual(lengths: list[float]) -> Usual:
+def _baseline(lengths: list[float]) -> Baseline:
     lengths.sort()
-    return Usual(*(lengths[ceil(len(lengths) * share) - 1] for share in (0.5, 0.95)))
+    return Baseline(*(lengths[ceil(len(lengths) * share) - 1] for share in (0.5, 0.95)))

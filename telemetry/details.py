@@ -246,8 +246,8 @@ def tokens(row: LogEntry) -> str:
     if row.input_tokens is None and row.output_tokens is None:
         return ""
     mark = " (estimated)" if row.usage_estimated else ""
-    read, written = short(all_input(row)), short(row.output_tokens or 0)
-    return Figure(f"{read} in, {written} out{mark}", f"{read.exact} in, {written.exact} out{mark}")
+    input_text, output_text = short(all_input(row)), short(row.output_tokens or 0)
+    return Figure(f"{input_text} in, {output_text} out{mark}", f"{input_text.exact} in, {output_text.exact} out{mark}")
 
 
 def all_input(row: LogEntry) -> int:

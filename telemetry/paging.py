@@ -64,8 +64,8 @@ class EntryPagination(ApiPagination):
         """The total and whether it is estimated; the last page needs no count."""
         if not self.has_next:
             return minimum, False
-        counted, estimated = count_or_estimate(queryset)
-        return max(counted, minimum), estimated
+        number, estimated = count_or_estimate(queryset)
+        return max(number, minimum), estimated
 
     def position(self) -> PagePosition:
         return PagePosition(self.page_index, self.page_length, self.total, self.has_next, self.estimated)
@@ -80,10 +80,10 @@ def count_or_estimate(entries: EntryQuerySet) -> tuple[int, bool]:
         return expected, True
     try:
         with statement_timeout(PAGE_MS if cost < CHEAP_COST else COUNT_MS):
-            counted = entries.order_by()[: MAX_COUNTED + 1].count()
+            number = entries.order_by()[: MAX_COUNTED + 1].count()
     except QueryTimeout:
         return expected, True
-    return counted, counted > MAX_COUNTED
+    return number, number > MAX_COUNTED
 
 
 def _planner_estimate(entries: EntryQuerySet) -> tuple[int, float]:

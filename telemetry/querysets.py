@@ -96,7 +96,7 @@ class LogEntryQuerySet(EntryQuerySet[Row]):
 
     def asking(self, provider_id: int) -> Self:
         """Entries of requests that this provider answered, or was asked for before another one."""
-        return self.filter(Q(provider_id=provider_id) | asked_before(provider_id))
+        return self.filter(Q(provider_id=provider_id) | has_former_provider(provider_id))
 
     def served_by(self, model: str, names: Collection[str]) -> Self:
         """Entries of requests that a model served, and that asked for one of its names where nothing is known to."""
@@ -145,7 +145,7 @@ class Contains(models.Func):
     output_field = models.BooleanField()
 
 
-def asked_before(provider_id: int) -> Q:
+def has_former_provider(provider_id: int) -> Q:
     """Entries of requests for which this provider was asked, but another one in the end."""
     # The condition of the index, which is as small as failures are rare.
     return Q(asked_before__isnull=False) & _in_list("asked_before", provider_id)
@@ -191,5 +191,5 @@ def _in_json(field: str, text: str) -> Q:
     letter's case, the text is looked for in lower and upper case as well.
     """
     cases = [text] if text.isascii() else [text, text.lower(), upper_case(text)]
-    written = [text, json.dumps(text, ensure_ascii=False)[1:-1], *(json.dumps(case)[1:-1] for case in cases)]
-    return reduce(or_, (Q(**{f"{field}__icontains": form}) for form in dict.fromkeys(written)))
+    forms = [text, json.dumps(text, ensure_ascii=False)[1:-1], *(json.dumps(case)[1:-1] for case in cases)]
+    return reduce(or_, (Q(**{f"{field}__icontains": form}) for form in dict.fromkeys(forms)))

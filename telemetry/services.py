@@ -116,8 +116,8 @@ def usage_csv(query: UsageQuery) -> str:
     if page.total > MAX_EXPORTED_ROWS:
         raise ValidationError(f"There are more than {MAX_EXPORTED_ROWS} lines: narrow it with from and to.")
     dimensions = [statistics.DIMENSIONS[name] for name in query.by]
-    named = [column for name in dimensions for column in (name, NAMES[name][0] if name in NAMES else "") if column]
-    return usage_as_csv(page.rows, [*named, *SHOWN])
+    columns = [column for name in dimensions for column in (name, NAMES[name][0] if name in NAMES else "") if column]
+    return usage_as_csv(page.rows, [*columns, *SHOWN])
 
 
 def unpriced(start: datetime, end: datetime) -> list[JsonObject]:

@@ -241,11 +241,11 @@ def _audited_group(group: Group, added: list[int], removed: list[int]) -> JsonOb
 
 def _members(rows: list[Group]) -> dict[int, list[tuple[int, str]]]:
     """The ids and names of the people in each group, of as many groups as one answer takes, at least one."""
-    shown = _fitting(rows) if len(rows) > 1 else [row.pk for row in rows]
+    group_ids = _fitting(rows) if len(rows) > 1 else [row.pk for row in rows]
     people = Group.members.through.objects.filter(user__is_deleted=False, user__kind=UserKind.PERSON)
-    memberships = people.filter(group__in=shown).order_by("group_id", "user_id")
+    memberships = people.filter(group__in=group_ids).order_by("group_id", "user_id")
     pairs = memberships.values_list("group_id", "user_id", "user__username")
-    members: dict[int, list[tuple[int, str]]] = {group_id: [] for group_id in shown}
+    members: dict[int, list[tuple[int, str]]] = {group_id: [] for group_id in group_ids}
     for group_id, triples in groupby(pairs, itemgetter(0)):
         members[group_id] = [(user_id, name) for _, user_id, name in triples]
     return members
@@ -253,8 +253,8 @@ def _members(rows: list[Group]) -> dict[int, list[tuple[int, str]]]:
 
 def _fitting(rows: list[Group]) -> list[int]:
     """The ids of the first groups that have MAX_MEMBERS_IN_LIST members together, at least of one."""
-    counted = Group.objects.filter(pk__in=[row.pk for row in rows]).with_size()
-    sizes = {group.pk: group.size for group in counted}
+    groups = Group.objects.filter(pk__in=[row.pk for row in rows]).with_size()
+    sizes = {group.pk: group.size for group in groups}
     totals = accumulate(sizes.get(row.pk, 0) for row in rows)
     fitting = [row.pk for row, total in zip(rows, totals, strict=True) if total <= MAX_MEMBERS_IN_LIST]
     return fitting or [rows[0].pk]

@@ -14,7 +14,7 @@ from accounts.models import User
 from accounts.sso.configured import provider_of
 from accounts.sso.models import FederatedLogin, IdentityProvider
 from accounts.sso.protocol.flow import spend
-from accounts.sso.protocol.metadata import known_provider
+from accounts.sso.protocol.metadata import recall_provider
 from accounts.sso.protocol.sealing import unseal
 from accounts.sso.protocol.tokens import LEEWAY_SECONDS, LOGOUT_SECONDS, TokenRefused, read_logout_token
 from gateway_project.console.audit import LOGIN
@@ -49,7 +49,7 @@ def leave_provider(request: HttpRequest) -> HttpResponse | None:
         return None
     try:
         provider = provider_of(login.provider_slug)
-        endpoint = known_provider(provider.issuer).metadata().end_session_endpoint
+        endpoint = recall_provider(provider.issuer).metadata().end_session_endpoint
     except GatewayError:
         return None
     if not endpoint or provider.issuer != login.issuer:

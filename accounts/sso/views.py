@@ -32,7 +32,7 @@ from gateway_project.console.audit import record_session_event
 from gateway_project.console.site import wants_page
 from gateway_project.errors import GatewayError, ValidationError
 from gateway_project.server import paths
-from gateway_project.server.client_response import complete_response
+from gateway_project.server.http_delivery import complete_response
 
 COOKIE, COOKIE_PATH = "SvcSignOn", "/auth/sso"
 BACKEND = "accounts.console.Backend"

@@ -17,8 +17,8 @@ class TrustedIssuerQuerySet(models.QuerySet[Row]):
 
     def not_fetched_since(self, at: datetime, seconds: float) -> Self:
         """Issuers whose keys nobody has begun to fetch in so many seconds before a moment."""
-        begun = Q(fetch_begun_at=None) | Q(fetch_begun_at__lte=at - timedelta(seconds=seconds))
-        return self.filter(begun | Q(fetch_begun_at__gt=at + timedelta(seconds=seconds)))  # the clock was set back
+        is_due = Q(fetch_begun_at=None) | Q(fetch_begun_at__lte=at - timedelta(seconds=seconds))
+        return self.filter(is_due | Q(fetch_begun_at__gt=at + timedelta(seconds=seconds)))  # the clock was set back
 
     def with_stale_keys(self, at: datetime, seconds: float) -> Self:
         """Issuers whose keys were fetched, but not within so many seconds before a moment."""

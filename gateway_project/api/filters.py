@@ -114,8 +114,8 @@ def read_parameters(parameters: QueryDict, filters: Mapping[str, Filter | None])
     A name whose filter is None is allowed and not read here.
     """
     refuse_unknown(parameters, filters)
-    used = ((name, filters[name]) for name in parameters)
-    return {name: _read(name, kind, str(parameters[name])) for name, kind in used if kind is not None}
+    pairs = ((name, filters[name]) for name in parameters)
+    return {name: _read(name, kind, str(parameters[name])) for name, kind in pairs if kind is not None}
 
 
 def refuse_unknown(parameters: QueryDict, names: Iterable[str]) -> None:

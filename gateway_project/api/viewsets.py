@@ -141,9 +141,9 @@ class ApiViewSet(GenericViewSet[Row], Generic[Row]):
     def check_query(self) -> None:
         """Refuse query parameters that this operation does not know."""
         if self.action != "list":
-            refuse_unknown(self.request.query_params, self.known_parameters())
+            refuse_unknown(self.request.query_params, self.parameter_names())
 
-    def known_parameters(self) -> tuple[str, ...]:
+    def parameter_names(self) -> tuple[str, ...]:
         id_parameter = ("id",) if self.action in ("update", "destroy") and "id" not in self.kwargs else ()
         return (*id_parameter, *self.parameters.get(self.operation, ()))
 

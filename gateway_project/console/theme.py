@@ -12,7 +12,7 @@ UNFOLD = {
     ],
     "STYLES": [f"{SIDEBAR}.style"],
     "SCRIPTS": [f"{SIDEBAR}.script", f"{SIDEBAR}.times_script", f"{SIDEBAR}.copy_script", f"{SIDEBAR}.search_script"],
-    "DASHBOARD_CALLBACK": "gateway_project.console.overview.dashboard.fill",
+    "DASHBOARD_CALLBACK": "gateway_project.console.dashboard.page.fill",
     "SHOW_HISTORY": False,
     "SHOW_VIEW_ON_SITE": False,
     "SHOW_BACK_BUTTON": True,

@@ -104,9 +104,9 @@ class Revocation:
         if self.cuts:
             order_cuts(credentials)
             self._credentials += credentials
-            shown = [str(one) for one in sorted(set(credentials))[:MAX_NAMED]]
-            message = f"{actor.name or 'Nobody'} ends the running requests of {_names(shown, len(credentials))}."
-            audit.record(actor, "cut", self.resource, row_id, after={"credentials": shown}, message=message)
+            names = [str(one) for one in sorted(set(credentials))[:MAX_NAMED]]
+            message = f"{actor.name or 'Nobody'} ends the running requests of {_names(names, len(credentials))}."
+            audit.record(actor, "cut", self.resource, row_id, after={"credentials": names}, message=message)
         if self.waits:
             self._row_id = row_id if self._change is None else None  # of several rows none is named
             self._change = ChangeFeed(connection).own_mark()
@@ -144,5 +144,5 @@ class Revocation:
         )
 
 
-def _names(shown: list[str], number: int) -> str:
-    return ", ".join(shown) if len(shown) <= 3 else f"{number} keys and users"
+def _names(names: list[str], number: int) -> str:
+    return ", ".join(names) if len(names) <= 3 else f"{number} keys and users"

@@ -128,15 +128,15 @@ def _read_pieces(
     environ: WSGIEnvironment, size: int, reserve: Callable[[int], None], timed: TimedRead, max_bytes: int
 ) -> bytes:
     """Up to `size` bytes, or all of a body that is shorter."""
-    pieces, received = [], 0
-    while received < size:
-        step = min(PIECE_BYTES, size - received)
-        if received:
+    pieces, read_bytes = [], 0
+    while read_bytes < size:
+        step = min(PIECE_BYTES, size - read_bytes)
+        if read_bytes:
             reserve(step)
-        piece = timed(partial(_read, environ, step), received + step)
-        received += len(piece)
+        piece = timed(partial(_read, environ, step), read_bytes + step)
+        read_bytes += len(piece)
         pieces.append(piece)
-        if received > max_bytes:
+        if read_bytes > max_bytes:
             raise _too_large(max_bytes)
         if len(piece) < step:
             break

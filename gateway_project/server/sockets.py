@@ -43,11 +43,11 @@ class SlowReaders:
         self._places, self._client_seconds, self._bytes_per_second = places, client_seconds, bytes_per_second
         self._slow: set[int] = set()  # by id(): their requests
 
-    def check(self, request: object, waited: float, sent: int) -> None:
+    def check(self, request: object, waited: float, byte_count: int) -> None:
         """Raise BlockingIOError if an answer has waited too long, after so many bytes; take a place if it is slow."""
-        if waited > self._client_seconds + sent / self._bytes_per_second:
+        if waited > self._client_seconds + byte_count / self._bytes_per_second:
             raise BlockingIOError(errno.EAGAIN, "the client reads its answer too slowly")
-        if waited > SLOW_SECONDS + sent / self._bytes_per_second and id(request) not in self._slow:
+        if waited > SLOW_SECONDS + byte_count / self._bytes_per_second and id(request) not in self._slow:
             if len(self._slow) >= self._places:
                 raise BlockingIOError(errno.EAGAIN, "too many clients read their answers slowly")
             self._slow.add(id(request))
@@ -82,8 +82,8 @@ class ReaderPace:
         poller = select.poll()
         poller.register(self._sock, select.POLLOUT)
         while unsent:
-            begun = time.monotonic()
+            started_at = time.monotonic()
             poller.poll(EVERY_SECONDS * 1000)
             unsent = unsent[self._send_now(unsent) :]
-            self._waited += time.monotonic() - begun
+            self._waited += time.monotonic() - started_at
             self._readers.check(self._request, self._waited, self._size)

@@ -122,9 +122,9 @@ def _run(task: Callable[[], None]) -> None:
 _waits: dict[int, tuple[float, float]] = {}
 
 
-def note_wait(submitted: float, begun: float) -> None:
+def note_wait(submitted_at: float, started_at: float) -> None:
     """Note since when and until when what this thread serves now has waited for it, by time.perf_counter()."""
-    _waits[threading.get_ident()] = submitted, begun
+    _waits[threading.get_ident()] = submitted_at, started_at
 
 
 def take_wait() -> tuple[float, float] | None:

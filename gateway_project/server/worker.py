@@ -82,7 +82,7 @@ class GatewayThreadWorker(StoppingWorker):
         self.reading_heads: dict[int, tuple[TConn, float]] = {}
         # Connections that wait for the rest of a head, and since when, oldest first; only the accepting thread uses it.
         self.parked: dict[TConn, float] = {}
-        self.begun: set[TConn] = set()  # those of which something is here
+        self.receiving: set[TConn] = set()  # those of which something is here
         self.is_check_due = False  # whether the timer has asked to look for the rest
         self.logins = Places(MAX_LOGINS, MAX_LOGINS_OF_ADDRESS, logins.TOO_MANY_LOGINS)  # in a crowd
         self.login_hosts: dict[int, str] = {}  # by id(): the addresses of connections that have such a place
@@ -194,7 +194,7 @@ class GatewayThreadWorker(StoppingWorker):
         """Check the first bytes; from here on the timer checks, since peeked bytes keep the socket readable."""
         if conn in self.parked:
             self.poller.unregister(client)
-            self.begun.add(conn)
+            self.receiving.add(conn)
             self._check_arrival(conn)
 
     def _check_arrival(self, conn: TConn) -> None:
@@ -214,12 +214,12 @@ class GatewayThreadWorker(StoppingWorker):
 
     def _check_head(self, conn: TConn) -> None:
         buffered = buffered_bytes(conn)
-        received = buffered if logins.is_judgeable(buffered) else peek(conn, PEEKED_BYTES)
-        if received is None:
+        data = buffered if logins.is_judgeable(buffered) else peek(conn, PEEKED_BYTES)
+        if data is None:
             self._drop(conn)
-        elif logins.is_login(received) and (host := self._client_of(conn, received)):
-            self._admit_login(conn, host, is_here=logins.is_whole(received) or len(received) >= PEEKED_BYTES)
-        elif logins.HEAD_END in received or (self._has_room_for_partial_head() and _is_worth_a_thread(received)):
+        elif logins.is_login(data) and (host := self._client_of(conn, data)):
+            self._admit_login(conn, host, is_here=logins.is_whole(data) or len(data) >= PEEKED_BYTES)
+        elif logins.HEAD_END in data or (self._has_room_for_partial_head() and _is_worth_a_thread(data)):
             self._unpark(conn)
             self._submit(conn)
 
@@ -227,11 +227,11 @@ class GatewayThreadWorker(StoppingWorker):
         """Whether this is a trusted proxy, or whoever has the Unix socket: many clients come from there."""
         return not host or self.trusted_proxies.is_trusted(host)
 
-    def _client_of(self, conn: TConn, received: bytes) -> str:
+    def _client_of(self, conn: TConn, data: bytes) -> str:
         """The address that a login counts for: of a trusted proxy the one that it reports; "" of a Unix socket."""
         host = host_of(conn.client)
         is_forwarded = self.trusted_proxies.is_trusted(host)
-        return self.trusted_proxies.client(host, logins.forwarded_for(received)) if is_forwarded else host
+        return self.trusted_proxies.client(host, logins.forwarded_for(data)) if is_forwarded else host
 
     def _admit_login(self, conn: TConn, host: str, *, is_here: bool) -> None:
         """Give a login to a thread, or refuse it if enough are in threads; without its body it waits where it is."""
@@ -251,7 +251,7 @@ class GatewayThreadWorker(StoppingWorker):
         later = [conn for conn in late if parked_parser(conn) is not None][self._slow_places :]
         for conn in set(late).difference(later):
             self._end_wait(conn)
-        for conn in list(self.begun):
+        for conn in list(self.receiving):
             self._check_arrival(conn)
 
     def _end_wait(self, conn: TConn) -> None:
@@ -270,7 +270,7 @@ class GatewayThreadWorker(StoppingWorker):
 
     def _unpark(self, conn: TConn) -> None:
         del self.parked[conn]
-        self.begun.discard(conn)
+        self.receiving.discard(conn)
         with contextlib.suppress(KeyError):  # unregistered when its first bytes came
             self.poller.unregister(conn.sock)
 
@@ -394,7 +394,7 @@ class GatewayThreadWorker(StoppingWorker):
 
     def silent_connections(self) -> list[TConn]:
         """Those that wait for a head of which nothing is here."""
-        return [conn for conn in self.parked if parked_parser(conn) is None and conn not in self.begun]
+        return [conn for conn in self.parked if parked_parser(conn) is None and conn not in self.receiving]
 
     def _cap_keepalive(self, deadline: float) -> None:
         super()._cap_keepalive(deadline)
@@ -409,9 +409,9 @@ def _read_without_waiting(conn: TConn) -> None:
         conn.parser.unreader.sock = NonBlockingReader(conn.sock)
 
 
-def _is_worth_a_thread(received: bytes) -> bool:
+def _is_worth_a_thread(data: bytes) -> bool:
     """Whether a thread may wait for the rest of a head: in a crowd a login would take one from the others."""
-    return len(received) >= PEEKED_BYTES or not logins.may_be_login(received)
+    return len(data) >= PEEKED_BYTES or not logins.may_be_login(data)
 
 
 def _do_not_close(graceful: bool = False) -> None:

@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponseBase
 from gateway_project.api.access import ANYBODY
 from gateway_project.api.documents import JSON
 from gateway_project.api.openapi.endpoints import Answer, Operation, endpoint
-from gateway_project.server.client_response import Delivery, complete_response
+from gateway_project.server.http_delivery import Delivery, complete_response
 from gateway_project.server.request_ids import new_request_id
 from gateway_project.work.runtime import gateway
 

@@ -10,7 +10,7 @@ from django.http.request import split_domain_port, validate_host
 from gateway_project.api.access import MONITORING
 from gateway_project.api.openapi.endpoints import Answer, Operation, endpoint
 from gateway_project.errors import AuthenticationFailed, GatewayError
-from gateway_project.server.client_response import Delivery, complete_response, error_response
+from gateway_project.server.http_delivery import Delivery, complete_response, error_response
 from gateway_project.server.proxies import is_local, is_loopback
 from gateway_project.server.request_ids import new_request_id
 from gateway_project.status.version import version

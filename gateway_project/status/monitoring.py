@@ -5,7 +5,7 @@ from typing import NamedTuple
 from wsgiref.types import WSGIEnvironment
 
 from gateway_project.api.openapi.endpoints import View
-from gateway_project.server.client_response import Delivery
+from gateway_project.server.http_delivery import Delivery
 from gateway_project.status import health, metrics
 
 

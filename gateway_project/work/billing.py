@@ -31,28 +31,30 @@ def _with_hedge(bill: Bill, exchange: Exchange) -> Bill:
 
     If that is not known, or in another currency, the bill says that it is estimated.
     """
-    lost, own = exchange.attempts.hedge_cost, bill.cost
-    if lost is None or (own is not None and own.amount is None):
+    hedge_cost, own = exchange.attempts.hedge_cost, bill.cost
+    if hedge_cost is None or (own is not None and own.amount is None):
         return bill
-    return bill._replace(cost=total_cost(own, lost), cost_of_server=own or Cost(NOTHING, lost.currency, KNOWN))
+    return bill._replace(
+        cost=total_cost(own, hedge_cost), cost_of_server=own or Cost(NOTHING, hedge_cost.currency, KNOWN)
+    )
 
 
 def _bill(exchange: Exchange, snapshot: Snapshot) -> Bill:
     answer = exchange.answer
-    if exchange.cache.stored is not None:
+    if exchange.cache.hit is not None:
         assert exchange.target is not None
         assert answer is not None
         price = snapshot.price(exchange.target, time())
         nothing = Cost(NOTHING, price.currency if price else "", KNOWN)
-        return Bill(answer.usage, exchange.cache.stored.estimated, nothing, cost(answer.usage, price).amount)
+        return Bill(answer.usage, exchange.cache.hit.estimated, nothing, cost(answer.usage, price).amount)
     request = exchange.request
     if not exchange.attempts.count or exchange.target is None or request is None or request.operation == COUNT_TOKENS:
         return NOTHING_BOUGHT
     if exchange.cache.subscription is not None:  # of a stream that it did not get to its end; its leader pays
         return NOTHING_BOUGHT
-    counted = exchange.error.usage if isinstance(exchange.error, UpstreamError) else None
-    if counted:
-        usage, estimated = counted, False
+    error_usage = exchange.error.usage if isinstance(exchange.error, UpstreamError) else None
+    if error_usage:
+        usage, estimated = error_usage, False
     elif answer is None:
         return _unanswered(exchange, request, snapshot)
     else:

@@ -162,7 +162,7 @@ class CacheLookup:
     flight: "Flight | None" = None  # if this request leads it
     leader_error: UpstreamError | None = None  # of the request that it waited for; another candidate may serve
     subscription: "Subscription | None" = None  # if it follows another request's stream
-    stored: "CachedAnswer | None" = None  # the answer that another request got
+    hit: "CachedAnswer | None" = None  # the answer that another request got
     answer: ClientResponse | None = None  # the same for the client
     target: "Target | None" = None  # whose answer or stream that is
     logged_body: bytes | None = None  # what the list of cached answers keeps, without credentials
@@ -173,7 +173,7 @@ class Attempt:
     """One sending of the request to a provider; times are those of time.perf_counter()."""
 
     target: "Target"
-    begun: float
+    started_at: float
     ended: float = 0.0  # 0: with the request
     error: GatewayError | None = None  # None: it answered, or ended with the request's own error
     cost: "Cost | None" = None  # of an attempt that did not serve; that of the one that did is the bill's
@@ -288,9 +288,9 @@ class Exchange:
         self.call = rival.call
         self.timings += rival.timings
 
-    def record_timing(self, name: str, begun: float) -> float:
+    def record_timing(self, name: str, started_at: float) -> float:
         """Record that a part of the work took from then (by perf_counter) until now; returns now."""
-        self.timings.append((name, begun, now := time.perf_counter()))
+        self.timings.append((name, started_at, now := time.perf_counter()))
         return now
 
     def elapsed_ms(self) -> float:
@@ -327,8 +327,8 @@ class Exchange:
     @property
     def dropped(self) -> str:
         """Names of parameters that the provider did not get, and of parts of its answer that the client does not."""
-        if self.cache.stored is not None:
-            return self.cache.stored.dropped
+        if self.cache.hit is not None:
+            return self.cache.hit.dropped
         subscription = self.cache.subscription
         return self.attempts.dropped if subscription is None else subscription.broadcast.dropped
 
@@ -347,7 +347,7 @@ class Exchange:
     @property
     def is_from_others(self) -> bool:
         """Whether another request got its answer: a cached one, or a stream that it follows."""
-        return self.cache.stored is not None or self.cache.subscription is not None
+        return self.cache.hit is not None or self.cache.subscription is not None
 
     @property
     def model(self) -> str:
@@ -373,9 +373,9 @@ class Exchange:
     @property
     def is_streamed(self) -> bool:
         """Whether the client gets a stream."""
-        stored = self.cache.stored
+        hit = self.cache.hit
         return (
             self.attempts.stream is not None
             or self.cache.subscription is not None
-            or (stored is not None and stored.chunk_sizes is not None)
+            or (hit is not None and hit.chunk_sizes is not None)
         )

@@ -11,7 +11,7 @@ from functools import partial
 from time import perf_counter
 
 from gateway_project.errors import GatewayError, InternalError, LimitError, ServiceUnavailable
-from gateway_project.server.client_response import Delivery
+from gateway_project.server.http_delivery import Delivery
 from gateway_project.work.cache.flights import FlightPending
 from gateway_project.work.cache.storing import end_flight
 from gateway_project.work.exchange import Exchange
@@ -121,13 +121,13 @@ def run(exchange: Exchange, gateway: Gateway, stages: Sequence[Stage]) -> None:
 
 
 def _run_stages(exchange: Exchange, gateway: Gateway, stages: Sequence[Stage]) -> None:
-    begun = perf_counter()
+    started_at = perf_counter()
     for stage in stages:
         try:
             stage(exchange, gateway)
         finally:
             name = NAMES.get(stage)
-            begun = perf_counter() if name is None else exchange.record_timing(name, begun)
+            started_at = perf_counter() if name is None else exchange.record_timing(name, started_at)
 
 
 def _limit_error_first(error: GatewayError, exchange: Exchange, gateway: Gateway) -> GatewayError:

@@ -38,8 +38,8 @@ SCRIPTS = (
 def input_tokens(work: WorkRequest) -> int:
     """The estimated input tokens of a request: of its texts only, not of images."""
     texts: list[str] = []
-    counted = sum(_collect_texts(work.body[name], texts) for name in TEXT_FIELDS if name in work.body)
-    return counted + tokens_in(texts)
+    total = sum(_collect_texts(work.body[name], texts) for name in TEXT_FIELDS if name in work.body)
+    return total + tokens_in(texts)
 
 
 def tokens_in(texts: Iterable[str]) -> int:

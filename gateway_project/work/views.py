@@ -7,8 +7,8 @@ from django.http import HttpRequest, HttpResponseBase
 from gateway_project.api.openapi import endpoints
 from gateway_project.api.openapi.endpoints import Operation, refusal
 from gateway_project.errors import GatewayError, NotFound, ServiceUnavailable
-from gateway_project.server.client_response import Delivery
 from gateway_project.server.connections.management import MANAGEMENT
+from gateway_project.server.http_delivery import Delivery
 from gateway_project.server.request_ids import decode, request_id
 from gateway_project.server.threads import take_wait
 from gateway_project.work.doors import MODELS, door_of, endpoint_at, model_list

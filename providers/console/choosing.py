@@ -40,12 +40,12 @@ def try_provider(form: ServiceForm) -> Trial:
     if not NEEDED.isdisjoint(form.errors):
         return Trial()
     values = form.cleaned_data
-    begun = time.perf_counter()
+    started_at = time.perf_counter()
     try:
         names = ask_provider(url=values["url"], auth_method=values["auth_method"], credential=values["secret"])
     except ProviderError as error:
         return Trial(error=error)
-    milliseconds = (time.perf_counter() - begun) * 1000
+    milliseconds = (time.perf_counter() - started_at) * 1000
     if not names and not values.get("new_models"):  # absent if it is not valid itself
         return Trial(error=ProviderError(NO_LIST, field="models"))
     return Trial(tuple(names), milliseconds)

@@ -156,10 +156,10 @@ class TranslatingReader(StreamReader):
         reader, was_done = self._reader, self.done
         self.done, self.error, self.usage = reader.done, reader.error, reader.usage
         self.finish_reason, self.provider_finish_reason = reader.finish_reason, reader.provider_finish_reason
-        written = self._writer.write(reader.take_deltas()) if reader.deltas else b""
+        events = self._writer.write(reader.take_deltas()) if reader.deltas else b""
         if self.done and self.error is None and not was_done:
-            written += dropped_comment(answer_names(reader.dropped_kinds)) + self._writer.end(self.usage)
-        return written
+            events += dropped_comment(answer_names(reader.dropped_kinds)) + self._writer.end(self.usage)
+        return events
 
 
 class Format(ABC):

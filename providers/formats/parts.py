@@ -59,17 +59,17 @@ def answers_as_text(messages: list[Message]) -> list[Message]:
 def _move_images_behind(
     messages: list[Message], in_words: Callable[[Message], tuple[Message, Sequence[Part]]]
 ) -> list[Message]:
-    written: list[Message] = []
+    result: list[Message] = []
     pictures: list[Part] = []
     for message in messages:
         if pictures and message.role != "tool":  # results must follow their calls directly
-            written.append(Message("user", pictures))
+            result.append(Message("user", pictures))
             pictures = []
-        rest, shown = in_words(message)
-        pictures += shown
-        if rest.parts or not shown:
-            written.append(rest)
-    return [*written, Message("user", pictures)] if pictures else written
+        rest, images = in_words(message)
+        pictures += images
+        if rest.parts or not images:
+            result.append(rest)
+    return [*result, Message("user", pictures)] if pictures else result
 
 
 def split_results(message: Message) -> tuple[list[ToolResult], list[Part]]:
@@ -80,14 +80,14 @@ def split_results(message: Message) -> tuple[list[ToolResult], list[Part]]:
 
 def _result_as_text(message: Message) -> tuple[Message, Sequence[Part]]:
     results = [part for part in message.parts if isinstance(part, ToolResult)]
-    shown = [part for result in results for part in result.parts if not isinstance(part, Text)]
+    images = [part for result in results for part in result.parts if not isinstance(part, Text)]
     parts = [
         replace(part, parts=[inner for inner in part.parts if isinstance(inner, Text)])
         if isinstance(part, ToolResult)
         else part
         for part in message.parts
     ]
-    return (replace(message, parts=parts) if shown else message), shown
+    return (replace(message, parts=parts) if images else message), images
 
 
 def _answer_as_text(message: Message) -> tuple[Message, Sequence[Part]]:

@@ -55,11 +55,11 @@ class EventSplitter:
         return events
 
 
-def events_in(recorded: bytes) -> Iterator[bytes]:
+def events_in(data: bytes) -> Iterator[bytes]:
     """Iterate over the events of a recorded stream: a list of them could take many times its size."""
     start = 0
-    for blank in EVENT_END.finditer(recorded):
-        yield recorded[start : blank.end()]
+    for blank in EVENT_END.finditer(data):
+        yield data[start : blank.end()]
         start = blank.end()
 
 

@@ -81,7 +81,7 @@ class Rests:
     def begin(self, target: Target, code: int, seconds: float) -> None:
         """Let it rest for so many seconds, as its provider asks, unless it already rests for longer."""
         key = _key(target) if code == TOO_MANY_REQUESTS else (target.provider.account, ALL_MODELS)
-        if seconds > self._left(self._longest((self._rests.get(key),), target.provider)):
+        if seconds > self._remaining_seconds(self._longest((self._rests.get(key),), target.provider)):
             self._rests[key] = rest = self._rest(target, code, seconds)
             self._rests_end = max(self._rests_end, rest.until)
 
@@ -122,15 +122,15 @@ class Rests:
 
     def seconds_left(self, target: Target) -> float:
         """For how long it still rests; 0 if it does not."""
-        return self._left(self.current(target))
+        return self._remaining_seconds(self.current(target))
 
     def account_seconds_left(self, account: Limited) -> float:
         """For how long none of an account's models can be asked; 0 if one can."""
-        whole = self._left(self._longest((self._rests.get((account.account, ALL_MODELS)),), account))
+        whole = self._remaining_seconds(self._longest((self._rests.get((account.account, ALL_MODELS)),), account))
         if self._clock() >= self._rests_end or not account.models:
             return whole
         rests = (self._longest((self._rests.get((account.account, model)),), account) for model in account.models)
-        return max(whole, min(map(self._left, rests)))
+        return max(whole, min(map(self._remaining_seconds, rests)))
 
     def without_resting(self, targets: Sequence[TargetT]) -> list[TargetT]:
         """The targets that do not rest; all of them if every one does."""
@@ -161,7 +161,7 @@ class Rests:
         present = [rest for rest in rests if rest is not None and rest.until > now and rest.is_of(account)]
         return max(present, default=None)
 
-    def _left(self, rest: Rest | None) -> float:
+    def _remaining_seconds(self, rest: Rest | None) -> float:
         return max(rest.until - self._clock(), 0.0) if rest is not None else 0.0
 
 

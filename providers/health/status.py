@@ -125,8 +125,8 @@ def _failures(failing: Iterable[ModelHealth], last_error: LastError | None) -> s
     """How many of the latest attempts failed, and how the last one did."""
     recent = [(model.recent, model.recent_failures) for model in failing]
     attempts, failures = sum(number for number, _ in recent), sum(number for _, number in recent)
-    counted = f"{failures} of {attempts} attempts in the last 10 minutes" if attempts else "its circuit is open"
-    return f"{counted}, last error {last_error.exception}" if last_error else counted
+    reason = f"{failures} of {attempts} attempts in the last 10 minutes" if attempts else "its circuit is open"
+    return f"{reason}, last error {last_error.exception}" if last_error else reason
 
 
 def recent_results(results: Iterable[tuple[float, bool]], now: float, *, within: float = RECENT_SECONDS) -> list[bool]:

@@ -57,11 +57,11 @@ def entries(providers: Iterable[Any]) -> Iterator[JsonObject]:
     """The prices of those providers that have a place in HOSTS, as a file has them."""
     for provider in providers:
         if provider.id in HOSTS:
-            used: set[str] = set()
+            earlier: set[str] = set()
             for model in provider.models:
                 # The first model that fits is the one that is meant.
-                patterns = {pattern for pattern in _patterns(provider, model) if pattern not in used}
-                used |= patterns
+                patterns = {pattern for pattern in _patterns(provider, model) if pattern not in earlier}
+                earlier |= patterns
                 for pattern in sorted(patterns):
                     for since, prices in _dated(model.prices):
                         yield from _steps(_host(provider.id, pattern), pattern, prices, since)

@@ -29,7 +29,7 @@ NOTHING_KNOWN = ModelFacts()
 
 
 @lru_cache(maxsize=10_000)
-def known_facts(model: str) -> ModelFacts:
+def bundled_facts(model: str) -> ModelFacts:
     """What the bundled table says of a model, by the provider's name of it."""
     return facts_in(_table(), model)
 

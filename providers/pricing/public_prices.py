@@ -37,7 +37,7 @@ NAMES = {field: name for name, field in FIELDS.items()}
 class Synced(NamedTuple):
     """How many prices were new, changed, unchanged and kept; the changed ones as they were, and as they are."""
 
-    counted: Counter[str]
+    counts: Counter[str]
     changes: list[tuple[ModelPrice, ModelPrice]]
 
 
@@ -58,22 +58,22 @@ def sync(path: Path = BUNDLED) -> Synced:
 
 @transaction.atomic
 def load(path: Path = BUNDLED) -> Counter[str]:
-    """sync() for commands: the log is describe_counts how many prices it was that changed, if any did."""
-    counted, changes = sync(path)
-    if counted["new"] or counted["changed"]:
-        message = f"{operator()} loaded prices: {describe_counts(counted)}, by manage.py."
+    """sync() for commands; it logs how many prices have changed, if any have."""
+    counts, changes = sync(path)
+    if counts["new"] or counts["changed"]:
+        message = f"{operator()} loaded prices: {describe_counts(counts)}, by manage.py."
         before, after = ([_audited(pair[side]) for pair in changes[:MAX_AUDITED]] for side in (0, 1))
-        record_command("sync", "prices", before={"prices": before}, after={**counted, "prices": after}, message=message)
-    return counted
+        record_command("sync", "prices", before={"prices": before}, after={**counts, "prices": after}, message=message)
+    return counts
 
 
 def _audited(price: ModelPrice) -> JsonObject:
     return {"currency": price.currency, **written(price)}
 
 
-def describe_counts(counted: Counter[str]) -> str:
+def describe_counts(counts: Counter[str]) -> str:
     """What sync() has counted, in words."""
-    return ", ".join(f"{number} {what}" for what, number in counted.items()) + " (edited here)"
+    return ", ".join(f"{number} {what}" for what, number in counts.items()) + " (edited here)"
 
 
 def read(path: Path, source: str, now: datetime) -> Iterator[tuple[date, ModelPrice]]:
@@ -136,27 +136,27 @@ def _amount(field: str, value: object) -> Decimal:
 def _in_force(dated: list[tuple[date, ModelPrice]], now: datetime) -> dict[tuple, ModelPrice]:
     """Of several prices of the same models those that hold today, by what they are prices of."""
     today = now.astimezone(UTC).date()
-    begun = [(since, price) for since, price in dated if since <= today]
+    current = [(since, price) for since, price in dated if since <= today]
     latest: dict[tuple, date] = {}
-    for since, price in begun:
+    for since, price in current:
         models = price.host, price.model
         latest[models] = max(since, latest.get(models, since))
-    return {_subject(price): price for since, price in begun if since == latest[price.host, price.model]}
+    return {_subject(price): price for since, price in current if since == latest[price.host, price.model]}
 
 
 def _store(prices: dict[tuple, ModelPrice], now: datetime) -> Synced:
     present = {_subject(row): row for row in ModelPrice.objects.open().filter(provider=None).select_for_update()}
-    counted, new, changes = Counter(new=0, changed=0, unchanged=0, kept=0), [], []
+    counts, new, changes = Counter(new=0, changed=0, unchanged=0, kept=0), [], []
     for subject, price in prices.items():
         what = _outcome_for(present.get(subject), price, now)
-        counted[what] += 1
+        counts[what] += 1
         if what in ("new", "changed"):
             new.append(price)
         if what == "changed":
             changes.append((present[subject], price))
     ModelPrice.objects.filter(pk__in=[before.pk for before, _ in changes]).update(valid_until=now)
     ModelPrice.objects.bulk_create(new, batch_size=500)
-    return Synced(counted, changes)
+    return Synced(counts, changes)
 
 
 def _outcome_for(row: ModelPrice | None, price: ModelPrice, now: datetime) -> str:

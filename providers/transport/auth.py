@@ -38,10 +38,10 @@ def signer(method: str, credential: str, address: str) -> Signer | None:
     access_key, secret_key, token, region, *rest = [*credential.split(":"), "", "", ""]
     if not access_key or not secret_key or any(rest):
         raise CredentialUnusable("for aws-sigv4 it is written ACCESS_KEY:SECRET_KEY[:SESSION_TOKEN[:REGION]]")
-    named, service = _region_and_service(urlsplit(address).hostname or "")
-    if not (named or region):
+    host_region, service = _region_and_service(urlsplit(address).hostname or "")
+    if not (host_region or region):
         raise CredentialUnusable("the host names no region: add it, as ACCESS_KEY:SECRET_KEY:SESSION_TOKEN:REGION")
-    return Signer(access_key, secret_key, token, named or region, service)
+    return Signer(access_key, secret_key, token, host_region or region, service)
 
 
 def check(method: str, credential: str, address: str) -> None:

@@ -125,15 +125,15 @@ class HTTPResponse:
 
     def read_head(self) -> None:
         """Wait for status and headers. Raises NoResponse if not a single byte arrived."""
-        received = 0
+        head_bytes = 0
         while not self._head_done:
             size = self._receive()
             if not size:
                 if self._received_any:
                     raise Truncated("it closed the connection while sending its headers")
                 raise NoResponse("it closed the connection without an answer")
-            received += max(size, 0)
-            if received > MAX_HEAD_BYTES + self.body_bytes:
+            head_bytes += max(size, 0)
+            if head_bytes > MAX_HEAD_BYTES + self.body_bytes:
                 raise InvalidResponse(f"its headers are longer than {MAX_HEAD_BYTES} bytes")
 
     def read(self) -> bytes:

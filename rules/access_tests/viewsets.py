@@ -50,8 +50,8 @@ class AccessTestViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
 
         In a file users, groups, keys and providers stand by name. A test about something that is deleted is left out.
         """
-        chosen = self.filter_values().get("format")
-        if chosen == "yaml" or (chosen is None and prefers(request, YAML)):
+        format_name = self.filter_values().get("format")
+        if format_name == "yaml" or (format_name is None and prefers(request, YAML)):
             return self.export()
         return super().list(request, **kwargs)
 

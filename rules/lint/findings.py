@@ -142,10 +142,10 @@ def _compiled(patterns: list[str]) -> Iterator[Pattern]:
 
 
 def _models_for_nobody(callers: dict[int, Caller], reach: Reach, offers: Offers) -> Iterator[Finding]:
-    used = 0
+    reachable = 0
     for caller in callers.values():
-        used |= reach.models_of(caller.id, caller.group_ids)
-    unused = offers.model_names & ~used
+        reachable |= reach.models_of(caller.id, caller.group_ids)
+    unused = offers.model_names & ~reachable
     ids = _ids_of_models() if unused else {}
     for target in offers.sets.members(unused):
         number = ids.get(target.key)

@@ -19,7 +19,7 @@ class Head(NamedTuple):
 _heads: list[Head] = []  # the newest that this process knows, or none
 
 
-def known_head() -> Head | None:
+def latest_head() -> Head | None:
     """The newest entry that this process has written, or that the last maintenance has read."""
     return _heads[-1] if _heads else None
 

@@ -39,12 +39,12 @@ def guardrail_counts(query: GuardrailQuery) -> list[JsonObject]:
     names = [_FIELDS.get(name, name) for name in query.by]
     rows = hours.annotate(day=TruncDay("hour", tzinfo=UTC, output_field=DateTimeField())).values(*names)
     sums = rows.annotate(**{f"all_{name}": Sum(name) for name in _SUMMED}).order_by()
-    counted = list(sums[: MAX_ROWS + 1])
-    if len(counted) > MAX_ROWS:
+    counts = list(sums[: MAX_ROWS + 1])
+    if len(counts) > MAX_ROWS:
         remedy = "ask for a shorter time (from, to), for one guardrail, or by day instead of by hour"
         raise ValidationError(f"would give more than {MAX_ROWS:,} counts: {remedy}.", parameter="by")
     latest_names = _latest_names(hours) if "guardrail" in query.by else {}
-    return sorted((_row(row, latest_names) for row in counted), key=lambda row: _order(row, query.by))
+    return sorted((_row(row, latest_names) for row in counts), key=lambda row: _order(row, query.by))
 
 
 def _hours(query: GuardrailQuery) -> QuerySet[GuardrailHour]:

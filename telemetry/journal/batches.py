@@ -55,10 +55,10 @@ def insert_log_entries(records: Sequence[bytes]) -> None:
 def _insert_and_aggregate(*, has_overflow: bool, has_guardrails: bool) -> str:
     """PostgreSQL's statement: RETURNING aggregates the new rows without reading them again."""
     returned = f"entry_type, {rollups.entry_columns(has_overflow=has_overflow)}"
-    stored = _insert_sql(LOG_TABLE, LOG_COLUMNS, f"RETURNING {returned}{', guardrails' if has_guardrails else ''}")
-    counted = f", counted AS ({insert_counts('stored')})" if has_guardrails else ""
-    added = rollups.aggregate_insert(f"stored WHERE {rollups.IS_WORK_REQUEST}")
-    return f"WITH stored AS ({stored}){counted} {added}"
+    insertion = _insert_sql(LOG_TABLE, LOG_COLUMNS, f"RETURNING {returned}{', guardrails' if has_guardrails else ''}")
+    counting = f", counted AS ({insert_counts('stored')})" if has_guardrails else ""
+    aggregation = rollups.aggregate_insert(f"stored WHERE {rollups.IS_WORK_REQUEST}")
+    return f"WITH stored AS ({insertion}){counting} {aggregation}"
 
 
 def insert_cache_entries(records: Sequence[bytes]) -> None:
@@ -110,8 +110,8 @@ def add_hits(hits: Mapping[str, int]) -> dict[str, int]:
         if cursor.rowcount == len(rows):
             return {}
     # By last_hit_at: an entry that was inserted meanwhile exists, but has none of these hits.
-    counted = CacheEntry.objects.filter(request_hash__in=list(hits), last_hit_at=now)
-    existing_hashes = set(counted.values_list("request_hash", flat=True))
+    entries = CacheEntry.objects.filter(request_hash__in=list(hits), last_hit_at=now)
+    existing_hashes = set(entries.values_list("request_hash", flat=True))
     return {request_hash: number for request_hash, number in hits.items() if request_hash not in existing_hashes}
 
 

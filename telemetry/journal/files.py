@@ -221,8 +221,8 @@ class Journal:
             with suppress(OSError):
                 self._lock_folder()
         with self._lock:
-            used = [segment for segment in (*self.segments[-1:], self._spare) if segment is not None]
-        if deleted_segments := [segment for segment in used if not segment.path.exists()]:
+            segments = [segment for segment in (*self.segments[-1:], self._spare) if segment is not None]
+        if deleted_segments := [segment for segment in segments if not segment.path.exists()]:
             with self._lock:
                 for segment in deleted_segments:
                     segment.sealed = True

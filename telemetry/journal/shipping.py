@@ -94,17 +94,17 @@ class Shipper(BackgroundThread):
 
     def ship(self) -> bool:
         """Ship all new records; returns whether they are stored."""
-        begun = time.monotonic()
+        started_at = time.monotonic()
         # Records that are written from now on wait for the next run. Otherwise this one might never end.
         ends = [(segment, segment.end) for segment in list(self._journal.segments)]
         try:
             for segment, end in ends:
                 self._ship_segment(segment, end)
-            self._caught_up = begun  # records that are left were written later
+            self._caught_up = started_at  # records that are left were written later
             pending_hits.flush()
             self._write_used_keys()
             if self._adopt():
-                self._all_stored = begun
+                self._all_stored = started_at
         except (DatabaseError, OSError) as error:
             self._pause_shipping(error)
             return False
@@ -159,10 +159,10 @@ class Shipper(BackgroundThread):
 
     def _catch_up(self, name: str, segment: Segment) -> None:
         """Read the position from the database. After a connection broke during a commit, it is not known."""
-        start, stored = self._shipped.get(segment.path, 0), stored_position(name)
-        self._shipped[segment.path] = stored
-        if stored > start:
-            self._track_open_requests(segment, list(segment.records(start, stored)))
+        start, position = self._shipped.get(segment.path, 0), stored_position(name)
+        self._shipped[segment.path] = position
+        if position > start:
+            self._track_open_requests(segment, list(segment.records(start, position)))
         self._in_doubt.discard(segment.path)
 
     def _track_open_requests(self, segment: Segment, batch: list[Record]) -> None:
@@ -177,11 +177,11 @@ class Shipper(BackgroundThread):
         if not self._used_keys or time.monotonic() - self._last_key_write < KEYS_EVERY_SECONDS:
             return
         self._last_key_write = time.monotonic()
-        used, self._used_keys = self._used_keys, {}
+        uses, self._used_keys = self._used_keys, {}
         try:
-            _write_last_used(used)
+            _write_last_used(uses)
         except DatabaseError:
-            self._used_keys = used | self._used_keys  # uses noted meanwhile are newer
+            self._used_keys = uses | self._used_keys  # uses noted meanwhile are newer
             raise
 
     def _adopt(self) -> bool:
@@ -217,10 +217,10 @@ class Shipper(BackgroundThread):
             segment.sync()
 
 
-def _write_last_used(used: dict[int, float]) -> None:
+def _write_last_used(uses: dict[int, float]) -> None:
     """Write when keys were last used. They are sorted by id against deadlocks, and a later stored time stays."""
     moment = connection.ops.adapt_datetimefield_value
-    rows = [{"id": key_id, "at": moment(datetime.fromtimestamp(at, UTC))} for key_id, at in sorted(used.items())]
+    rows = [{"id": key_id, "at": moment(datetime.fromtimestamp(at, UTC))} for key_id, at in sorted(uses.items())]
     with connection.cursor() as cursor:
         for start in range(0, len(rows), BATCH_KEYS):  # the statement timeout applies to each batch
             cursor.executemany(_UPDATE_LAST_USED, rows[start : start + BATCH_KEYS])

@@ -35,11 +35,11 @@ def conversation(request: object, response: object) -> list[Turn]:
     """The turns in order; empty if there is no conversation, as for embeddings."""
     request = logged_object(request)[0]
     response = streamed_answer(response) or logged_object(response)[0] or response
-    turns = [turn for turn in (*_asked(request), *_answered(response)) if turn.parts]
+    turns = [turn for turn in (*_request_turns(request), *_reply_turns(response)) if turn.parts]
     return turns[:MAX_TURNS]
 
 
-def _asked(request: object) -> Iterator[Turn]:
+def _request_turns(request: object) -> Iterator[Turn]:
     if not isinstance(request, Mapping):
         return
     for name in ("system", "instructions", "system_instruction", "systemInstruction"):
@@ -70,7 +70,7 @@ def _turn(message: Mapping[str, object]) -> Turn:
     return Turn(role if role in KNOWN_ROLES else "unknown", parts)
 
 
-def _answered(response: object) -> Iterator[Turn]:
+def _reply_turns(response: object) -> Iterator[Turn]:
     if isinstance(response, str):
         yield Turn("assistant", [Part("text", response)] if response.strip() else [])
     if not isinstance(response, Mapping):

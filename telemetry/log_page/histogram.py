@@ -97,10 +97,10 @@ def _counted(entries: EntryQuerySet, start: datetime, end: datetime, step: timed
         return None
     at = {MINUTE: TruncMinute, HOUR: TruncHour, DAY: TruncDay}[step]("timestamp", tzinfo=UTC)
     rows = entries.between(_floor(start, step), end).order_by().annotate(at=at).values("at")
-    counted = rows.annotate(requests=Count("pk"), errors=Count("pk", filter=~Q(outcome__in=NO_ERRORS)))
+    counts = rows.annotate(requests=Count("pk"), errors=Count("pk", filter=~Q(outcome__in=NO_ERRORS)))
     try:
         with statement_timeout(SCAN_MS if step == MINUTE else FILTERED_MS):
-            return {row["at"]: (row["requests"], row["errors"]) for row in counted}
+            return {row["at"]: (row["requests"], row["errors"]) for row in counts}
     except QueryTimeout:
         return None
 
@@ -110,8 +110,8 @@ def _usage(query: Mapping[str, str], start: datetime, end: datetime, step: timed
     by = "hour" if step == HOUR else "day"
     period = services.period(start if step == HOUR else _floor(start, DAY), end)
     rows = services.usage(UsageQuery(*period, (by,), _filters(query)), 0, MAX_DAYS // DAY + 1).rows
-    counted = {ERRORS: "errors", DENIED: "denied"}.get(query.get("result", ""), "requests")
-    return {_parsed(row[by]): (row[counted], 0 if counted == "denied" else row["errors"]) for row in rows}
+    measure = {ERRORS: "errors", DENIED: "denied"}.get(query.get("result", ""), "requests")
+    return {_parsed(row[by]): (row[measure], 0 if measure == "denied" else row["errors"]) for row in rows}
 
 
 def _filters(query: Mapping[str, str]) -> dict[str, object]:

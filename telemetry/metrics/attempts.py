@@ -28,14 +28,14 @@ class Subject(NamedTuple):
     model: str
 
 
-class Began(NamedTuple):
+class AttemptStart(NamedTuple):
     """A request was sent."""
 
     subject: Subject
     is_check: bool = False
 
 
-class Succeeded(NamedTuple):
+class AttemptSuccess(NamedTuple):
     """The provider has begun to answer, or refused the request for what it asks."""
 
     subject: Subject
@@ -43,7 +43,7 @@ class Succeeded(NamedTuple):
     is_check: bool = False
 
 
-class Failed(NamedTuple):
+class AttemptFailure(NamedTuple):
     """The provider did not answer; `is_broken` is False if that says nothing about its health, as a pause does."""
 
     subject: Subject
@@ -73,7 +73,7 @@ class Record:
         if len(self.latest) > LATEST:
             del self.latest[0]
 
-    def note_failure(self, failed: Failed) -> None:
+    def note_failure(self, failed: AttemptFailure) -> None:
         """Count a failure and remember its error."""
         if failed.is_check:
             self.failed_checks += 1
@@ -101,12 +101,12 @@ class AttemptBook:
     def __init__(self) -> None:
         self.records: dict[Pair, Record] = {}
 
-    def note(self, event: Began | Succeeded | Failed) -> None:
+    def note(self, event: AttemptStart | AttemptSuccess | AttemptFailure) -> None:
         """Add one event."""
         record = self._record(event.subject.provider_id, event.subject.model)
-        if isinstance(event, Failed):
+        if isinstance(event, AttemptFailure):
             record.note_failure(event)
-        elif isinstance(event, Succeeded):
+        elif isinstance(event, AttemptSuccess):
             record.note_result(event.at, succeeded=True)
         elif event.is_check:
             record.checks += 1

@@ -18,7 +18,7 @@ from gateway_project.errors import LIMIT_ERROR_NAMES
 from gateway_project.json_types import JsonObject
 from telemetry.attempts import LoggedAttempt, Timing
 from telemetry.metrics import slots
-from telemetry.metrics.attempts import AttemptBook, Began, Failed, Succeeded
+from telemetry.metrics.attempts import AttemptBook, AttemptFailure, AttemptStart, AttemptSuccess
 from telemetry.metrics.slots import Slots
 from telemetry.metrics.sums import OTHER, Labels, Sums, SumsAsJson
 
@@ -61,7 +61,7 @@ class Published(TypedDict):
 EntryValues = tuple[Any, ...]
 
 
-AttemptEvent = Began | Succeeded | Failed
+AttemptEvent = AttemptStart | AttemptSuccess | AttemptFailure
 
 
 class Metrics:
@@ -198,9 +198,9 @@ def _observe_stages(sums: Sums, stages: Iterable[Timing], calls: Iterable[list[A
 def _count_attempt(sums: Sums, event: AttemptEvent) -> None:
     _, *labels = event.subject
     kind = "checks" if event.is_check else "attempts"
-    if isinstance(event, Began):
+    if isinstance(event, AttemptStart):
         sums.count(f"provider_{kind}", tuple(labels))
-    elif isinstance(event, Failed):
+    elif isinstance(event, AttemptFailure):
         failures = "failed_checks" if event.is_check else "failures"
         sums.count(f"provider_{failures}", (*labels, event.exception))
 

@@ -38,7 +38,7 @@ LOG = LogEntry._meta.db_table
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def kept_since(now: datetime) -> datetime | None:
+def retention_start(now: datetime) -> datetime | None:
     """The moment since which the log has every entry; None where entries are never removed."""
     periods = [days for days in (settings.GATEWAY_LOG_DAYS, settings.GATEWAY_REFUSAL_DAYS) if days]
     return now - timedelta(days=min(periods)) if periods else None

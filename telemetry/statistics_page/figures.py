@@ -214,12 +214,12 @@ def charts_of(rows: list[JsonObject], times: Sequence[str], query: UsageQuery, f
 
 def _simple_chart(rows: list[JsonObject], by: str, form: UsageForm) -> Chart:
     measure = form.measure
-    shown = rows if by in TIMES else rows[:MAX_CHART_ROWS]
-    sets = _costs(shown) if measure == "cost" else {CHARTS[measure]: [_value(row, measure) for row in shown]}
+    chart_rows = rows if by in TIMES else rows[:MAX_CHART_ROWS]
+    sets = _costs(chart_rows) if measure == "cost" else {CHARTS[measure]: [_value(row, measure) for row in chart_rows]}
     unit = next(iter(sets), "") if measure == "cost" and len(sets) == 1 else ""
-    labels = [_label(name_of(row, by)) for row in shown]
-    pages = [_page_of(row, by, form) for row in shown]
-    note = _note("first", len(shown), len(rows))
+    labels = [_label(name_of(row, by)) for row in chart_rows]
+    pages = [_page_of(row, by, form) for row in chart_rows]
+    note = _note("first", len(chart_rows), len(rows))
     return Chart(CHARTS[measure], charts.bars(labels, sets, unit=unit, pages=pages), charts.legend(sets), note)
 
 
@@ -232,23 +232,23 @@ def _chart_of_two(
         of_name, at = values[name_of(row, second)], name_of(row, first)
         of_name[at] = _together(of_name.get(at), _value(row, measure, currency), measure)
     greatest = sorted(values, key=lambda name: -sum(filter(None, values[name].values())))
-    used = [name for name in greatest if any(values[name].values())] or greatest
-    shown, others = used[:MAX_SETS], used[MAX_SETS:]
+    names = [name for name in greatest if any(values[name].values())] or greatest
+    first_names, others = names[:MAX_SETS], names[MAX_SETS:]
     empty = 0 if measure in ADDITIVE else None
-    sets = {_label(name): [values[name].get(at, empty) for at in labels] for name in shown}
+    sets = {_label(name): [values[name].get(at, empty) for at in labels] for name in first_names}
     notes = [] if first in TIMES else [_note("first", len(labels), len({name_of(row, first) for row in rows}))]
     if others and measure in ADDITIVE:
         sets[OTHERS] = [sum(values[name].get(at) or 0 for name in others) for at in labels]
     else:
-        notes.append(_note("greatest", len(shown), len(used)))
+        notes.append(_note("greatest", len(first_names), len(names)))
     title = f"{CHARTS[measure]} ({currency})" if is_one_of_several else CHARTS[measure]
     data = _data_of_two(labels, sets, _pages(rows, first, form), form, currency)
     return Chart(title, data, charts.legend(sets, _pages(rows, second, form)), " ".join(filter(None, notes)))
 
 
-def _note(which: str, shown: int, total: int) -> str:
+def _note(which: str, number: int, total: int) -> str:
     """What a chart says if it has not room for all."""
-    return f"The chart shows the {which} {shown} of {total} names." if shown < total else ""
+    return f"The chart shows the {which} {number} of {total} names." if number < total else ""
 
 
 def _pages(rows: list[JsonObject], by: str, form: UsageForm) -> dict[str, str]:
@@ -374,8 +374,8 @@ def _count(name: str, row: JsonObject) -> list[Line]:
     """The number of a measure; below the input tokens that a provider read from its cache those that it wrote."""
     is_long = name.endswith("_tokens") or row[name] >= LONG_COUNT
     text = short(row[name]) if is_long else f"{row[name]:,}"
-    written = row["cache_write_tokens"] if name == "cache_read_tokens" else 0
-    return [Line(text), *([Line(f"+ {short(written)} written")] if written else [])]
+    write_tokens = row["cache_write_tokens"] if name == "cache_read_tokens" else 0
+    return [Line(text), *([Line(f"+ {short(write_tokens)} written")] if write_tokens else [])]
 
 
 def _price_page(row: JsonObject, form: UsageForm) -> str:

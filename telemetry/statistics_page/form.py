@@ -183,8 +183,8 @@ class UsageForm(forms.Form):
         """What the query is limited to, each with the address without it."""
         for name in FILTERS:
             if value := self.cleaned_data.get(name):
-                shown = name_of_row(name, value) if name in ID_FILTERS else value
-                yield Link(f"{name.capitalize()}: {shown}", self.address(**{name: ""}))
+                label = name_of_row(name, value) if name in ID_FILTERS else value
+                yield Link(f"{name.capitalize()}: {label}", self.address(**{name: ""}))
 
 
 def _periods(today: date) -> Iterator[tuple[str, date, date]]:

@@ -41,10 +41,10 @@ def costs_of_keys(key_ids: Sequence[int]) -> dict[int, str]:
 def _sums(key_ids: Sequence[int]) -> list[tuple]:
     """For each key and currency: the cost, and the number of requests whose cost is not known."""
     now = timezone.now()
-    used, parameters = rollups.usage_rows(rollups.floor_day(now) - PERIOD, rollups.ceil_hour(now))
+    usage, parameters = rollups.usage_rows(rollups.floor_day(now) - PERIOD, rollups.ceil_hour(now))
     sql = (
         f'SELECT "key_id", "currency", {rollups.SUM_OF_COSTS}, coalesce(sum("unknown_cost_requests"), 0)'
-        f' FROM {used} WHERE "key_id" IN ({", ".join(["%s"] * len(key_ids))})'
+        f' FROM {usage} WHERE "key_id" IN ({", ".join(["%s"] * len(key_ids))})'
         ' GROUP BY "key_id", "currency" ORDER BY "key_id", "currency"'
     )
     with connection.cursor() as cursor:

@@ -25,10 +25,10 @@ def requests_of_models(models: Names) -> dict[tuple[int, str], int] | None:
 
 def _counts(models: Names) -> dict[tuple[int, str], int]:
     now = timezone.now()
-    used, parameters = rollups.usage_rows(rollups.floor_day(now) - PERIOD, rollups.ceil_hour(now))
+    usage, parameters = rollups.usage_rows(rollups.floor_day(now) - PERIOD, rollups.ceil_hour(now))
     providers, names = (sorted(set(column)) for column in zip(*models, strict=True))
     sql = (
-        f'SELECT "provider_id", "model", coalesce(sum("requests"), 0) FROM {rollups.with_served_models(used)}'
+        f'SELECT "provider_id", "model", coalesce(sum("requests"), 0) FROM {rollups.with_served_models(usage)}'
         f' WHERE "provider_id" IN ({_places(providers)}) AND "model" IN ({_places(names)})'
         ' GROUP BY "provider_id", "model"'
     )

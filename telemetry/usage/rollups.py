@@ -198,7 +198,7 @@ def usage_rows(start: datetime, end: datetime, *, by_hour: bool = False) -> tupl
     ]
 
 
-def with_served_models(used: str) -> str:
+def with_served_models(usage: str) -> str:
     """The rows of usage_rows(), with the provider's model name if clients asked for `provider/model`.
 
     A model whose own name begins like that keeps its name. If the provider was deleted or renamed, the name stays as
@@ -208,7 +208,7 @@ def with_served_models(used: str) -> str:
     return (
         f"(SELECT {others}, CASE WHEN literally.name IS NULL"
         " AND substr(used.model, 1, length(provider.name) + 1) = provider.name || '/'"
-        f' THEN substr(used.model, length(provider.name) + 2) ELSE used.model END AS "model" FROM {used}'
+        f' THEN substr(used.model, length(provider.name) + 2) ELSE used.model END AS "model" FROM {usage}'
         f" LEFT JOIN {_PROVIDERS} AS provider ON provider.id = used.provider_id"
         f" LEFT JOIN {_MODELS} AS literally ON literally.provider_id = provider.id AND literally.name = used.model"
         ") AS used"

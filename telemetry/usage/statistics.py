@@ -82,10 +82,10 @@ def unknown_costs(start: datetime, end: datetime) -> list[JsonObject]:
     Requests without tokens are not listed: these calls failed and cost nothing, whatever the price.
     """
     sums = {name: Sum(name) for name in ("unknown_cost_requests", "requests", "input_tokens", "output_tokens")}
-    used = sum((Coalesce(Sum(name), 0) for name in rollups.TOKENS), Value(0))
+    tokens = sum((Coalesce(Sum(name), 0) for name in rollups.TOKENS), Value(0))
     hours = UsageHour.objects.filter(merged__in=(True, False), hour__gte=start, hour__lt=end, provider_id__isnull=False)
     rows = hours.values("provider_id", "model").annotate(**{f"all_{name}": sum_ for name, sum_ in sums.items()})
-    rows = rows.annotate(last_hour=Max("hour"), used=used).filter(Q(all_unknown_cost_requests__gt=0), used__gt=0)
+    rows = rows.annotate(last_hour=Max("hour"), used=tokens).filter(Q(all_unknown_cost_requests__gt=0), used__gt=0)
     return [{name.removeprefix("all_"): value or 0 for name, value in row.items() if name != "used"} for row in rows]
 
 

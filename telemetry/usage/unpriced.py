@@ -42,10 +42,10 @@ def unpriced_models(
 def _rows(subject: str, ids: Collection[int], start: datetime, end: datetime) -> list[tuple]:
     listed = ", ".join(str(int(number)) for number in ids)
     _, number, each = subject_sql(subject, listed)
-    used, parameters = rollups.usage_rows(rollups.floor_hour(start), rollups.ceil_hour(end))
+    usage, parameters = rollups.usage_rows(rollups.floor_hour(start), rollups.ceil_hour(end))
     count = 'coalesce(sum("unknown_cost_requests"), 0)'
     sql = (
-        f'SELECT {number}, "model", "provider_id", {count} FROM {rollups.with_served_models(used)} {each}'
+        f'SELECT {number}, "model", "provider_id", {count} FROM {rollups.with_served_models(usage)} {each}'
         f' WHERE {number} IN ({listed}) GROUP BY {number}, "model", "provider_id" HAVING {count} > 0'
     )
     with connection.cursor() as cursor:

@@ -12,7 +12,7 @@ from django.db.models import Min
 from gateway_project.json_types import JsonObject
 from telemetry.guardrails import rollup as guardrails
 from telemetry.models import LogEntry
-from telemetry.retention.deletion import kept_since
+from telemetry.retention.deletion import retention_start
 from telemetry.usage import rollups
 from telemetry.usage.rollups import ANY_MERGED, DAY, DAYS, DIMENSIONS, HOUR_BETWEEN, MEASURES, USAGE, columns
 from telemetry.usage.tags import have_overflowed
@@ -59,8 +59,8 @@ def differences(start: datetime, end: datetime) -> list[Difference]:
     others = columns((*DIMENSIONS[1:], *MEASURES))
     of_day = f'SELECT {rollups.day_expression()} AS "hour", {others} FROM ({merged}) AS merged'
     days = _differences(of_day, DAYS, rollups.floor_day(start), rollups.ceil_day(end))
-    counted = guardrails.counts(guardrails.log_rows('"timestamp" >= %s AND "timestamp" < %s'))
-    of_guardrails = _differences(counted, guardrails.TABLE, start, end, guardrails.DIMENSIONS, guardrails.MEASURES)
+    counts = guardrails.counts(guardrails.log_rows('"timestamp" >= %s AND "timestamp" < %s'))
+    of_guardrails = _differences(counts, guardrails.TABLE, start, end, guardrails.DIMENSIONS, guardrails.MEASURES)
     return [
         *hours,
         *(replace(difference, of_day=True) for difference in days),
@@ -79,11 +79,11 @@ def _differences(
 ) -> list[Difference]:
     """The sums that differ between a SELECT and a table with the same columns."""
     negative = ", ".join(f'-"{name}"' for name in measures)
-    stored = f'SELECT {columns(dimensions)}, {negative} FROM "{table}" WHERE {ANY_MERGED} AND {HOUR_BETWEEN}'
+    rows = f'SELECT {columns(dimensions)}, {negative} FROM "{table}" WHERE {ANY_MERGED} AND {HOUR_BETWEEN}'
     sums = {name: _sum(name) for name in measures}
     differ = " OR ".join(f"{expression} <> 0" for expression in sums.values())
     statement = (
-        f"SELECT {columns(dimensions)}, {', '.join(sums.values())} FROM ({truth} UNION ALL {stored}) AS both_sides"
+        f"SELECT {columns(dimensions)}, {', '.join(sums.values())} FROM ({truth} UNION ALL {rows}) AS both_sides"
         f' GROUP BY {columns(dimensions)} HAVING {differ} ORDER BY "hour" LIMIT {limit}'
     )
     with connection.cursor() as cursor:
@@ -95,7 +95,7 @@ def full_hours(start: datetime | None, end: datetime | None, now: datetime) -> t
     """A period in full hours; by default all hours up to now of which the log still has every entry."""
     if start is None:
         oldest = LogEntry.objects.aggregate(oldest=Min("timestamp"))["oldest"] or now
-        limit = kept_since(now)
+        limit = retention_start(now)
         start = max(oldest, rollups.ceil_hour(limit)) if limit else oldest
     begin, end = rollups.floor_hour(start), end or now
     return begin, max(begin, rollups.ceil_hour(end))

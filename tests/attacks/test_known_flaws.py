@@ -50,7 +50,7 @@ STATEMENTS = {
     "telemetry/search.py",
     "telemetry/usage/key_costs.py",
     "telemetry/usage/model_traffic.py",
-    "telemetry/usage/overview.py",
+    "telemetry/usage/dashboard_sums.py",
     "telemetry/usage/quotas.py",
     "telemetry/usage/rollups.py",
     "telemetry/usage/statistics.py",

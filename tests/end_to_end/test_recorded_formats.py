@@ -8,7 +8,7 @@ import json
 import pytest
 
 from providers.formats import FORMATS
-from providers.formats.neutral.deltas import CallBegan, CallDelta, TextDelta
+from providers.formats.neutral.deltas import CallDelta, CallStart, TextDelta
 from providers.formats.neutral.messages import Text, ToolCall
 from tests.providers.formats.test_contract import check_message, gathered
 from tests.support.formats.samples import streams, whole
@@ -178,7 +178,7 @@ def test_a_stream_at_anthropics_door(world, provider, sample):
     reader.deltas = []
     reader.feed(response.content)
     assert (reader.done, reader.error) == (True, None)
-    calls = [delta for delta in reader.deltas if isinstance(delta, CallBegan)]
+    calls = [delta for delta in reader.deltas if isinstance(delta, CallStart)]
     values = ["".join(piece.arguments for piece in pieces_of(reader.deltas, call.index)) for call in calls]
     texts = [Text(delta.text) for delta in reader.deltas if isinstance(delta, TextDelta)]
     rows = [ToolCall(call.id, call.name, text or "{}") for call, text in zip(calls, values, strict=True)]

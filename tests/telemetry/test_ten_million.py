@@ -28,7 +28,7 @@ from telemetry.journal.batches import insert_log_entries
 from telemetry.models import LogEntry
 from telemetry.retention import deletion, partitions
 from telemetry.usage import rollups
-from telemetry.usage.overview import PERIODS, overview
+from telemetry.usage.dashboard_sums import PERIODS, dashboard_sums
 from telemetry.usage.verification import differences
 from tests.console.conftest import PASSWORD, Visitor
 from tests.console.test_pages import lists, pages
@@ -265,7 +265,7 @@ def measured(gateway, days):
     for name, period in PERIODS.items():
         # The page shows figures again for a while: the first one is that which has to add them up.
         values[f"home {name}"] = median(lambda name=name: answered(visitor.get, f"?period={name}"), 1)
-        values[f"figures {name}"] = median(lambda period=period: overview(period))
+        values[f"figures {name}"] = median(lambda period=period: dashboard_sums(period))
     batch = [done(f"new-{number}", datetime.now(UTC), user_id=number % 50) for number in range(BATCH)]
     values["insert"] = median(lambda: insert_log_entries(batch))
     with override_settings(GATEWAY_LOG_DAYS=days - PRUNED, GATEWAY_PAYLOAD_DAYS=days - PRUNED - 2):

@@ -20,7 +20,7 @@ from django.utils import timezone
 from accounts.sso.claim_rules import EMAIL_DOMAIN, claim_value, read_rules
 from accounts.sso.models import IdentityProvider, SpentToken
 from accounts.sso.protocol.http import CANNOT_BE_USED, AuthlibSession, get_json
-from accounts.sso.protocol.metadata import Metadata, known_provider
+from accounts.sso.protocol.metadata import Metadata, recall_provider
 from accounts.sso.protocol.sealing import seal, unseal
 from accounts.sso.protocol.tokens import TokenRefused, read_id_token
 from gateway_project.errors import AuthenticationFailed, GatewayError, PermissionDenied, ProviderError, UpstreamError
@@ -69,7 +69,7 @@ class Authentication:
 
 def begin(provider: IdentityProvider, next_path: str) -> tuple[str, str]:
     """The address at the provider to send the browser to, and the cookie. Raises UpstreamError."""
-    metadata = known_provider(provider.issuer, fetched_at=provider.fetched_at).metadata()
+    metadata = recall_provider(provider.issuer, fetched_at=provider.fetched_at).metadata()
     login = LoginInProgress(
         slug=provider.slug,
         issuer=provider.issuer,
@@ -90,7 +90,7 @@ def finish(provider: IdentityProvider, parameters: Mapping[str, str], cookie: st
     Raises AuthenticationFailed, PermissionDenied and UpstreamError.
     """
     login = _login_in_progress(provider, parameters.get("state", ""), cookie)
-    metadata = known_provider(provider.issuer, fetched_at=provider.fetched_at).metadata()
+    metadata = recall_provider(provider.issuer, fetched_at=provider.fetched_at).metadata()
     _check_issuer(metadata, parameters)
     spend(login.state, seconds=LOGIN_SECONDS)
     if error := parameters.get("error"):

@@ -61,7 +61,7 @@ class SigningKey:
     key: "Key"
 
 
-class KnownProvider:
+class ProviderMemory:
     """What a process remembers of one provider."""
 
     def __init__(self, issuer: str, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -151,16 +151,16 @@ class KnownProvider:
             self._failed_at = self._clock()
 
 
-_registry: dict[str, KnownProvider] = {}
+_registry: dict[str, ProviderMemory] = {}
 _registry_lock = Lock()
 
 
-def known_provider(issuer: str, *, fetched_at: datetime | None = None) -> KnownProvider:
+def recall_provider(issuer: str, *, fetched_at: datetime | None = None) -> ProviderMemory:
     """What this process remembers of an issuer that an administrator named, since the last fetch that was ordered."""
     with _registry_lock:
         memory = _registry.get(issuer)
         if memory is None or (fetched_at is not None and memory.begun_at < fetched_at.timestamp()):
-            memory = _registry[issuer] = KnownProvider(issuer)
+            memory = _registry[issuer] = ProviderMemory(issuer)
         return memory
 
 
@@ -169,7 +169,7 @@ def renew_provider(issuer: str) -> int:
 
     Raises UpstreamError.
     """
-    memory = KnownProvider(issuer)
+    memory = ProviderMemory(issuer)
     number = memory.fetch()
     with _registry_lock:
         _registry[issuer] = memory
@@ -190,7 +190,7 @@ def refresh_known_providers() -> None:
         Thread(target=_refresh, args=[providers], name="signing-keys", daemon=True).start()
 
 
-def _refresh(providers: list[KnownProvider]) -> None:
+def _refresh(providers: list[ProviderMemory]) -> None:
     for provider in providers:
         try:
             provider.refresh()

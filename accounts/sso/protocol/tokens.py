@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from accounts.sso.models import MAX_SUBJECT_LENGTH
-from accounts.sso.protocol.metadata import KEY_TYPES, known_provider
+from accounts.sso.protocol.metadata import KEY_TYPES, recall_provider
 from gateway_project.json_types import JsonObject
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def _verified(text: object, issuer: str, types: tuple[str | None, ...]) -> tuple
         raise TokenRefused(f"its algorithm {algorithm!r:.50} is not accepted")
     if not isinstance(key_id, str) or header.get("typ") not in types or "crit" in header:
         raise TokenRefused("its header is not that of such a token")
-    for candidate in known_provider(issuer).keys(algorithm, key_id)[:MAX_CANDIDATES]:
+    for candidate in recall_provider(issuer).keys(algorithm, key_id)[:MAX_CANDIDATES]:
         try:
             token = jwt.decode(text, candidate.key, algorithms=[algorithm])
             return header, token.claims

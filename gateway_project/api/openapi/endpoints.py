@@ -10,7 +10,7 @@ from rest_framework.serializers import Serializer
 
 from gateway_project.api.problems import document
 from gateway_project.errors import GatewayError, MethodNotAllowed
-from gateway_project.server.client_response import error_response
+from gateway_project.server.http_delivery import error_response
 
 Schema = Mapping[str, object]
 View = Callable[..., HttpResponseBase]

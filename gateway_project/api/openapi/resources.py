@@ -190,11 +190,11 @@ def request_body(route: Route, schemas: Schemas) -> JsonObject | None:
         "relationships": EMPTY,
     }
     envelope = _strict({"data": {**_strict({**data, **IGNORED}), **_needed(route)}, "jsonapi": {}, **IGNORED})
-    shown = {"schema": {**envelope, "required": ["data"]}}
+    content = {"schema": {**envelope, "required": ["data"]}}
     if kind.example:
-        shown["example"] = {"data": {"attributes": kind.example}}
+        content["example"] = {"data": {"attributes": kind.example}}
     required = route.operation not in route.view.body_optional
-    return {"required": required, "content": dict.fromkeys(MANAGEMENT, shown)}
+    return {"required": required, "content": dict.fromkeys(MANAGEMENT, content)}
 
 
 def _strict(properties: JsonObject) -> JsonObject:

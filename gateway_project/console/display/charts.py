@@ -57,8 +57,8 @@ def _chart(
     look: JsonObject,
     pages: Sequence[str] = (),
 ) -> str:
-    shown = [
+    datasets = [
         {"label": name, "data": data, "borderColor": color, "backgroundColor": color, "displayYAxis": True} | look
         for (name, color, _), data in zip(legend(sets), sets.values(), strict=True)
     ]
-    return json.dumps({"labels": labels, "datasets": shown, "pages": pages})
+    return json.dumps({"labels": labels, "datasets": datasets, "pages": pages})

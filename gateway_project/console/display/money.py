@@ -39,8 +39,8 @@ def money(amount: Decimal, currency: str) -> Figure:
     rounded = TWO_DIGITS.create_decimal(abs(amount))
     decimals = max(2, 1 - rounded.adjusted()) if rounded else 2
     text, sign = f"{abs(amount):,.{decimals}f}", "-" if amount < 0 else ""
-    shown = f"{sign}{SYMBOLS[currency]}{text}" if currency in SYMBOLS else f"{sign}{text} {currency}".rstrip()
-    return Figure(shown, shown if Decimal(f"{abs(amount):.{decimals}f}") == abs(amount) else exactly(amount, currency))
+    label = f"{sign}{SYMBOLS[currency]}{text}" if currency in SYMBOLS else f"{sign}{text} {currency}".rstrip()
+    return Figure(label, label if Decimal(f"{abs(amount):.{decimals}f}") == abs(amount) else exactly(amount, currency))
 
 
 def exactly(amount: Decimal | None, currency: str) -> str:

@@ -92,14 +92,16 @@ def _types_of_parts(messages: object) -> Iterator[str]:
 
 def _translated(chat: Chat, model: str, dialect: Dialect) -> LoggedRequest:
     """A request in another shape, without what chat completions cannot have."""
-    lost = sorted(chat.extra)
+    missing_names = sorted(chat.extra)
     for message in chat.messages:
-        lost += [_name_of(part) for part in message.parts if not _is_written(message, part)]
+        missing_names += [_name_of(part) for part in message.parts if not _is_written(message, part)]
         message.parts = [part for part in message.parts if _is_written(message, part)]
     chat.messages = [message for message in chat.messages if message.parts]
     work = WorkRequest("chat", model, {}, b"", dialect=dialect)
     body = OpenAI().chat_body(work, chat, model, DEFAULT_OPTIONS)
-    omissions = [f"Not in OpenAI's shape, and left out: {', '.join(dict.fromkeys(lost))}."] if lost else []
+    omissions = (
+        [f"Not in OpenAI's shape, and left out: {', '.join(dict.fromkeys(missing_names))}."] if missing_names else []
+    )
     return LoggedRequest(body["messages"], _parameters(body), omissions)
 
 

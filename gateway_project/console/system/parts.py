@@ -109,10 +109,10 @@ def _database_offset() -> float | None:
     try:
         with connection.cursor() as cursor:
             cursor.execute("SELECT extract(epoch FROM clock_timestamp())")
-            shown = float(cursor.fetchone()[0])
+            value = float(cursor.fetchone()[0])
     except Error:
         return None
-    return shown - (before + time.time()) / 2
+    return value - (before + time.time()) / 2
 
 
 def _licence(now: float) -> Part:

@@ -84,8 +84,8 @@ def _copy(database: Path, target: Path) -> None:
     with closing(_open_to_read(database)) as source, closing(sqlite3.connect(target)) as copy:
         source.backup(copy)  # all pages in one step: in several, it begins anew whenever somebody writes
         copy.execute("PRAGMA journal_mode=DELETE")  # one file, whatever the database has beside it
-    with target.open("rb") as written:
-        os.fsync(written.fileno())
+    with target.open("rb") as file:
+        os.fsync(file.fileno())
 
 
 def _open_to_read(path: Path) -> sqlite3.Connection:

@@ -98,15 +98,15 @@ def _rows() -> Iterator[Cells]:
     usage = recent_usage()
     providers = Provider.objects.select_related("format", "health_check").annotate(model_count=Count("models"))
     for row in providers.order_by("id"):
-        used = usage.get(row.pk, {"attempts": 0, "failed_attempts": 0})
+        counts = usage.get(row.pk, {"attempts": 0, "failed_attempts": 0})
         yield (
             str(row.pk),
             row.name,
             "enabled" if row.enabled else "disabled",
             row.format.name,
             str(row.model_count),
-            str(used["attempts"]),
-            str(used["failed_attempts"]),
+            str(counts["attempts"]),
+            str(counts["failed_attempts"]),
             _last_check(row),
             row.url,
         )

@@ -30,12 +30,12 @@ def limit_list(request: HttpRequest, group_id: int) -> HttpResponse:
     group = administered_group(own, group_id)
     limits = Limit.objects.shown().select_related("key__owner")
     listed = limits.in_groups([group.pk]) | limits.filter(group__parent=group)
-    shown = Paginator(listed.order_by("id"), PAGE_ROWS).get_page(request.GET.get("limits"))
-    on_page = list(shown)
+    page = Paginator(listed.order_by("id"), PAGE_ROWS).get_page(request.GET.get("limits"))
+    on_page = list(page)
     states = zip(on_page, limit_statuses(on_page), unpriced_notes(on_page), strict=True)
     changeable = changeable_limits(own, on_page)
     rows = [(limit, fullness(limit, status), note, limit.pk in changeable) for limit, status, note in states]
-    return show_tab(request, "limits", group, {"limits": shown, "rows": rows})
+    return show_tab(request, "limits", group, {"limits": page, "rows": rows})
 
 
 @page

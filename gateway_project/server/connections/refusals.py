@@ -6,8 +6,8 @@ import socket
 from gunicorn import util
 
 from gateway_project.errors import GatewayError, ServiceUnavailable
-from gateway_project.server.client_response import REASONS, error_response
 from gateway_project.server.connections.logins import TOO_MANY_LOGINS, is_login, is_whole
+from gateway_project.server.http_delivery import REASONS, error_response
 from gateway_project.server.request_ids import new_request_id
 
 MAX_LOGIN_BYTES = 16 * 1024  # a longer one gets a thread
@@ -29,12 +29,12 @@ def refuse_login(client: socket.socket) -> bool:
     The login is read, so that closing does not reset the connection.
     """
     try:
-        received = client.recv(MAX_LOGIN_BYTES, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        data = client.recv(MAX_LOGIN_BYTES, socket.MSG_PEEK | socket.MSG_DONTWAIT)
     except OSError:
         return False
-    if not (is_login(received) and is_whole(received)):
+    if not (is_login(data) and is_whole(data)):
         return False
     with client:
-        client.recv(len(received))
+        client.recv(len(data))
         send_error(client, ServiceUnavailable(TOO_MANY_LOGINS, retry_after=1))
     return True

@@ -37,7 +37,8 @@ class Flight:
     key: str
     token: str
     in_flight: threading.Lock = field(default_factory=threading.Lock)  # held until it has landed; an Event takes 1 KB
-    begun: threading.Lock = field(default_factory=threading.Lock)  # held until it can be followed live, or has landed
+    # Held until it can be followed live, or has landed.
+    start_lock: threading.Lock = field(default_factory=threading.Lock)
     live: FollowableStream | None = None
     has_begun: bool = False
     has_landed: bool = False
@@ -76,7 +77,7 @@ class Flights:
         """Make this request the leader; it must land the flight, whatever happens."""
         flight = Flight(key, token)
         flight.in_flight.acquire()
-        flight.begun.acquire()
+        flight.start_lock.acquire()
         self._led[key] = flight
         return flight
 
@@ -85,7 +86,7 @@ class Flights:
         flight.live = live
         if live.has_begun:
             flight.has_begun = True
-            flight.begun.release()
+            flight.start_lock.release()
 
     def land(
         self,
@@ -111,7 +112,7 @@ class Flights:
             flight.has_landed = True
             flight.in_flight.release()
             if not flight.has_begun:  # not locked(): a follower may hold it for a moment
-                flight.begun.release()
+                flight.start_lock.release()
 
     def follow(
         self, key: str, call: Call, seconds: float = math.inf, flight: Flight | None = None
@@ -138,7 +139,7 @@ class Flights:
                     raise flight.error
                 return flight.value
             elif flight.live is None or not flight.live.has_begun:
-                _wait_for(flight.begun)
+                _wait_for(flight.start_lock)
             elif subscription := flight.live.follow(call):
                 return subscription
             elif flight.live.is_too_long:

@@ -88,18 +88,18 @@ def cache_seconds(exchange: Exchange, target: Target) -> int:
     return limit if wish is None else min(wish, limit)
 
 
-def use_answer(exchange: Exchange, stored: CachedAnswer) -> None:
+def use_answer(exchange: Exchange, hit: CachedAnswer) -> None:
     """Make an answer that another request got the answer of this one."""
-    exchange.cache.stored, exchange.cache.answer = stored, _answer_in(stored)
+    exchange.cache.hit, exchange.cache.answer = hit, _answer_in(hit)
 
 
-def _answer_in(stored: CachedAnswer) -> ClientResponse:
+def _answer_in(hit: CachedAnswer) -> ClientResponse:
     return ClientResponse(
-        stored.body,
-        stored.content_type,
-        usage=_usage_from(stored.usage),
-        finish_reason=stored.finish_reason,
-        provider_finish_reason=stored.provider_finish_reason,
+        hit.body,
+        hit.content_type,
+        usage=_usage_from(hit.usage),
+        finish_reason=hit.finish_reason,
+        provider_finish_reason=hit.provider_finish_reason,
     )
 
 
@@ -162,10 +162,10 @@ def _accepts_heartbeats(exchange: Exchange) -> bool:
 
 
 def _use_cached(exchange: Exchange, value: bytes, *, may_ask: bool) -> bool:
-    stored = unpack(value)
-    if stored is None or (may_ask and needs_new_answer(exchange, _answer_in(stored))):
+    hit = unpack(value)
+    if hit is None or (may_ask and needs_new_answer(exchange, _answer_in(hit))):
         return False
-    use_answer(exchange, stored)
+    use_answer(exchange, hit)
     exchange.cache.target = exchange.remaining[0]
     exchange.cache.status = "HIT"
     return True

@@ -30,12 +30,12 @@ def share_and_cache(
         return
     target = exchange.target
     assert target is not None
-    stored = cached_answer(exchange, answer, chunk_sizes, bill := bill_of(exchange, gateway.snapshot))
+    entry = cached_answer(exchange, answer, chunk_sizes, bill := bill_of(exchange, gateway.snapshot))
     fits = len(answer.body) <= settings.GATEWAY_CACHE_MAX_ENTRY_BYTES
     seconds = cache_seconds(exchange, target) if fits and answer.finish_reason not in UNFINISHED else 0
-    _share(exchange, gateway, pack(stored), seconds)
+    _share(exchange, gateway, pack(entry), seconds)
     if seconds > 0:
-        record, exchange.cache.logged_body = cache_record(exchange, stored, seconds, bill.cost)
+        record, exchange.cache.logged_body = cache_record(exchange, entry, seconds, bill.cost)
         gateway.note_cached(to_record(record))
 
 

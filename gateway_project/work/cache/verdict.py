@@ -13,7 +13,7 @@ def verdict_of(exchange: Exchange) -> str:
         return BYPASS
     if cache.subscription is not None:
         return IN_FLIGHT
-    if cache.stored is not None:
+    if cache.hit is not None:
         return HIT
     if not cache.key:
         return OFF

@@ -7,7 +7,7 @@ from wsgiref.types import WSGIEnvironment
 
 from gateway_project.errors import CacheMiss, GatewayError, LimitError, QuotaExceeded
 from gateway_project.json_types import JsonObject
-from gateway_project.server.client_response import Delivery, error_response
+from gateway_project.server.http_delivery import Delivery, error_response
 from providers.formats.dialect import Dialect
 from providers.pricing.facts import NOTHING_KNOWN, ModelFacts
 from providers.pricing.prices import Price
@@ -40,8 +40,8 @@ class Model(NamedTuple):
 def _described_price(price: Price) -> JsonObject:
     """For a million tokens, and for each request if that costs something."""
     amounts = {name: getattr(price, name) for name in ("input", "output", "cache_read", "cache_write", "reasoning")}
-    written = {name: f"{amount.normalize():f}" for name, amount in amounts.items() if amount is not None}
-    return {"currency": price.currency, **written, **({"request": f"{price.request:f}"} if price.request else {})}
+    texts = {name: f"{amount.normalize():f}" for name, amount in amounts.items() if amount is not None}
+    return {"currency": price.currency, **texts, **({"request": f"{price.request:f}"} if price.request else {})}
 
 
 class Door:

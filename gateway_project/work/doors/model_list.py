@@ -6,7 +6,7 @@ import orjson
 
 from gateway_project.errors import AccessError, GatewayError, NotFound
 from gateway_project.json_types import JsonObject
-from gateway_project.server.client_response import Delivery, complete_response
+from gateway_project.server.http_delivery import Delivery, complete_response
 from gateway_project.work.doors.base import ClientDoor, Model
 from gateway_project.work.exchange import Exchange
 from gateway_project.work.gateway import Gateway
@@ -16,7 +16,7 @@ from gateway_project.work.snapshot.records import Caller, KeySnapshot
 from gateway_project.work.stages.authentication import authenticate
 from gateway_project.work.stages.rules import allowed_targets
 from gateway_project.work.streaming.delivery import add_headers
-from providers.pricing.facts import known_facts
+from providers.pricing.facts import bundled_facts
 
 
 def deliver_models(exchange: Exchange, door: ClientDoor, model: str) -> Delivery:
@@ -61,5 +61,5 @@ def _model(name: str, caller: Caller, key: KeySnapshot | None, gateway: Gateway)
     is_alias = gateway.snapshot.aliases.resolve(name) is not None  # whose targets are in order
     target = targets[0] if is_alias else min(targets, key=lambda target: target.provider.priority)
     provider = target.provider
-    facts = provider.facts.get(target.model) or known_facts(provider.upstream_name(target.model))
+    facts = provider.facts.get(target.model) or bundled_facts(provider.upstream_name(target.model))
     return Model(name, provider.name, facts, gateway.snapshot.price(target, time()))

@@ -47,7 +47,7 @@ def candidate_rows(walk: Walk) -> list[JsonObject]:
     ]
 
 
-def left_out_rows(walk: Walk) -> list[JsonObject]:
+def omitted_rows(walk: Walk) -> list[JsonObject]:
     """The targets that would not be asked, as data, each once and with the reason."""
     exchange = walk.exchange
     if exchange.request is None or exchange.identity.caller is None:

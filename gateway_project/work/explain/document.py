@@ -3,7 +3,7 @@
 from accounts.models import Group
 from gateway_project.json_types import JsonObject
 from gateway_project.work.explain import estimate, limits, rules
-from gateway_project.work.explain.candidates import candidate_rows, left_out_rows
+from gateway_project.work.explain.candidates import candidate_rows, omitted_rows
 from gateway_project.work.explain.outgoing import outgoing_of
 from gateway_project.work.explain.sentences import Facts, sentences_of
 from gateway_project.work.explain.subjects import Subject
@@ -27,7 +27,7 @@ def describe(walk: Walk, subject: Subject, *, with_all: bool) -> JsonObject:
         "rules": rules.rows_of(consideration, walk.gateway.snapshot),
         "otherRules": consideration.hidden,
         "candidates": candidate_rows(walk),
-        "leftOut": left_out_rows(walk),
+        "leftOut": omitted_rows(walk),
         "limits": limits.rows_of(readings, walk),
         "cache": cache,
         "guardrails": explained_guardrails(walk.exchange.guarding),

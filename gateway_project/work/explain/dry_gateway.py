@@ -9,7 +9,7 @@ from gateway_project.work.cache.flights import Flight, Flights
 from gateway_project.work.explain.peeked_state import PeekedState
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.guardrails.book import GuardrailSnapshot
-from gateway_project.work.guardrails.remote.asking import Answer, LateAnswer, Means, RemoteGuardrails
+from gateway_project.work.guardrails.remote.asking import Answer, LateAnswer, RemoteGuardrails, ServiceClients
 from gateway_project.work.guardrails.remote.services import Question
 from gateway_project.work.ownership.owners import Owners
 from gateway_project.work.routing.retry_budget import RetryBudget
@@ -61,10 +61,12 @@ class DryRemoteGuardrails(RemoteGuardrails):
     def __init__(self) -> None:
         """It has no threads."""
 
-    def ask(self, means: Means, guardrails: Sequence[GuardrailSnapshot], question: Question) -> list[Answer]:
+    def ask(self, clients: ServiceClients, guardrails: Sequence[GuardrailSnapshot], question: Question) -> list[Answer]:
         return []
 
-    def ask_late(self, means: Means, guardrails: Sequence[GuardrailSnapshot], question: Question) -> list[LateAnswer]:
+    def ask_late(
+        self, clients: ServiceClients, guardrails: Sequence[GuardrailSnapshot], question: Question
+    ) -> list[LateAnswer]:
         return []
 
 

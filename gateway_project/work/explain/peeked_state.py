@@ -51,8 +51,8 @@ class PeekedState:
     def _excerpt(self, checks: Sequence[LimitCheck]) -> LocalState:
         """What is known of these limits; what is lost is looked up in the log, and rebuilt in the copy alone."""
         excerpt = self._state.excerpt(checks)
-        if lost := excerpt.lost_counts(checks):
-            excerpt.rebuild(list(counted_by_log(lost, self.clock)))
+        if counts := excerpt.lost_counts(checks):
+            excerpt.rebuild(list(counted_by_log(counts, self.clock)))
         for reading in excerpt.readings(checks):
             self.readings.setdefault(reading.check.name, reading)
         return excerpt

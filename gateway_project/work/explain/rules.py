@@ -37,8 +37,8 @@ def consider(walk: Walk, *, with_all: bool) -> Consideration:
 
 def shown_to(caller: Caller, considered: Sequence[ConsideredRule], name: str, *, with_all: bool) -> Consideration:
     """The rules that are for this caller; those for others `with_all` alone."""
-    shown = [one for one in considered if with_all or is_for(one.rule, caller)]
-    return Consideration(shown, len(considered) - len(shown), name)
+    visible = [one for one in considered if with_all or is_for(one.rule, caller)]
+    return Consideration(visible, len(considered) - len(visible), name)
 
 
 def rows_of(consideration: Consideration, snapshot: Snapshot) -> list[JsonObject]:

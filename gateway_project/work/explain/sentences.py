@@ -64,9 +64,9 @@ def _model(facts: Facts) -> Iterator[str]:
     if exchange.request is None or exchange.identity.caller is None:
         return
     if (alias := exchange.decision.alias) is not None:
-        named = "" if alias.name == exchange.model else f" by its pattern {alias.name}"
+        pattern = "" if alias.name == exchange.model else f" by its pattern {alias.name}"
         targets = counted(len(exchange.decision.offers), "target")
-        yield f"The model {exchange.model} is an alias{named}, with {targets} for it."
+        yield f"The model {exchange.model} is an alias{pattern}, with {targets} for it."
     else:
         providers = len({target.provider.id for target in exchange.decision.offers})
         verb = "offers" if providers == 1 else "offer"

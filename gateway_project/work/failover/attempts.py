@@ -13,7 +13,7 @@ from providers.pricing.prices import NOT_KNOWN, Cost, cost
 from providers.transport.calls import AttemptTimes, End
 from providers.transport.provider_response import NotReceived
 from telemetry.attempts import ANSWERED, INTERRUPTED, REJECTED, LoggedAttempt, Timing
-from telemetry.metrics.attempts import Began, Failed, Subject, Succeeded
+from telemetry.metrics.attempts import AttemptFailure, AttemptStart, AttemptSuccess, Subject
 from telemetry.metrics.sums import OTHER
 
 MAX_LOGGED, MESSAGE_LENGTH = 20, 300
@@ -24,14 +24,14 @@ def begin_attempt(exchange: Exchange, gateway: Gateway, target: Target) -> None:
     """Note that the request is being sent."""
     exchange.attempts.sendings.append(attempt := Attempt(target, perf_counter()))
     exchange.call.times = attempt.times
-    gateway.metrics.note_attempt(Began(subject_of(target)))
+    gateway.metrics.note_attempt(AttemptStart(subject_of(target)))
 
 
 def note_answer(exchange: Exchange, gateway: Gateway, target: Target) -> None:
     """Note that the provider answers; a stream goes on, so its attempt ends with the request."""
     if exchange.attempts.stream is None:
         _end(exchange, None)
-    gateway.metrics.note_attempt(Succeeded(subject_of(target), time()))
+    gateway.metrics.note_attempt(AttemptSuccess(subject_of(target), time()))
 
 
 def note_failure(exchange: Exchange, gateway: Gateway, target: Target, error: GatewayError) -> None:
@@ -41,18 +41,18 @@ def note_failure(exchange: Exchange, gateway: Gateway, target: Target, error: Ga
         return
     _end(exchange, error)
     if not is_failure(error):
-        gateway.metrics.note_attempt(Succeeded(subject_of(target), time()))
+        gateway.metrics.note_attempt(AttemptSuccess(subject_of(target), time()))
         return
     is_broken = exchange.call.end is not End.TOTAL and _is_broken(error)
     gateway.metrics.note_attempt(failed(target, error, is_broken=is_broken))
 
 
-def failed(target: Target, error: GatewayError, *, is_broken: bool, is_check: bool = False) -> Failed:
+def failed(target: Target, error: GatewayError, *, is_broken: bool, is_check: bool = False) -> AttemptFailure:
     """The event of a failure. Its message, which may name internal addresses, is for administrators."""
     cause = error.__cause__
     context = f" ({type(cause).__name__}: {cause})" if cause is not None else ""
     message = mask_secrets_in_message(target.provider.redact(f"{error.message}{context}"))[:MESSAGE_LENGTH]
-    return Failed(subject_of(target), time(), error.exception, message, is_broken, is_check)
+    return AttemptFailure(subject_of(target), time(), error.exception, message, is_broken, is_check)
 
 
 def subject_of(target: Target) -> Subject:
@@ -91,24 +91,24 @@ def _logged(attempt: Attempt, exchange: Exchange, bill: Bill, snapshot: Snapshot
         error.code if error is not None else 200,
         _cause(error),
         error.exception if error is not None else "",
-        _milliseconds(attempt.begun - exchange.started),
-        _milliseconds(ended - attempt.begun),
+        _milliseconds(attempt.started_at - exchange.started),
+        _milliseconds(ended - attempt.started_at),
         None if price is None or price.amount is None else f"{price.amount:f}",
         "" if price is None else price.currency,
         "" if price is None else price.status,
-        _steps(attempt.times, attempt.begun, exchange.started),
+        _steps(attempt.times, attempt.started_at, exchange.started),
     )
 
 
-def _steps(times: AttemptTimes, begun: float, zero: float) -> list[Timing]:
+def _steps(times: AttemptTimes, started_at: float, zero: float) -> list[Timing]:
     """The steps that the attempt came to, one after the other."""
     steps, connected = [], times.connected if times.connect_begun else 0.0
     ends = (connected, times.tls_ended, times.first_byte, times.first_token, times.last_token)
     for name, end in zip(STEPS, ends, strict=True):
         if end:
             # The first text may be noticed after the last piece has come.
-            steps.append((name, _milliseconds(begun - zero), _milliseconds(max(end - begun, 0.0))))
-            begun = max(end, begun)
+            steps.append((name, _milliseconds(started_at - zero), _milliseconds(max(end - started_at, 0.0))))
+            started_at = max(end, started_at)
     return steps
 
 

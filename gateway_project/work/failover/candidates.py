@@ -233,11 +233,11 @@ def _rests_longer(failure: GatewayError, seconds: float) -> bool:
 
 
 def _run(exchange: Exchange, gateway: Gateway, name: str, step: Step) -> None:
-    begun = perf_counter()
+    started_at = perf_counter()
     try:
         step(exchange, gateway)
     finally:
-        exchange.record_timing(name, begun)
+        exchange.record_timing(name, started_at)
 
 
 def _inform_breaker(error: UpstreamError, exchange: Exchange, gateway: Gateway, target: Target) -> None:

@@ -29,7 +29,7 @@ class CheckResult(NamedTuple):
 
 def check(target: Target, transport: Transport, watcher: Watcher) -> CheckResult:
     """Ask a target for one token. The watcher has to run: it ends the call when its time is up."""
-    begun = time.perf_counter()
+    started_at = time.perf_counter()
     call = Call(client=None, total_seconds=CHECK_SECONDS)
     error: GatewayError | None = None
     try:
@@ -42,7 +42,7 @@ def check(target: Target, transport: Transport, watcher: Watcher) -> CheckResult
     if error is not None:
         hide_credential(error, target)
     is_refusal = isinstance(error, UpstreamError) and not error.allows_failover
-    return CheckResult(target, None if is_refusal else error, (time.perf_counter() - begun) * 1000)
+    return CheckResult(target, None if is_refusal else error, (time.perf_counter() - started_at) * 1000)
 
 
 def _ask(target: Target, transport: Transport, call: Call) -> None:

@@ -21,8 +21,8 @@ def candidate_outcomes(exchange: Exchange) -> list[tuple[str, str, str]]:
     """Name, outcome and detail of every provider with the model: the candidates first, in the order of trying."""
     targets = exchange.candidates
     if len(exchange.decision.offers) > 1 or not targets:
-        chosen = {target.key for target in targets}
-        targets = (*targets, *(target for target in exchange.decision.offers if target.key not in chosen))
+        keys = {target.key for target in targets}
+        targets = (*targets, *(target for target in exchange.decision.offers if target.key not in keys))
     return [(target.provider.name, *outcome_at(target, exchange)) for target in targets[:MAX_PROVIDERS]]
 
 
@@ -49,7 +49,7 @@ def outcome_at(target: Target, exchange: Exchange) -> Outcome:
 def _target_outcome(exchange: Exchange) -> Outcome:
     """The outcome of the provider that was asked last, or whose cached answer was served."""
     error = exchange.error
-    if exchange.cache.stored is not None:
+    if exchange.cache.hit is not None:
         return Candidate.STORED, ""
     if error is None:
         return Candidate.ANSWERED, ""

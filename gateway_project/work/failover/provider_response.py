@@ -34,9 +34,9 @@ def read_response(exchange: Exchange, gateway: Gateway) -> None:
     assert target_format is not None, "a provider without a format is no candidate"
     content_type = response.headers.get("content-type", "")
     if request.stream and target_format.is_stream(content_type):
-        shown = EVENT_STREAM if target_format.translates(request) else _clean(content_type)
+        client_type = EVENT_STREAM if target_format.translates(request) else _clean(content_type)
         reader = target_format.reader(request)
-        exchange.attempts.stream = _begin(exchange, response, reader, shown)
+        exchange.attempts.stream = _begin(exchange, response, reader, client_type)
         return
     body = response.read()
     exchange.call.note_last_token()

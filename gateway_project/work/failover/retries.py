@@ -64,12 +64,12 @@ def _ready_siblings(exchange: Exchange, gateway: Gateway) -> Iterator[Target]:
             yield other
 
 
-def _keep_credential(exchange: Exchange, chosen: Target | None) -> None:
+def _keep_credential(exchange: Exchange, target: Target | None) -> None:
     """Leave out the other credentials of the first of the remaining candidates, but for the chosen one."""
     first, *others = exchange.remaining
     if exchange.has_next_credential:
         earlier = exchange.candidates[: exchange.attempts.position]
-        later = (other for other in others if other is chosen or other.key != first.key)
+        later = (other for other in others if other is target or other.key != first.key)
         exchange.attempts.targets = (*earlier, first, *later)
 
 

@@ -21,20 +21,20 @@ def guard_whole_answer(exchange: Exchange, gateway: Gateway, guarding: Guarding)
 
     The answer itself stays as it is, for the cache: others who get it have guardrails of their own.
     """
-    answer, stored = exchange.answer, exchange.cache.stored
+    answer, hit = exchange.answer, exchange.cache.hit
     if answer is None or not _is_watched(guarding):
         return
     if guarding.changes_answers:
         guarding.logged = b""  # whatever happens, the log does not have what is searched for
     search = search_of_answers(guarding)
-    if stored is not None and stored.chunk_sizes is not None:
-        _guard_stored_stream(exchange, gateway, guarding, stored.chunk_sizes)
+    if hit is not None and hit.chunk_sizes is not None:
+        _guard_stored_stream(exchange, gateway, guarding, hit.chunk_sizes)
     else:
         value = read_json(answer.body)
         visit = None if search is None else _visit_of(exchange, gateway, search, answer.body, value)
-        safe, shown = _guarded_body(answer.body, value, visit, guarding.placeholders)
+        safe, output = _guarded_body(answer.body, value, visit, guarding.placeholders)
         if guarding.changes_answers:
-            guarding.logged, guarding.answer = safe, replace(answer, body=shown)
+            guarding.logged, guarding.answer = safe, replace(answer, body=output)
     if search is not None:
         search.raise_if_blocked("answer")
 
@@ -126,14 +126,14 @@ def _guarded_body(
     if value is None:
         text = body.decode(errors="replace")
         safe = text if visit is None else visit(text, Kind.MIXED, None)
-        shown = safe if placeholders is None else placeholders.restore(safe)
-        return (body if safe == text else safe.encode()), (body if shown == text else shown.encode())
+        output = safe if placeholders is None else placeholders.restore(safe)
+        return (body if safe == text else safe.encode()), (body if output == text else output.encode())
     safe_value = value if visit is None else rewrite(value, of_whole_texts(visit))
     safe_body = body if safe_value is value else dumped(without_logprobs(safe_value))
     if placeholders is None:
         return safe_body, safe_body
-    shown_value = rewrite(safe_value, partial(_restored, placeholders))
-    return safe_body, safe_body if shown_value is safe_value else dumped(without_logprobs(shown_value))
+    output_value = rewrite(safe_value, partial(_restored, placeholders))
+    return safe_body, safe_body if output_value is safe_value else dumped(without_logprobs(output_value))
 
 
 def _restored(placeholders: Placeholders, text: str, kind: Kind, path: Path) -> str:

@@ -50,8 +50,8 @@ class Channel:
         """The decided text for the client, with the originals of placeholders."""
         if self._restorer is None:
             return text
-        shown = self._restorer.push(text)
-        return shown + self._restorer.close() if self.ends_now else shown
+        output = self._restorer.push(text)
+        return output + self._restorer.close() if self.ends_now else output
 
     def close_restoring(self, text: str) -> str:
         """The same for the rest."""
@@ -61,7 +61,7 @@ class Channel:
         window, search = self._window, self._search
         if window is None or search is None:
             return piece or ""
-        begun = perf_counter()
+        started_at = perf_counter()
         try:
             steps = self._steps(window, piece)
         except Exception:  # a fault of a detector is no fault of the answer: its guardrails say what happens
@@ -71,7 +71,7 @@ class Channel:
                 search.note_failure(guardrails, 1)
             search.raise_if_blocked("answer")
             return window.rest + ("" if self._escapes is None else self._escapes.end())  # with this piece
-        seconds = perf_counter() - begun
+        seconds = perf_counter() - started_at
         for _, guardrails in self._watchers:
             search.note_time(guardrails, seconds / len(self._watchers))
         return "".join([self._passed_on(search, step) for step in steps])

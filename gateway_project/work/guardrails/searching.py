@@ -78,7 +78,7 @@ class Tally:
         return FAILED if self.has_failed else PASSED
 
 
-class Late(Protocol):
+class PendingVerdict(Protocol):
     """What is not known yet, and changes nothing: what services say that only record."""
 
     @property
@@ -94,7 +94,7 @@ class Search:
         self.side, self.placeholders, self._is_of_answer = side, placeholders, is_of_answer
         self.tallies = {guardrail.id: Tally(guardrail) for guardrail in side.guardrails}
         self.samples: list[Sample] = []
-        self.late: list[Late] = []
+        self.late: list[PendingVerdict] = []
         self._ranks = {guardrail.id: rank for rank, guardrail in enumerate(side.guardrails)}
 
     @property
@@ -160,14 +160,14 @@ class Search:
             tally.is_refusal = True
 
     def _scan(self, detector: Detector, guardrails: Sequence[GuardrailSnapshot], text: str) -> list[Span]:
-        begun = perf_counter()
+        started_at = perf_counter()
         try:
             matches = detector.scan(text)
         except Exception:  # a fault of a detector is no fault of the request: its guardrails say what happens
             log.exception("The guardrail %s cannot search a text.", guardrails[0].name)
             return self.note_failure(guardrails, len(text))
         finally:
-            self.note_time(guardrails, perf_counter() - begun)
+            self.note_time(guardrails, perf_counter() - started_at)
         if detector.max_length is not None and len(text) > detector.max_length:
             matches = [*matches, Match(detector.max_length, len(text), TOO_LONG)]
         return self.note(guardrails, matches, text) if matches else []

@@ -115,8 +115,8 @@ class StreamGuard:
         if not self._is_readable:
             self._held += chunk
             return b"" if self._is_changed else chunk
-        shown = self._joined(part for event in self._events(chunk) for part in self._event(event))
-        return shown if self._is_changed else chunk
+        output = self._joined(part for event in self._events(chunk) for part in self._event(event))
+        return output if self._is_changed else chunk
 
     def take_unsent(self) -> bytes:
         """What came in one chunk with what is blocked, and before it."""
@@ -153,8 +153,8 @@ class StreamGuard:
             return self._end_unreadable()
         rest = bytes(self._held) if self._holds_lines else self._splitter.end()
         self._held.clear()
-        shown = self._joined(chain(self._event(rest) if rest else (), self._flush(EVERYTHING)))
-        return shown if self._is_changed else b""
+        output = self._joined(chain(self._event(rest) if rest else (), self._flush(EVERYTHING)))
+        return output if self._is_changed else b""
 
     def _events(self, chunk: bytes) -> list[bytes]:
         if not self._holds_lines:
@@ -172,13 +172,13 @@ class StreamGuard:
         if isinstance(value, dict):
             yield from self._object(event, value)
         else:
-            safe = shown = event
+            safe = output = event
             if data and data != DONE and self._search is not None:
                 text = data.decode(errors="replace")
                 if (new := self._search.visit(text, Kind.MIXED_PART)) != text:
-                    safe = shown = self._written(event, new.encode())
+                    safe = output = self._written(event, new.encode())
                 self._search.raise_if_blocked("answer")
-            yield self._pass_on(safe, shown)
+            yield self._pass_on(safe, output)
 
     def _object(self, event: bytes, value: JsonObject) -> Iterator[bytes]:
         """The event for the client; before it those with what is held of the channels that it ends."""
@@ -202,11 +202,11 @@ class StreamGuard:
         if self._inserted and isinstance(number := value.get("sequence_number"), int):
             safe_value = {**safe_value, "sequence_number": number + self._inserted}
         yield from self._flush(ending)
-        shown_value = safe_value if self._placeholders is None else rewrite(safe_value, self._restore(value, scope))
+        output_value = safe_value if self._placeholders is None else rewrite(safe_value, self._restore(value, scope))
         channels.end_taken()
         yield self._pass_on(
             event if safe_value is value else self._written(event, dumped(safe_value)),
-            event if shown_value is value else self._written(event, dumped(shown_value)),
+            event if output_value is value else self._written(event, dumped(output_value)),
         )
 
     def _rewritten(self, value: JsonObject, visit: Visit) -> JsonObject:
@@ -232,9 +232,9 @@ class StreamGuard:
 
     def _flush(self, ending: Ending) -> Iterator[bytes]:
         """Events with what is held of the channels that end, unless the present event has it."""
-        for channel, safe, shown in self._channels.end(ending):
-            if (safe or shown) and self._is_changed:
-                yield self._pass_on(self._continued(channel, safe), self._continued(channel, shown))
+        for channel, safe, output in self._channels.end(ending):
+            if (safe or output) and self._is_changed:
+                yield self._pass_on(self._continued(channel, safe), self._continued(channel, output))
                 self._inserted += 1
 
     def _continued(self, channel: Channel, text: str) -> bytes:
@@ -251,13 +251,13 @@ class StreamGuard:
     def _written(self, event: bytes, data: bytes) -> bytes:
         return data + b"\n" if self._holds_lines else with_data(event, data)
 
-    def _pass_on(self, safe: bytes, shown: bytes) -> bytes:
+    def _pass_on(self, safe: bytes, output: bytes) -> bytes:
         self.size += len(safe)
         self._passed_at = monotonic()
         if self._is_changed and self._kept < settings.GATEWAY_LOG_PAYLOAD_MAX_BYTES:
             self._logged.append(safe)
             self._kept += len(safe)
-        return shown
+        return output
 
     def _end_unreadable(self) -> bytes:
         whole = bytes(self._held)

@@ -212,7 +212,7 @@ def _admit_or_wait(
     admit_with = partial(gateway.state.admit, checks, key, token, read=read, candidate_checks=candidate_checks)
     admission, ignore_lost = admit_with(), False
     while admission.lost:
-        if all(lost.is_small for lost in admission.lost):
+        if all(count.is_small for count in admission.lost):
             gateway.recounter.request(admission.lost)
             admission = admit_with(accept_lost=True)
         else:

@@ -30,10 +30,10 @@ CLOCK_TOLERANCE_SECONDS = 1.0
 def statuses_of(state: SharedState, limits: Sequence[Limit]) -> list[LimitStatus]:
     """The status of each of these limits."""
     now, checks = state.clock.now(), [_check(limit) for limit in limits]
-    counted = state.used_amounts(checks)
-    missing = [check for check, total in zip(checks, counted, strict=True) if _is_missing(check, total)]
+    amounts = state.used_amounts(checks)
+    missing = [check for check, total in zip(checks, amounts, strict=True) if _is_missing(check, total)]
     from_log = _usage_by_window(missing, now, state.clock)
-    return [_status(check, total, now, from_log) for check, total in zip(checks, counted, strict=True)]
+    return [_status(check, total, now, from_log) for check, total in zip(checks, amounts, strict=True)]
 
 
 def in_units(usage: QuotaUsage, limit: LimitDescription) -> int:
@@ -65,8 +65,8 @@ def usage_from_log(kind: str, ids: Iterable[int], begin: int, until: float, cloc
     return quota_usage(kind, ids, begin=begin, until=clock.to_local(until))
 
 
-def _is_missing(check: LimitCheck, counted: int | None) -> bool:
-    return check.since > 0 and (counted is None or not check.amount)
+def _is_missing(check: LimitCheck, total: int | None) -> bool:
+    return check.since > 0 and (total is None or not check.amount)
 
 
 def _usage_by_window(checks: Iterable[LimitCheck], now: float, clock: Clock) -> dict[tuple[Subject, int], QuotaUsage]:
@@ -83,12 +83,12 @@ def _usage_by_window(checks: Iterable[LimitCheck], now: float, clock: Clock) -> 
 
 
 def _status(
-    check: LimitCheck, counted: int | None, now: float, from_log: dict[tuple[Subject, int], QuotaUsage]
+    check: LimitCheck, total: int | None, now: float, from_log: dict[tuple[Subject, int], QuotaUsage]
 ) -> LimitStatus:
     if not check.window_seconds:
-        return LimitStatus(None if counted is None else Decimal(counted), None)
+        return LimitStatus(None if total is None else Decimal(total), None)
     begin, limit = window_begin(check.window_seconds, now), check.limit
-    units = in_units(from_log[limit.subject, begin], limit) if _is_missing(check, counted) else counted
+    units = in_units(from_log[limit.subject, begin], limit) if _is_missing(check, total) else total
     amount = None if units is None else Decimal(units) / (NANO if limit.measure == COST else 1)
     return LimitStatus(amount, datetime.fromtimestamp(window_end(check.window_seconds, begin), UTC))
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 KINDS = ("none", "redacted", "full")  # of GATEWAY_LOG_PAYLOAD, the least first
 
 
-def kept_content(exchange: "Exchange") -> str:
+def content_kind(exchange: "Exchange") -> str:
     """full, redacted or none."""
     kind: str = settings.GATEWAY_LOG_PAYLOAD
     key = exchange.identity.key

@@ -57,7 +57,7 @@ NOT_LOGGED = {"status": 503, "outcome": "failed"}  # how the metrics count a req
 
 def write_log(exchange: Exchange, gateway: Gateway) -> None:
     """Write the entry. Raises JournalFull only for a request that was never sent to a provider."""
-    begun = time.perf_counter()
+    started_at = time.perf_counter()
     exchange.attempts.end_sending()
     if exchange.guarding is not None:
         conclude_guarding(exchange.guarding)
@@ -70,17 +70,18 @@ def write_log(exchange: Exchange, gateway: Gateway) -> None:
         gateway.metrics.request_ended(entry)
         return
     if exchange.is_mirror:
-        _write_mirrored(entry, exchange, gateway, begun)
+        _write_mirrored(entry, exchange, gateway, started_at)
         return
     bill = bill_of(exchange, gateway.snapshot)
     _describe_bill(entry, bill)
     _describe_attempts(entry, exchange, bill, gateway.snapshot)
     try:
-        _write(entry, exchange, gateway, begun)
+        _write(entry, exchange, gateway, started_at)
     except JournalFull:
         gateway.metrics.request_ended(entry | NOT_LOGGED)
         raise
-    entry["stages"][-1] = _timing("logging", begun, time.perf_counter(), exchange.started)  # the metrics know all of it
+    # The metrics know all of it.
+    entry["stages"][-1] = _timing("logging", started_at, time.perf_counter(), exchange.started)
     gateway.metrics.request_ended(entry)
     if (error := exchange.error) is not None and _needs_message_entry(error):
         with suppress(JournalFull):  # the request itself is logged
@@ -91,13 +92,13 @@ def write_log(exchange: Exchange, gateway: Gateway) -> None:
         gateway.shipper.record_key_use(exchange.identity.key.id, exchange.started_at)
 
 
-def _write_mirrored(entry: JsonObject, exchange: Exchange, gateway: Gateway, begun: float) -> None:
+def _write_mirrored(entry: JsonObject, exchange: Exchange, gateway: Gateway, started_at: float) -> None:
     """Write the entry of a mirrored request: neither metrics of requests nor the use of keys count it."""
     bill = bill_of(exchange, gateway.snapshot)
     _describe_bill(entry, bill)
     _describe_attempts(entry, exchange, bill, gateway.snapshot)
     with suppress(JournalFull):
-        _write(entry, exchange, gateway, begun)
+        _write(entry, exchange, gateway, started_at)
 
 
 def write_refusal(exchange: Exchange, gateway: Gateway) -> None:
@@ -130,10 +131,10 @@ def _may_have_entry(exchange: Exchange, gateway: Gateway) -> bool:
     return gateway.refusals.may_log(exchange.connection.address, type(exchange.error))
 
 
-def _write(entry: JsonObject, exchange: Exchange, gateway: Gateway, begun: float) -> None:
+def _write(entry: JsonObject, exchange: Exchange, gateway: Gateway, started_at: float) -> None:
     payload = logged_payload(exchange)
     # What is written cannot say how long that takes: its end is that of the preparation.
-    entry["stages"].append(_timing("logging", begun, time.perf_counter(), exchange.started))
+    entry["stages"].append(_timing("logging", started_at, time.perf_counter(), exchange.started))
     whole = to_record(entry | {"payload": payload})
     number, exchange.journal_number = exchange.journal_number, None
     if number is None:
@@ -151,7 +152,7 @@ def write_start(exchange: Exchange, gateway: Gateway, *, calls_provider: bool) -
     is_counted = exchange.limits.statuses is not None
     if exchange.journal_number is not None and not calls_provider and is_counted == exchange.is_start_counted:
         return
-    calls = {"attempts": exchange.attempts.count + calls_provider, "asked_before": _asked_before(exchange)}
+    calls = {"attempts": exchange.attempts.count + calls_provider, "asked_before": _other_provider_ids(exchange)}
     record = to_record(_identity(exchange) | calls | ({} if is_counted else NOT_COUNTED))
     exchange.is_start_counted = is_counted
     try:
@@ -164,7 +165,7 @@ def write_start(exchange: Exchange, gateway: Gateway, *, calls_provider: bool) -
 
 
 def cache_record(
-    exchange: Exchange, stored: CachedAnswer, seconds: int, cost: Cost | None
+    exchange: Exchange, answer: CachedAnswer, seconds: int, cost: Cost | None
 ) -> tuple[JsonObject, bytes | None]:
     """The row that lists a cached answer for administrators, and what it keeps of the body, without credentials."""
     caller, target = exchange.identity.caller, exchange.target
@@ -172,22 +173,22 @@ def cache_record(
     assert target is not None
     entry = empty_cache_entry()
     now = time.time()
-    is_stream = stored.chunk_sizes is not None
-    text, body = listed_answer(exchange, stored.body, target.provider, is_stream=is_stream)
+    is_stream = answer.chunk_sizes is not None
+    text, body = listed_answer(exchange, answer.body, target.provider, is_stream=is_stream)
     entry.update(
         request_hash=exchange.cache.key,
         response=text,
-        content_type=stored.content_type,
+        content_type=answer.content_type,
         chunks=is_stream,
-        provider_id=stored.provider_id,
-        provider_name=stored.provider,
+        provider_id=answer.provider_id,
+        provider_name=answer.provider,
         model=exchange.model,
         served_model=target.model,
         user_id=caller.id,
         username=caller.name,
         created_at=timestamp(now),
         expires_at=timestamp(now + seconds),
-        size_bytes=len(stored.body),
+        size_bytes=len(answer.body),
         cost=None if cost is None or cost.amount is None else f"{cost.amount:f}",
         currency=None if cost is None else cost.currency,
     )
@@ -238,7 +239,7 @@ def _describe_result(entry: JsonObject, exchange: Exchange) -> None:
     entry["severity"] = error.severity if error is not None else "info"
     entry["exception"] = error.exception if error is not None else ""
     entry["message"] = _message(exchange, outcome)
-    entry["attempts"], entry["asked_before"] = exchange.attempts.count, _asked_before(exchange)
+    entry["attempts"], entry["asked_before"] = exchange.attempts.count, _other_provider_ids(exchange)
     if exchange.answer is not None:
         answer = exchange.answer
         entry["finish_reason"] = answer.finish_reason
@@ -252,17 +253,17 @@ def _describe_result(entry: JsonObject, exchange: Exchange) -> None:
         entry["guardrails"] = logged_guardrails(exchange.guarding)
 
 
-def _asked_before(exchange: Exchange) -> list[int] | None:
+def _other_provider_ids(exchange: Exchange) -> list[int] | None:
     """The ids of providers that were asked besides the entry's own: their quotas count the request too."""
     target = exchange.target
     others = [number for number in exchange.attempts.provider_ids if target is None or number != target.provider.id]
     return list(dict.fromkeys(others))[:MAX_ASKED_BEFORE] or None
 
 
-def _timing(name: str, begun: float, end: float, zero: float) -> Timing:
+def _timing(name: str, started_at: float, end: float, zero: float) -> Timing:
     """A stage's name, begin since the request came, and duration; both in milliseconds."""
     # Whole microseconds: round() costs twice as much.
-    return name, (begun - zero) * 1e6 // 1 / 1e3, (end - begun) * 1e6 // 1 / 1e3
+    return name, (started_at - zero) * 1e6 // 1 / 1e3, (end - started_at) * 1e6 // 1 / 1e3
 
 
 def outcome_of(error: GatewayError | None) -> str:
@@ -299,7 +300,7 @@ def _describe_attempts(entry: JsonObject, exchange: Exchange, bill: Bill, snapsh
 def _message(exchange: Exchange, outcome: str) -> str:
     model, provider = exchange.model, exchange.target.provider.name if exchange.target else ""
     if outcome == "completed":
-        return f"{model} answered from the cache." if exchange.cache.stored else f"{model} answered by {provider}."
+        return f"{model} answered from the cache." if exchange.cache.hit else f"{model} answered by {provider}."
     if outcome == "client_closed":
         return f"The client disconnected before {model or 'the request'} was answered."
     if exchange.error is not None:

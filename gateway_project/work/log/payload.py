@@ -10,7 +10,7 @@ from gateway_project.errors import LimitError
 from gateway_project.json_types import JsonObject
 from gateway_project.work.exchange import Exchange
 from gateway_project.work.guardrails.reports import logged_answer
-from gateway_project.work.log.content import kept_content
+from gateway_project.work.log.content import content_kind
 from gateway_project.work.log.secret_masking import LOOK_AHEAD_BYTES, mask_secrets
 from gateway_project.work.snapshot.records import ProviderSnapshot
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def logged_payload(exchange: Exchange) -> str:
     """Request and response as JSON, as far as they are kept."""
-    kind = kept_content(exchange)
+    kind = content_kind(exchange)
     if kind == "none" or exchange.request is None or isinstance(exchange.error, LimitError):
         return ""  # a client that is over a limit must not fill the disk instead
     request, answer = (
@@ -40,11 +40,13 @@ def logged_payload(exchange: Exchange) -> str:
         }
         return orjson.dumps(payload).decode()
     max_bytes, provider = settings.GATEWAY_LOG_PAYLOAD_MAX_BYTES // 2, exchange.target and exchange.target.provider
-    request_json = _json(_kept(request, max_bytes, provider), len(request), max_bytes)
+    request_json = _json(_stored_part(request, max_bytes, provider), len(request), max_bytes)
     # A stream of JSON lines looks like an object but is not one.
     show = _json if not exchange.is_streamed else _string
     body = exchange.cache.logged_body if exchange.guarding is None else None
-    body = _kept(answer, max_bytes, provider, is_stream=exchange.is_streamed) if body is None else body[:max_bytes]
+    body = (
+        _stored_part(answer, max_bytes, provider, is_stream=exchange.is_streamed) if body is None else body[:max_bytes]
+    )
     return f'{{"request": {request_json}, "response": {show(body, size, max_bytes)}}}'
 
 
@@ -54,10 +56,10 @@ def listed_answer(
     """A cached answer as lists show it, and what is kept of its body: "" and None where nothing may be kept."""
     # Others who get the answer have guardrails of their own: the cache keeps it as it is, and so no list shows it.
     is_guarded = exchange.guarding is not None and exchange.guarding.changes_answers
-    if is_guarded or kept_content(exchange) != "full":
+    if is_guarded or content_kind(exchange) != "full":
         return "", None
     max_bytes = settings.GATEWAY_LOG_PAYLOAD_MAX_BYTES
-    part = _kept(body, max_bytes, provider, is_stream=is_stream)
+    part = _stored_part(body, max_bytes, provider, is_stream=is_stream)
     return _text(part, len(body), max_bytes), part
 
 
@@ -65,7 +67,7 @@ def _fingerprint(size: int, digest: "HASH") -> JsonObject:
     return {"bytes": size, "sha256": digest.hexdigest()}
 
 
-def _kept(body: bytes, max_bytes: int, provider: ProviderSnapshot | None, *, is_stream: bool = False) -> bytes:
+def _stored_part(body: bytes, max_bytes: int, provider: ProviderSnapshot | None, *, is_stream: bool = False) -> bytes:
     """The part of a body that is kept, without credentials; they are masked before it is cut."""
     if provider is not None:
         body = provider.redact_body(body, max_bytes + LOOK_AHEAD_BYTES)

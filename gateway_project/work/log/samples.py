@@ -12,7 +12,7 @@ from gateway_project.work.exchange import Exchange, Guarding
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.guardrails.book import REQUEST, RESPONSE
 from gateway_project.work.guardrails.sampling import Sample
-from gateway_project.work.log.content import kept_content
+from gateway_project.work.log.content import content_kind
 from gateway_project.work.log.timestamps import timestamp
 from providers.credentials import encrypt
 from telemetry.guardrails.models import origin_of_samples
@@ -23,7 +23,7 @@ from telemetry.journal.records import to_record
 def write_samples(exchange: Exchange, guarding: Guarding, gateway: Gateway) -> None:
     """Write the samples of a request, if its content may be kept; a full journal takes none."""
     samples = list(_samples(guarding))
-    if samples and kept_content(exchange) == "full":
+    if samples and content_kind(exchange) == "full":
         with suppress(JournalFull):
             for sample, direction in samples:
                 gateway.journal.append_sample(to_record(_record(exchange, sample, direction)))

@@ -57,7 +57,7 @@ class Owners(BackgroundThread):
         """The user ids of those that anybody is known to own. Raises ServiceUnavailable if that cannot be known."""
         owners = self.find_recent(digests)
         if missing := [digest for digest in digests if digest not in owners]:
-            owners |= self._follower.kept_state_owners(missing)
+            owners |= self._follower.state_owners(missing)
         return owners
 
     def find_recent(self, digests: Collection[str]) -> dict[str, int]:

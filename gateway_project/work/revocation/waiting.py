@@ -19,13 +19,13 @@ def wait_until_in_force(
     state: SharedState, own: Acknowledger | None, change: int, credentials: Collection[Credential], seconds: float
 ) -> InForce:
     """Where a change is in force, after at most so many seconds; without an own process only others count."""
-    begun, pause = time.monotonic(), MIN_POLL_SECONDS
+    started_at, pause = time.monotonic(), MIN_POLL_SECONDS
     if own is not None:
         own.follower.wake()
     while True:
         reports, are_all = _reports(state, own)
         late = [report.worker for report in reports if not _has_reached(report, change)]
-        elapsed = time.monotonic() - begun
+        elapsed = time.monotonic() - started_at
         if (not late and are_all) or elapsed >= seconds:
             break
         time.sleep(min(pause, seconds - elapsed))

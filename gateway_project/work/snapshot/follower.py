@@ -96,7 +96,7 @@ class Follower(BackgroundThread):
             self._wait()
         return owners[session_id]
 
-    def kept_state_owners(self, digests: Collection[str]) -> dict[str, int]:
+    def state_owners(self, digests: Collection[str]) -> dict[str, int]:
         """The user ids of those of these things that the database knows (telemetry's KeptState).
 
         Raises ServiceUnavailable if it does not answer.
@@ -119,18 +119,18 @@ class Follower(BackgroundThread):
         """Fetch changes once and apply them."""
         with self._polls:
             self._begun += 1
-            begun = self._begun
+            poll_number = self._begun
             keys, self._wanted_keys = self._wanted_keys, set()
             sessions, self._wanted_sessions = self._wanted_sessions, {}
             owners, self._wanted_owners = self._wanted_owners, {}
         with self._database_errors.caught():
             self._follow(keys, sessions)
             if owners:
-                owners.update(loading.kept_state_owners(owners.keys()))
+                owners.update(loading.state_owners(owners.keys()))
         with self._polls:
-            self._ended = begun
+            self._ended = poll_number
             if not self._database_errors:
-                self._succeeded = begun
+                self._succeeded = poll_number
             self._polls.notify_all()
 
     def run_once(self) -> None:

@@ -226,7 +226,7 @@ def live_sessions(session_ids: Collection[str]) -> dict[str, int]:
     return {session_id.hex: user_id for session_id, user_id in rows}
 
 
-def kept_state_owners(digests: Collection[str]) -> dict[str, int]:
+def state_owners(digests: Collection[str]) -> dict[str, int]:
     """Those of these things that somebody is known to own, each with the id of its user."""
     ordered_digests, owners = sorted(digests), dict[str, int]()
     for begin in range(0, len(ordered_digests), MAX_OWNERS):

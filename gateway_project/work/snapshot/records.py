@@ -193,8 +193,8 @@ def as_siblings(accounts: Sequence[ProviderSnapshot]) -> ProviderSnapshot | None
 
 def _in_bodies(secrets: Iterable[str]) -> tuple[bytes, ...]:
     """The spellings of these secrets in a body: unchanged, and as JSON strings."""
-    written = (form for secret in secrets for form in (secret, json.dumps(secret)[1:-1], secret.replace("/", "\\/")))
-    return tuple(form.encode() for form in dict.fromkeys(written))
+    forms = (form for secret in secrets for form in (secret, json.dumps(secret)[1:-1], secret.replace("/", "\\/")))
+    return tuple(form.encode() for form in dict.fromkeys(forms))
 
 
 class Snapshot(Catalogue[ProviderSnapshot]):

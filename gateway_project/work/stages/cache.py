@@ -17,5 +17,5 @@ def look_up_cache(exchange: Exchange, gateway: Gateway) -> None:
 
 def store_answer(exchange: Exchange, gateway: Gateway) -> None:
     """Cache a whole answer, and share it with the requests that wait for it."""
-    if exchange.answer is not None and exchange.cache.stored is None:
+    if exchange.answer is not None and exchange.cache.hit is None:
         share_and_cache(exchange, gateway, exchange.answer, None)

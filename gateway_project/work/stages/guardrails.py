@@ -56,22 +56,22 @@ def guard_request(exchange: Exchange, gateway: Gateway) -> None:
         return
     exchange.guarding = guarding = Guarding(applicable)
     if applicable.requests is not None:
-        begun = perf_counter()
+        started_at = perf_counter()
         try:
             _search_request(exchange, gateway, guarding, applicable.requests)
         finally:
-            exchange.record_timing(NAME, begun)
+            exchange.record_timing(NAME, started_at)
 
 
 def guard_answer(exchange: Exchange, gateway: Gateway) -> None:
     """Search a whole answer, the provider's or a cached one, for the caller who gets it. Raises GuardrailBlocked."""
     if exchange.guarding is None:
         return
-    begun = perf_counter()
+    started_at = perf_counter()
     try:
         guard_whole_answer(exchange, gateway, exchange.guarding)
     finally:
-        exchange.record_timing(NAME, begun)
+        exchange.record_timing(NAME, started_at)
 
 
 def _search_request(exchange: Exchange, gateway: Gateway, guarding: Guarding, side: Side) -> None:

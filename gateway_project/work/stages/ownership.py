@@ -49,8 +49,8 @@ def _references(exchange: Exchange) -> Sequence[Reference]:
     assert request is not None
     only = candidates[0].provider.format
     formats = dict.fromkeys(target.provider.format for target in candidates) if len(candidates) > 1 else (only,)
-    named = [reference for one in formats if one is not None for reference in one.references(request)]
-    return _checked(list(dict.fromkeys(named))) if named else named
+    references = [reference for one in formats if one is not None for reference in one.references(request)]
+    return _checked(list(dict.fromkeys(references))) if references else references
 
 
 def _checked(references: Sequence[Reference]) -> Sequence[Reference]:

@@ -31,13 +31,13 @@ def apply_rules(exchange: Exchange, gateway: Gateway) -> None:
         decision.tiers = alias.tiers_for(caller, key, exchange.options.tags)
         decision.offers = _targets(decision.tiers, key)
     targets = requested_targets(exchange)
-    shown = model if alias is not None else name_of(model, targets)
-    permitted = permitted_targets(shown, targets, key)
+    model_name = model if alias is not None else name_of(model, targets)
+    permitted = permitted_targets(model_name, targets, key)
     if permitted is None:
-        raise PermissionDenied(WRONG_MODEL.format(model=shown), field="model")
+        raise PermissionDenied(WRONG_MODEL.format(model=model_name), field="model")
     decision.rule, decision.allowed = _judge(model, alias, permitted, caller, snapshot)
     if decision.rule is None:
-        raise RuleDenied(f"No rule allows {caller.name} to use the model {shown}.")
+        raise RuleDenied(f"No rule allows {caller.name} to use the model {model_name}.")
 
 
 def requested_targets(exchange: Exchange) -> tuple[Target, ...]:

@@ -14,7 +14,7 @@ class AcknowledgementBoard(Protocol):
         """What each other live process shows, by its name; None if that is not known now."""
 
 
-class NoOthers:
+class SingleProcessBoard:
     """That of the only process."""
 
     def publish(self, payload: bytes) -> bool:

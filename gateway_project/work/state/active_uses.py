@@ -53,7 +53,7 @@ class ActiveUses:
         use = self._uses[check.name].get(check.member)
         return use is not None and bool(use.in_flight)
 
-    def known(self, name: str) -> int:
+    def total(self, name: str) -> int:
         """The number of uses, including expired ones that have not been removed yet."""
         return len(self._uses[name])
 

@@ -23,9 +23,9 @@ class Clock:
         """The process's own time when this clock shows `at`."""
         return at - self.offset
 
-    def observe(self, shown: float, *, request_time: float, reply_time: float, exact_to: float = 0.001) -> None:
+    def observe(self, reading: float, *, request_time: float, reply_time: float, exact_to: float = 0.001) -> None:
         """Note that it showed this time at some moment between these two times of our own clock.
 
         The offset changes only as far as that rules it out: a slow reply says little, and clocks that agree stay so.
         """
-        self.offset = min(max(self.offset, shown - reply_time), shown + exact_to - request_time)
+        self.offset = min(max(self.offset, reading - reply_time), reading + exact_to - request_time)

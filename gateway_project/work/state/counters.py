@@ -75,8 +75,8 @@ class Counters:
 
     def check(self, checks: Sequence[LimitCheck], token: str, now: float, *, ignore_lost: bool) -> Admission:
         """Check the limits that apply even to a cached answer; with `ignore_lost` lost counts are taken as they are."""
-        if not ignore_lost and (lost := self.lost_counts(checks, now)):
-            return Admission([], lost=lost)
+        if not ignore_lost and (lost_counts := self.lost_counts(checks, now)):
+            return Admission([], lost=lost_counts)
         return Admission([], self._exhausted(checks, token, now), at=now)
 
     def check_candidates(
@@ -144,15 +144,15 @@ class Counters:
                 return None
         return self._total(check, now)
 
-    def is_lost(self, lost: LostCount) -> bool:
+    def is_lost(self, lost_count: LostCount) -> bool:
         """Whether this lost count has not been rebuilt yet and its window is the current one."""
-        count = self._counts.get((lost.check.name, lost.begin))
-        return count is not None and count.lost and count.since == lost.until
+        count = self._counts.get((lost_count.check.name, lost_count.begin))
+        return count is not None and count.lost and count.since == lost_count.until
 
-    def rebuild(self, lost: LostCount, used: int) -> None:
+    def rebuild(self, lost_count: LostCount, used: int) -> None:
         """Add to a lost count what the log says was used."""
-        if self.is_lost(lost):
-            count = self._counts[lost.check.name, lost.begin]
+        if self.is_lost(lost_count):
+            count = self._counts[lost_count.check.name, lost_count.begin]
             count.used += used - count.early
             count.lost, count.early = False, 0
 
@@ -320,7 +320,7 @@ class Counters:
             return len(self._leases[check.name])
         if check.kind == USE:
             # Expired uses are removed only when the limit would be reached.
-            uses = self.uses.known(check.name)
+            uses = self.uses.total(check.name)
             return uses if uses < self._amount(check, now) or not check.amount else self.uses.live(check.name, now)
         return self._count(check, now).used
 

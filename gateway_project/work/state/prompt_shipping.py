@@ -75,18 +75,18 @@ class PromptShipping:
 
     def ship_everything(self) -> bool:
         """Whether all that any process has logged before this call is in the database now."""
-        begun = self._shipper.ship_soon()
-        return wait_for_reports(self._requests, lambda: self._shipper.has_stored_all(begun))
+        started_at = self._shipper.ship_soon()
+        return wait_for_reports(self._requests, lambda: self._shipper.has_stored_all(started_at))
 
     def ship_soon(self, seconds: float) -> bool:
         """Whether this process has stored what it and the dead ones of this machine had logged.
 
         The other processes have so many seconds to report the same.
         """
-        begun, number = self._shipper.ship_soon(), self._requests.add()
-        while time.monotonic() < begun + OWN_SECONDS:
-            is_late = time.monotonic() > begun + seconds
-            if self._shipper.has_stored_all(begun) and (is_late or self._are_reported(number)):
+        started_at, number = self._shipper.ship_soon(), self._requests.add()
+        while time.monotonic() < started_at + OWN_SECONDS:
+            is_late = time.monotonic() > started_at + seconds
+            if self._shipper.has_stored_all(started_at) and (is_late or self._are_reported(number)):
                 return True
             time.sleep(CHECK_SECONDS)
         return False

@@ -29,10 +29,10 @@ SETTLED_SECONDS = 0.5  # after which a request that has ended is in the journal
 TASK, TASK_SECONDS = "recount", 20.0
 
 
-class Wanted(NamedTuple):
+class RecountOrder(NamedTuple):
     """A lost count that requests need, and from when on it may be rebuilt (by the monotonic clock)."""
 
-    lost: LostCount
+    lost_count: LostCount
     ready_at: float
 
 
@@ -44,28 +44,28 @@ class Recounter(BackgroundThread):
         self._state = state
         self._shipping = shipping
         self._shipping_seconds = SETTLED_SECONDS + 2 * interval  # in which every live process ships
-        self._wanted: dict[tuple[str, int], Wanted] = {}
+        self._orders: dict[tuple[str, int], RecountOrder] = {}
         self._changed = threading.Condition()
 
     def stop(self) -> None:
         super().stop()
-        self._done(())
+        self._drop(())
 
-    def request(self, lost: Sequence[LostCount]) -> None:
+    def request(self, counts: Sequence[LostCount]) -> None:
         """Have these counts rebuilt soon."""
         with self._changed:
-            if not self._wanted:
+            if not self._orders:
                 self.wake()
-            for one in lost:
-                self._wanted.setdefault((one.check.name, one.begin), Wanted(one, self._ready_at(one)))
+            for one in counts:
+                self._orders.setdefault((one.check.name, one.begin), RecountOrder(one, self._ready_at(one)))
 
-    def wait(self, lost: Sequence[LostCount], call: Call) -> bool:
+    def wait(self, counts: Sequence[LostCount], call: Call) -> bool:
         """Whether these counts were rebuilt in time. Raises Interrupted if the request was ended meanwhile."""
         deadline = time.monotonic() + WAIT_SECONDS
-        names = {(one.check.name, one.begin) for one in lost}
-        self.request(lost)
+        names = {(one.check.name, one.begin) for one in counts}
+        self.request(counts)
         with self._changed:
-            while names & self._wanted.keys() and not self.stopped.is_set():
+            while names & self._orders.keys() and not self.stopped.is_set():
                 if time.monotonic() > deadline:
                     return False
                 call.check()
@@ -73,19 +73,19 @@ class Recounter(BackgroundThread):
         return not self.stopped.is_set()
 
     def pause(self) -> float | None:
-        if not self._wanted:
+        if not self._orders:
             return None
         return PAUSE_SECONDS if self.repeated_errors else self.every
 
     def run_once(self) -> None:
         """Drop what others have rebuilt; rebuild what is ready, unless another process is doing so."""
         with self._changed:
-            requested = dict(self._wanted)
-        lost = self._state.still_lost([one.lost for one in requested.values()])
-        names = {(one.check.name, one.begin) for one in lost}
-        self._done(requested.keys() - names)
+            requested = dict(self._orders)
+        counts = self._state.still_lost([one.lost_count for one in requested.values()])
+        names = {(one.check.name, one.begin) for one in counts}
+        self._drop(requested.keys() - names)
         now = time.monotonic()
-        ready = [requested[name].lost for name in names if requested[name].ready_at <= now]
+        ready = [requested[name].lost_count for name in names if requested[name].ready_at <= now]
         if not ready or not self._state.claim_task(TASK, TASK_SECONDS):
             return
         try:
@@ -94,25 +94,25 @@ class Recounter(BackgroundThread):
         finally:
             self._state.release_task(TASK)
 
-    def _ready_at(self, lost: LostCount) -> float:
+    def _ready_at(self, count: LostCount) -> float:
         """When all that ended before the count begins is in a journal; a clock that jumps does not change that."""
-        seconds = lost.until + SETTLED_SECONDS - self._state.clock.now()
+        seconds = count.until + SETTLED_SECONDS - self._state.clock.now()
         return time.monotonic() + min(max(seconds, 0), SPREAD_SECONDS + SETTLED_SECONDS)
 
-    def _done(self, names: Iterable[tuple[str, int]]) -> None:
+    def _drop(self, names: Iterable[tuple[str, int]]) -> None:
         with self._changed:
             for name in names:
-                self._wanted.pop(name, None)
+                self._orders.pop(name, None)
             self._changed.notify_all()
 
 
-def counted_by_log(lost: Iterable[LostCount], clock: Clock) -> Iterator[tuple[LostCount, int]]:
+def counted_by_log(lost_counts: Iterable[LostCount], clock: Clock) -> Iterator[tuple[LostCount, int]]:
     """The usage of each according to the log; one query for all limits of a subject in a window."""
-    for (subject, begin, until), counts in groupby(sorted(lost, key=_span), key=_span):
+    for (subject, begin, until), counts in groupby(sorted(lost_counts, key=_span), key=_span):
         usage = usage_from_log(subject.kind, [subject.id], begin, until, clock)[subject.id]
         for one in counts:
             yield one, in_units(usage, one.check.limit)
 
 
-def _span(lost: LostCount) -> tuple[Subject, int, float]:
-    return lost.check.limit.subject, lost.begin, lost.until
+def _span(count: LostCount) -> tuple[Subject, int, float]:
+    return count.check.limit.subject, count.begin, count.until

@@ -19,7 +19,7 @@ from gateway_project.work.limits.checks import (
     Reading,
     Settlement,
 )
-from gateway_project.work.state.acknowledgements import AcknowledgementBoard, NoOthers
+from gateway_project.work.state.acknowledgements import AcknowledgementBoard, SingleProcessBoard
 from gateway_project.work.state.clock import Clock
 from gateway_project.work.state.counters import CALLS_PROVIDER, ENDS_AT_ONCE, WAITS, Counters
 from gateway_project.work.state.local_owners import LocalOwners
@@ -152,7 +152,7 @@ class LocalState:
     processes = 1
     shipping_requests = OneProcess()
     signal_board = NoBoard()
-    acknowledgements = NoOthers()
+    acknowledgements = SingleProcessBoard()
 
     def __init__(self, *, cache_bytes: int, share_of: int | None = None, clock: Clock | None = None) -> None:
         self.clock = clock or Clock()
@@ -255,7 +255,7 @@ class LocalState:
 
     def still_lost(self, counts: Sequence[LostCount]) -> Sequence[LostCount]:
         with self._lock:
-            return [lost for lost in counts if self._counters.is_lost(lost)]
+            return [count for count in counts if self._counters.is_lost(count)]
 
     def claim_task(self, task: str, seconds: float) -> bool:
         return True
@@ -265,8 +265,8 @@ class LocalState:
 
     def rebuild(self, counts: Sequence[tuple[LostCount, int]]) -> None:
         with self._lock:
-            for lost, used in counts:
-                self._counters.rebuild(lost, used)
+            for count, used in counts:
+                self._counters.rebuild(count, used)
 
     def count_uses(self, name: str) -> int:
         with self._lock:

@@ -123,7 +123,7 @@ class Broadcast:
                     return b""
                 self._changed.wait(seconds)
 
-    def kept_chunks(self, position: int) -> list[bytes]:
+    def past_chunks(self, position: int) -> list[bytes]:
         """The chunks before a position, as far as they are kept."""
         return self._chunks[:position]
 

@@ -6,7 +6,7 @@ from urllib.parse import quote
 import orjson
 
 from gateway_project.errors import GatewayError
-from gateway_project.server.client_response import NO_SNIFFING, Delivery, complete_response
+from gateway_project.server.http_delivery import NO_SNIFFING, Delivery, complete_response
 from gateway_project.work.exchange import Exchange
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.limits.checks import MAX_AMOUNT, CheckStatus
@@ -32,7 +32,7 @@ def deliver(exchange: Exchange, gateway: Gateway) -> Delivery:
         chunks = followed_stream(exchange, gateway, exchange.cache.subscription)
         next(chunks)
         delivery = Delivery(200, _stream_headers(exchange.cache.subscription.broadcast.stream.content_type), chunks)
-    elif (replay := exchange.cache.stored) is not None and replay.chunk_sizes is not None:
+    elif (replay := exchange.cache.hit) is not None and replay.chunk_sizes is not None:
         guarded = None if exchange.guarding is None else exchange.guarding.chunks
         chunks = _replayed(replay.body, replay.chunk_sizes) if guarded is None else iter(guarded)
         delivery = Delivery(200, _stream_headers(replay.content_type), chunks)
@@ -123,16 +123,16 @@ def add_headers(headers: list[tuple[str, str]], exchange: Exchange) -> None:
         headers.append(("X-Svc-Estimate", "tokens"))
     if exchange.limits.statuses:
         _add_limits(headers, exchange.limits.statuses)
-    timings = [f"{name};dur={(end - begun) * 1e3:.2f}" for name, begun, end in exchange.timings]
+    timings = [f"{name};dur={(end - started_at) * 1e3:.2f}" for name, started_at, end in exchange.timings]
     headers.append(("Server-Timing", ", ".join(timings)))
 
 
 def _add_limits(headers: list[tuple[str, str]], statuses: list[CheckStatus]) -> None:
     """RateLimit headers (draft-ietf-httpapi-ratelimit-headers-10); a limit without a window has no reset time."""
-    shown = [status for status in statuses if status.check.limit.policy and status.check.amount < MAX_AMOUNT]
-    if shown:
-        headers.append(("RateLimit-Policy", ", ".join([check.limit.header for check, _, _ in shown])))
-        headers.append(("RateLimit", ", ".join(map(_rate_limit_item, shown))))
+    policies = [status for status in statuses if status.check.limit.policy and status.check.amount < MAX_AMOUNT]
+    if policies:
+        headers.append(("RateLimit-Policy", ", ".join([check.limit.header for check, _, _ in policies])))
+        headers.append(("RateLimit", ", ".join(map(_rate_limit_item, policies))))
 
 
 def _rate_limit_item(status: CheckStatus) -> str:

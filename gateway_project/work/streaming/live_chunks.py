@@ -17,7 +17,7 @@ from gateway_project.work.failover.measuring import measure_failure
 from gateway_project.work.failover.provider_call import hide_credential
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.guardrails.answers import begin_guarding
-from gateway_project.work.log.content import kept_content
+from gateway_project.work.log.content import content_kind
 from gateway_project.work.log.entry import write_log
 from gateway_project.work.stages.ownership import record_kept
 from gateway_project.work.streaming.broadcast import Result, Subscription
@@ -47,13 +47,13 @@ def live_chunks(exchange: Exchange, gateway: Gateway, stream: Stream) -> Iterato
 
     As soon as another request follows it, _carry() reads it, and this client is one subscriber of several.
     """
-    begun, max_kept = perf_counter(), _max_kept_bytes()
+    started_at, max_kept = perf_counter(), _max_kept_bytes()
     on_chunk = partial(_record_chunk, exchange, max_kept)
     reader = stream.reader
     begin_guarding(exchange, gateway, stream)
     exchange.call.outlive_client_if(lambda: bool(reader.finish_reason) and not reader.is_over)
     chunks = _chunks(stream, exchange.call, on_chunk)
-    live = LiveStream(exchange, gateway.relay, max_kept, partial(_carry, exchange, gateway, chunks, begun))
+    live = LiveStream(exchange, gateway.relay, max_kept, partial(_carry, exchange, gateway, chunks, started_at))
     problem: BaseException | None = None
     try:
         yield b""  # deliver() takes this one: only a generator that has begun runs its finally clause
@@ -67,7 +67,7 @@ def live_chunks(exchange: Exchange, gateway: Gateway, stream: Stream) -> Iterato
         problem = error
     finally:
         if live.close():
-            _end(exchange, gateway, begun, problem)
+            _end(exchange, gateway, started_at, problem)
         elif problem is not None:
             assert live.subscription is not None
             _leave(exchange, gateway, live.subscription, problem)
@@ -96,7 +96,7 @@ def _forward(
     """
     heartbeat = HEARTBEAT if holds_events(stream) else b""  # lines of JSON have no comments
     exchange.delivery.first_byte_ms = round(exchange.elapsed_ms(), 3)
-    if kept_content(exchange) == "redacted":
+    if content_kind(exchange) == "redacted":
         exchange.delivery.digest = hashlib.sha256()
     for chunk in guarded(exchange, live.own_chunks(chunks), lambda: live.subscription is None):
         if exchange.cache.flight is not None and exchange.cache.flight.live is None:
@@ -124,7 +124,7 @@ def _release_followers(exchange: Exchange, gateway: Gateway, live: LiveStream) -
 
 
 def _carry(
-    exchange: Exchange, gateway: Gateway, chunks: Iterator[bytes | None], begun: float, live: LiveStream
+    exchange: Exchange, gateway: Gateway, chunks: Iterator[bytes | None], started_at: float, live: LiveStream
 ) -> None:
     """Read the rest of a stream for its subscribers: its own client, which may have left, and its followers."""
     broadcast, own = exchange.delivery.broadcast, live.subscription
@@ -139,7 +139,7 @@ def _carry(
             _finish(exchange, gateway)
         except Exception as error:
             problem = error
-        _close(exchange, gateway, begun, problem)
+        _close(exchange, gateway, started_at, problem)
         result = _result(exchange, gateway)
         problem = None  # its traceback refers to this frame
     finally:
@@ -264,20 +264,20 @@ def _finish(exchange: Exchange, gateway: Gateway) -> None:
     exchange.end(outcome="completed")
     exchange.delivery.answer = answer = _read(exchange, stream)
     if exchange.delivery.size <= settings.GATEWAY_CACHE_MAX_ENTRY_BYTES:
-        begun = perf_counter()
+        started_at = perf_counter()
         share_and_cache(exchange, gateway, answer, [len(chunk) for chunk in exchange.delivery.chunks])
-        exchange.record_timing("store", begun)
+        exchange.record_timing("store", started_at)
 
 
-def _end(exchange: Exchange, gateway: Gateway, begun: float, problem: BaseException | None) -> None:
+def _end(exchange: Exchange, gateway: Gateway, started_at: float, problem: BaseException | None) -> None:
     """End a stream that nobody follows, and write its log entry, whatever happened."""
     try:
-        _close(exchange, gateway, begun, problem)
+        _close(exchange, gateway, started_at, problem)
     finally:
         write_log(exchange, gateway)
 
 
-def _close(exchange: Exchange, gateway: Gateway, begun: float, problem: BaseException | None) -> None:
+def _close(exchange: Exchange, gateway: Gateway, started_at: float, problem: BaseException | None) -> None:
     """Close the provider's connection and end the flight, whatever happened."""
     stream = exchange.attempts.stream
     assert stream is not None
@@ -292,7 +292,7 @@ def _close(exchange: Exchange, gateway: Gateway, begun: float, problem: BaseExce
     stream.provider_response.close()
     if exchange.answer is None:
         exchange.delivery.answer = _read(exchange, stream)
-    exchange.record_timing("stream", begun)
+    exchange.record_timing("stream", started_at)
     record_kept(exchange, gateway)
     end_flight(exchange, gateway, exchange.error if exchange.outcome != "client_closed" else None)
 

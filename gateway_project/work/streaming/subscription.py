@@ -17,7 +17,7 @@ from gateway_project.work.failover.provider_call import interruption_error
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.guardrails.answers import begin_guarding
 from gateway_project.work.guardrails.streams import StreamGuard
-from gateway_project.work.log.content import kept_content
+from gateway_project.work.log.content import content_kind
 from gateway_project.work.log.entry import write_log
 from gateway_project.work.streaming.broadcast import Result, Subscription
 from gateway_project.work.streaming.stream import Stream
@@ -35,7 +35,7 @@ def followed_stream(exchange: Exchange, gateway: Gateway, subscription: Subscrip
     """What a follower gets of another request's stream: from the beginning on, and then as it arrives."""
     exchange.delivery.first_byte_ms = round(exchange.elapsed_ms(), 3)
     begin_guarding(exchange, gateway, subscription.broadcast.stream)
-    if kept_content(exchange) == "redacted":
+    if content_kind(exchange) == "redacted":
         exchange.delivery.digest = hashlib.sha256()
     conclude = partial(_conclude, exchange, gateway, subscription, perf_counter())
     return subscriber_stream(exchange, gateway, subscription, conclude)
@@ -165,7 +165,7 @@ def _last_event(exchange: Exchange, subscription: Subscription, after: bytes) ->
     return final_error(exchange, broadcast.stream, error, after, lambda: broadcast.error_event(write))
 
 
-def _conclude(exchange: Exchange, gateway: Gateway, subscription: Subscription, begun: float) -> None:
+def _conclude(exchange: Exchange, gateway: Gateway, subscription: Subscription, started_at: float) -> None:
     """Settle what a follower holds, and write its log entry, as for an answer from the cache."""
     if subscription.error is not None:
         exchange.end(subscription.error, subscription.outcome)
@@ -173,8 +173,8 @@ def _conclude(exchange: Exchange, gateway: Gateway, subscription: Subscription, 
         _apply_result(exchange, subscription.broadcast.result)
     exchange.delivery.size = subscription.size
     if exchange.answer is None:
-        exchange.delivery.chunks = subscription.broadcast.kept_chunks(subscription.position)
-    exchange.record_timing("stream", begun)
+        exchange.delivery.chunks = subscription.broadcast.past_chunks(subscription.position)
+    exchange.record_timing("stream", started_at)
     try:
         end_flight(exchange, gateway, None)
     finally:

@@ -17,7 +17,7 @@ from providers.health.checks import claim_check, store_result
 from providers.health.status import RECENT_SECONDS, HealthState, state_of
 from telemetry.journal.files import JournalFull
 from telemetry.journal.records import empty_log_entry, to_record
-from telemetry.metrics.attempts import Began, Record, Succeeded
+from telemetry.metrics.attempts import AttemptStart, AttemptSuccess, Record
 
 log = logging.getLogger("gateway.checks")
 
@@ -57,7 +57,7 @@ class HealthChecker(BackgroundThread):
         if account is None or model is None or not claim_check(provider.id, every=seconds, now=timezone.now()):
             return
         target = Target(account, model)
-        self._gateway.metrics.note_attempt(Began(subject_of(target), is_check=True))
+        self._gateway.metrics.note_attempt(AttemptStart(subject_of(target), is_check=True))
         self._note(check(target, self._gateway.transport, self._gateway.watcher))
 
     def _note(self, result: CheckResult) -> None:
@@ -66,7 +66,7 @@ class HealthChecker(BackgroundThread):
         if error is None:
             gateway.breakers.succeeded(target.provider)
             gateway.rests.succeeded(target)
-            gateway.metrics.note_attempt(Succeeded(subject_of(target), time.time(), is_check=True))
+            gateway.metrics.note_attempt(AttemptSuccess(subject_of(target), time.time(), is_check=True))
         else:
             gateway.metrics.note_attempt(failed(target, error, is_broken=True, is_check=True))
         exception = error.exception if error is not None else ""

@@ -31,13 +31,13 @@ def uses_of(state: SharedState) -> Uses:
 
 def peak_recorder(state: SharedState) -> Callable[[], None]:
     """A periodic task that stores daily peaks. The shared state keeps each peak for days, so none is missed."""
-    written: Uses | None = None
+    last_uses: Uses | None = None
 
     def store_peaks() -> None:
-        nonlocal written
+        nonlocal last_uses
         uses = uses_of(state)
-        if uses != written:
+        if uses != last_uses:
             services.note_peaks(uses, datetime.now(UTC).date())
-            written = uses
+            last_uses = uses
 
     return store_peaks

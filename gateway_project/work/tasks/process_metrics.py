@@ -12,7 +12,7 @@ from gateway_project.work.gateway import Gateway
 from gateway_project.work.snapshot.records import ProviderSnapshot
 from providers.health.breakers import Breakers
 from providers.health.rests import Rests
-from telemetry.audit.head import known_head
+from telemetry.audit.head import latest_head
 from telemetry.metrics.counters import Gauges
 
 STARTED = time.time()
@@ -40,7 +40,7 @@ def process_gauges(gateway: Gateway) -> Gauges:
             (("database",), float(gateway.follower.fresh)),
             (("cache",), float(not gateway.state.degraded)),
         ],
-        "audit_head": [((head.hash,), head.id)] if (head := known_head()) else [],
+        "audit_head": [((head.hash,), head.id)] if (head := latest_head()) else [],
         **_process_gauges(),
     }
 

@@ -31,12 +31,12 @@ class Costs:
             return Judgement(change, NOTHING)
         if change is Change.REROUTED:
             return Judgement(change, self._at(first[0], traffic))
-        recorded = None if traffic.cost is None else Money(traffic.cost, traffic.currency)
+        cost = None if traffic.cost is None else Money(traffic.cost, traffic.currency)
         if change is Change.ALLOWED:
-            return Judgement(change, recorded if traffic.provider_id else None)
+            return Judgement(change, cost if traffic.provider_id else None)
         if self.changes_prices and (target := self._repriced(traffic)) is not None:
             return Judgement(Change.REPRICED, self._at(target, traffic))
-        return Judgement(change, recorded)
+        return Judgement(change, cost)
 
     def for_limits(self, traffic: Traffic, targets: Sequence[Target], *, is_draft: bool) -> Decimal | None:
         """What limits count for the request at the first of these targets, now or with the draft; None: no price."""

@@ -64,8 +64,8 @@ def read_draft(document: object) -> Draft:
     """A draft from its document. Raises ValidationError naming the place of what is wrong."""
     if not isinstance(document, dict):
         raise ValidationError("The draft must be a JSON object.")
-    members = _known(document, (*KINDS, "delete"), "")
-    deletions = _known(_object(members.get("delete", {}), "delete"), tuple(KINDS), "delete.")
+    members = _members(document, (*KINDS, "delete"), "")
+    deletions = _members(_object(members.get("delete", {}), "delete"), tuple(KINDS), "delete.")
     return Draft({kind: _rows(members, kind) for kind in KINDS}, {kind: _ids(deletions, kind) for kind in KINDS})
 
 
@@ -101,7 +101,7 @@ def _is_valid(attributes: Attributes, place: str) -> bool:
         raise ValidationError(error.message, field=f"{place}.{error.field}") from None
 
 
-def _known(values: JsonObject, names: tuple[str, ...], place: str) -> JsonObject:
+def _members(values: JsonObject, names: tuple[str, ...], place: str) -> JsonObject:
     for name in values:
         if name not in names:
             raise ValidationError(f"is unknown; known are {', '.join(names)}.", field=f"{place}{name}")

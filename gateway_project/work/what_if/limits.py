@@ -67,7 +67,7 @@ class ReplayClock(Clock):
         return self.at
 
 
-class Asker(NamedTuple):
+class CallerWithKey(NamedTuple):
     """Whose request it is; without a key it came with a login, or with a key that was deleted."""
 
     key: KeySnapshot | None
@@ -89,16 +89,18 @@ class LimitSide:
         self._in_flight: list[Admitted] = []
         self._numbers = count()
 
-    def admit(self, traffic: Traffic, asker: Asker, targets: Sequence[Target], cost: Decimal | None) -> int | None:
+    def admit(
+        self, traffic: Traffic, identity: CallerWithKey, targets: Sequence[Target], cost: Decimal | None
+    ) -> int | None:
         """Take from the limits of a request; None if one of them refuses it, else the number of the target with room.
 
         The targets are in the order of asking; a cost of None says that there is no price.
         """
-        own, candidates = self.book.for_caller(*asker), self._candidates(targets)
+        own, candidates = self.book.for_caller(*identity), self._candidates(targets)
         if not own.checks and not candidates:
             return 0
-        assert traffic.recorded is not None, "limits are counted one request after the other"
-        at, seconds, *_ = traffic.recorded
+        assert traffic.record is not None, "limits are counted one request after the other"
+        at, seconds, *_ = traffic.record
         self._settle_until(at)
         if cost is None and own.refusing_unpriced:
             return None
@@ -112,11 +114,13 @@ class LimitSide:
             heappush(self._in_flight, Admitted(at + seconds, next(self._numbers), settlement))
         return admission.choice
 
-    def has_room(self, traffic: Traffic, asker: Asker, targets: Sequence[Target], cost: Decimal | None) -> bool:
+    def has_room(
+        self, traffic: Traffic, identity: CallerWithKey, targets: Sequence[Target], cost: Decimal | None
+    ) -> bool:
         """Whether it would be admitted; takes nothing."""
-        own, candidates = self.book.for_caller(*asker), self._candidates(targets)
-        assert traffic.recorded is not None, "limits are counted one request after the other"
-        self._settle_until(traffic.recorded.at)
+        own, candidates = self.book.for_caller(*identity), self._candidates(targets)
+        assert traffic.record is not None, "limits are counted one request after the other"
+        self._settle_until(traffic.record.at)
         checks = list(chain.from_iterable(limits.checks for limits in (own, *candidates)))
         copy = self._state.excerpt(checks)
         return not _admit(copy, "one", own, candidates, traffic, cost).is_rejected
@@ -154,7 +158,7 @@ class LimitSides:
 
 def is_refused_by_limit(traffic: Traffic) -> bool:
     """Whether a limit refused the request when it was sent; the licence's own is none of those that drafts have."""
-    return traffic.recorded is not None and traffic.recorded.exception in REFUSALS
+    return traffic.record is not None and traffic.record.exception in REFUSALS
 
 
 def touched_rows(draft: Draft) -> tuple[list[LimitRow], list[LimitRow]]:
@@ -162,11 +166,11 @@ def touched_rows(draft: Draft) -> tuple[list[LimitRow], list[LimitRow]]:
     replaced = draft.replaced(LIMITS)
     if missing := replaced - set(Limit.objects.filter(pk__in=replaced).values_list("pk", flat=True)):
         raise ValidationError(f"no row with id {min(missing)}.", field=LIMITS)
-    stored = {_place(row): row for row in limit_rows(Limit.objects.all())}
+    rows = {_place(row): row for row in limit_rows(Limit.objects.all())}
     drafted = {_place(row): row for row in map(_drafted, draft.of(LIMITS))}
     replaced_places = {_place(row) for row in limit_rows(Limit.objects.filter(pk__in=replaced))}
     places = drafted.keys() | replaced_places
-    before = [row for place in places if (row := stored.get(place) or _default(place))]
+    before = [row for place in places if (row := rows.get(place) or _default(place))]
     after = [row for place in places if (row := drafted.get(place) or _default(place))]
     return before, after
 

@@ -12,7 +12,7 @@ Targets: TypeAlias = tuple[Target, ...]
 Draw: TypeAlias = tuple[str, str, frozenset[object]]  # of an alias: its name, its strategy, and the targets of a tier
 
 
-class Possible(NamedTuple):
+class PossibleTargets(NamedTuple):
     """Targets, best tier first, and those of them that may be asked first; with their keys."""
 
     targets: Targets
@@ -21,22 +21,22 @@ class Possible(NamedTuple):
     first_keys: frozenset[TargetKey]
     has_choice: bool = False  # whether a request can name one of several providers
 
-    def led_by(self, key: TargetKey) -> "Possible":
+    def led_by(self, key: TargetKey) -> "PossibleTargets":
         """With this one before the others, if it is one of them."""
         if len(self.targets) == 1 or key not in self.keys or self.targets[0].key == key:
             return self
         return self._replace(targets=tuple(sorted(self.targets, key=lambda target: target.key != key)))
 
 
-def possible(targets: Targets, first: Targets) -> Possible:
+def possible(targets: Targets, first: Targets) -> PossibleTargets:
     """The targets with their keys."""
-    return Possible(targets, first, frozenset(one.key for one in targets), frozenset(one.key for one in first))
+    return PossibleTargets(targets, first, frozenset(one.key for one in targets), frozenset(one.key for one in first))
 
 
 NONE_POSSIBLE = possible((), ())
 
 
-def possible_for(question: Question, snapshot: Snapshot) -> Possible:
+def possible_for(question: Question, snapshot: Snapshot) -> PossibleTargets:
     """The targets that may and can serve what is asked for, as apply_rules() and choose_candidates() find them."""
     answer = judge_question(question, snapshot)
     tiers = in_tiers(answer.targets, answer.tiers if answer.alias is not None else None)
@@ -48,7 +48,7 @@ def possible_for(question: Question, snapshot: Snapshot) -> Possible:
     return possible((*first, *others), first)._replace(has_choice=has_choice)
 
 
-def is_rerouted(served: TargetKey, before: Possible, after: Possible) -> bool:
+def is_rerouted(served: TargetKey, before: PossibleTargets, after: PossibleTargets) -> bool:
     """Whether another target would have served: what was asked first would not be, or a fallback may not any more."""
     if served in before.first_keys:
         return served not in after.first_keys

@@ -11,11 +11,11 @@ from gateway_project.work.stages.rules import Question
 from gateway_project.work.what_if.averages import Averages
 from gateway_project.work.what_if.costs import Costs
 from gateway_project.work.what_if.guardrails.trial import GuardrailTrial, Verdict, is_blocked
-from gateway_project.work.what_if.limits import Asker, LimitSides, is_refused_by_limit
+from gateway_project.work.what_if.limits import CallerWithKey, LimitSides, is_refused_by_limit
 from gateway_project.work.what_if.outcome import Cause, Change, Gap, Judgement, Outcome
 from gateway_project.work.what_if.possible import (
     NONE_POSSIBLE,
-    Possible,
+    PossibleTargets,
     is_rerouted,
     possible,
     possible_for,
@@ -30,9 +30,9 @@ REPORT_EVERY = 5000  # requests
 class Case(NamedTuple):
     """Who asks for a model, and the targets that may serve that: now, and with the draft."""
 
-    asker: Asker
-    before: Possible
-    after: Possible
+    identity: CallerWithKey
+    before: PossibleTargets
+    after: PossibleTargets
 
 
 class Cancelled(Exception):
@@ -112,7 +112,7 @@ class Replay:
             judgement = self._costs.judged(traffic, Change.NONE, ())
         else:
             judgement = self._judged(traffic, case)
-        self._outcome.count(traffic, case.asker.caller, judgement)
+        self._outcome.count(traffic, case.identity.caller, judgement)
 
     def _stays_refused(self, traffic: Traffic) -> bool:
         """Whether something refused the request that neither rules nor the draft decide."""
@@ -123,13 +123,13 @@ class Replay:
         )
 
     def _judged(self, traffic: Traffic, case: Case) -> Judgement:
-        asker, before, after = case
-        judgement = self._limited(traffic, asker, before, after)
+        identity, before, after = case
+        judgement = self._limited(traffic, identity, before, after)
         is_possible = judgement.change is not Change.DENIED and bool(after.targets)
         if is_blocked(traffic):  # guardrails alone can let it pass
             judgement = self._costs.judged(traffic, Change.NONE, ())
         if self._guardrails is not None and is_possible:
-            judgement = self._guarded(traffic, asker.caller, judgement, after)
+            judgement = self._guarded(traffic, identity.caller, judgement, after)
         return judgement
 
     def _case(self, traffic: Traffic) -> Case | None:
@@ -150,54 +150,60 @@ class Replay:
         before, after = self.judge(traffic, key)
         if before.targets != after.targets and (before.has_choice or after.has_choice):
             self._outcome.misses_named_providers = True
-        return Case(Asker(key, caller), before, after)
+        return Case(CallerWithKey(key, caller), before, after)
 
-    def judge(self, traffic: Traffic, key: KeySnapshot | None) -> tuple[Possible, Possible]:
+    def judge(self, traffic: Traffic, key: KeySnapshot | None) -> tuple[PossibleTargets, PossibleTargets]:
         """The targets that may serve the request: now, and with the draft."""
         return self._possible(traffic, key, self._before), self._possible(traffic, key, self._after)
 
-    def _possible(self, traffic: Traffic, key: KeySnapshot | None, snapshot: Snapshot) -> Possible:
+    def _possible(self, traffic: Traffic, key: KeySnapshot | None, snapshot: Snapshot) -> PossibleTargets:
         caller = snapshot.callers[traffic.user_id or 0]
         return possible_for(Question(traffic.model, caller, key, traffic.tags), snapshot)
 
-    def _limited(self, traffic: Traffic, asker: Asker, before: Possible, after: Possible) -> Judgement:
+    def _limited(
+        self, traffic: Traffic, identity: CallerWithKey, before: PossibleTargets, after: PossibleTargets
+    ) -> Judgement:
         """The judgement once limits of the draft have been asked."""
         if self._limits is None:
             return self._costs.judged(traffic, change_of(traffic, before, after), after.first)
         if not is_rerouted(traffic.served, before, after):
             after = after.led_by(traffic.served)
-        return self._counted(traffic, asker, before.led_by(traffic.served), after)
+        return self._counted(traffic, identity, before.led_by(traffic.served), after)
 
-    def _counted(self, traffic: Traffic, asker: Asker, before: Possible, after: Possible) -> Judgement:
+    def _counted(
+        self, traffic: Traffic, identity: CallerWithKey, before: PossibleTargets, after: PossibleTargets
+    ) -> Judgement:
         """The judgement by limits, which are asked for room at the targets in their order."""
         assert self._limits is not None
-        used = self._averages.usual(traffic)
+        average = self._averages.usual(traffic)
         if before.targets and is_refused_by_limit(traffic):
-            cost = self._costs.for_limits(used, before.targets, is_draft=False)
-            if self._limits.before.has_room(used, asker, before.targets, cost):
+            cost = self._costs.for_limits(average, before.targets, is_draft=False)
+            if self._limits.before.has_room(average, identity, before.targets, cost):
                 self._outcome.note(Gap.REFUSED, traffic)
                 return Judgement()  # it was another limit that refused it, which does so still
-        now = self._left(used, asker, before, is_draft=False)
-        drafted = self._left(used, asker, after, is_draft=True)
+        now = self._within_limits(average, identity, before, is_draft=False)
+        drafted = self._within_limits(average, identity, after, is_draft=True)
         change = change_of(traffic, now, drafted)
         judgement = self._costs.judged(traffic, change, drafted.first)
-        if change is Change.ALLOWED and used is not traffic:
+        if change is Change.ALLOWED and average is not traffic:
             self._outcome.unknown_usage += 1
         is_limited = change is Change.DENIED and bool(after.targets)
         return Judgement(change, judgement.cost, Cause.LIMIT) if is_limited else judgement
 
-    def _left(self, traffic: Traffic, asker: Asker, choice: Possible, *, is_draft: bool) -> Possible:
+    def _within_limits(
+        self, traffic: Traffic, identity: CallerWithKey, choice: PossibleTargets, *, is_draft: bool
+    ) -> PossibleTargets:
         """Of these targets those that limits leave: all, the one that is asked if the first is full, or none."""
         assert self._limits is not None
         side, targets = self._limits.after if is_draft else self._limits.before, choice.targets
         if not targets or side.is_empty:
             return choice
-        number = side.admit(traffic, asker, targets, self._costs.for_limits(traffic, targets, is_draft=is_draft))
+        number = side.admit(traffic, identity, targets, self._costs.for_limits(traffic, targets, is_draft=is_draft))
         if number is None:
             return NONE_POSSIBLE
         return possible(targets[number : number + 1], targets[number : number + 1]) if number else choice
 
-    def _guarded(self, traffic: Traffic, caller: Caller, judgement: Judgement, after: Possible) -> Judgement:
+    def _guarded(self, traffic: Traffic, caller: Caller, judgement: Judgement, after: PossibleTargets) -> Judgement:
         """The judgement once guardrails of the draft have been asked; `after` may serve the request with it."""
         assert self._guardrails is not None
         verdict = self._guardrails.judge(traffic, caller, self._after.rules, after.targets)
@@ -210,7 +216,7 @@ class Replay:
         return self._costs.judged(traffic, Change.DENIED, ())._replace(cause=Cause.GUARDRAIL)
 
 
-def change_of(traffic: Traffic, before: Possible, after: Possible) -> Change:
+def change_of(traffic: Traffic, before: PossibleTargets, after: PossibleTargets) -> Change:
     """What changes for requests that these targets may serve now, and those with the draft."""
     if not before.targets:
         return Change.ALLOWED if after.targets else Change.NONE

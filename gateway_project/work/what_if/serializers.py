@@ -95,7 +95,7 @@ class WhatIfAttributes(Attributes):
     delete = Read(_unread, DELETIONS, required=False, help_text="Ids of rows that would not be there.")
 
 
-class Drafted(serializers.Field[JsonObject, object, object, WhatIf]):
+class DraftField(serializers.Field[JsonObject, object, object, WhatIf]):
     """A part of the draft, as it was sent."""
 
     def __init__(self, schema: JsonObject) -> None:
@@ -121,12 +121,12 @@ class WhatIfSerializer(serializers.ModelSerializer[WhatIf]):
 
     state = serializers.ChoiceField(State.choices)
     progress = serializers.FloatField(min_value=0, max_value=1)
-    rules = Drafted(DRAFTS)
-    aliases = Drafted(DRAFTS)
-    limits = Drafted(DRAFTS)
-    prices = Drafted(DRAFTS)
-    guardrails = Drafted(DRAFTS)
-    delete = Drafted(DELETIONS)
+    rules = DraftField(DRAFTS)
+    aliases = DraftField(DRAFTS)
+    limits = DraftField(DRAFTS)
+    prices = DraftField(DRAFTS)
+    guardrails = DraftField(DRAFTS)
+    delete = DraftField(DELETIONS)
     result = Result(read_only=True, allow_null=True)
 
     class Meta:

@@ -102,8 +102,8 @@ def _numbered(model: Row, drafts: Iterable[RowDraft]) -> Iterator[tuple[int, Map
 def _prices(draft: Draft) -> PriceBook:
     """The prices of now with those of the draft, which hold at any time."""
     _require(ModelPrice, draft, PRICES)
-    stored = ModelPrice.objects.not_over().exclude(pk__in=draft.replaced(PRICES))
-    return PriceBook([*(row.offer for row in stored), *map(_offer, draft.of(PRICES))])
+    prices = ModelPrice.objects.not_over().exclude(pk__in=draft.replaced(PRICES))
+    return PriceBook([*(row.offer for row in prices), *map(_offer, draft.of(PRICES))])
 
 
 def _offer(row: RowDraft) -> Offer:

@@ -75,7 +75,7 @@ class Seconds(Func):
         return self.as_sql(compiler, connection, template=template, **context)
 
 
-class Recorded(NamedTuple):
+class RequestRecord(NamedTuple):
     """What is known of a single request only."""
 
     at: float  # when it began, in seconds since 1970
@@ -88,7 +88,7 @@ class Recorded(NamedTuple):
     guardrails: list[JsonObject] | None = None  # what they did with it
 
 
-class Alike:
+class RequestGroup:
     """Entries of requests that are alike, by the values that they share; looked up once, if anybody asks for them."""
 
     __slots__ = ("_entries", "_ids", "_values")
@@ -121,8 +121,8 @@ class Traffic(NamedTuple):
     longest_input: int
     cost: Decimal | None  # None: unknown
     example: int  # the id of the first entry
-    recorded: Recorded | None = None  # if it is one request
-    alike: Alike | None = None  # if it is several
+    record: RequestRecord | None = None  # if it is one request
+    group: RequestGroup | None = None  # if it is several
     was_judged: bool = True  # False: refused, but not by rules
 
     @property
@@ -132,7 +132,7 @@ class Traffic(NamedTuple):
 
     def entries(self, number: int) -> Sequence[int]:
         """The ids of so many of its entries, as far as there are as many; at most MAX_EXAMPLES."""
-        ids = self.alike.ids() if self.alike is not None else ()
+        ids = self.group.ids() if self.group is not None else ()
         return ids[:number] or (self.example,)
 
 
@@ -165,7 +165,7 @@ def traffic_of(start: datetime, end: datetime, tiers: Collection[int] = ()) -> I
         usage, (longest, cost, example) = Usage(*row[11:16]), row[16:19]
         yield Traffic(
             user_id, key_id, model, _tags(tags), provider_id, served_model or "", cache_status == HIT, currency,
-            row[10], usage, longest, cost, example, alike=Alike(entries, row[:10]) if row[10] > 1 else None,
+            row[10], usage, longest, cost, example, group=RequestGroup(entries, row[:10]) if row[10] > 1 else None,
             was_judged=bool(row[9]),
         )  # fmt: skip
 
@@ -189,8 +189,8 @@ def requests_of(start: datetime, end: datetime, *, with_payload: bool = False) -
 
 def _recorded(
     at: float, milliseconds: float | None, exception: str, outcome: str, rule_id: int, alias: str, *texts: Any
-) -> Recorded:
-    return Recorded(at, (milliseconds or 0) / 1000, exception, outcome, rule_id, alias or "", *texts)
+) -> RequestRecord:
+    return RequestRecord(at, (milliseconds or 0) / 1000, exception, outcome, rule_id, alias or "", *texts)
 
 
 @lru_cache(maxsize=10_000)

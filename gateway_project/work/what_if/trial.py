@@ -73,11 +73,11 @@ def _write(services: Services, row: RowDraft) -> None:
     if row.id is None:
         services.create(**values)
         return
-    stored = _row(services, row.id)
+    original = _row(services, row.id)
     if services.replace is not None:
-        services.replace(stored, **values)
+        services.replace(original, **values)
         return
-    services.delete(stored)
+    services.delete(original)
     services.create(**values)
 
 

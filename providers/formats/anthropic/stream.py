@@ -13,10 +13,10 @@ from providers.formats.dialect import WorkRequest
 from providers.formats.json_stream import JsonStreamReader
 from providers.formats.json_values import as_dict, as_text, dumped
 from providers.formats.neutral.deltas import (
-    Began,
-    CallBegan,
+    AnswerEnd,
+    AnswerStart,
     CallDelta,
-    Finished,
+    CallStart,
     ReasoningDelta,
     RefusalDelta,
     TextDelta,
@@ -63,7 +63,7 @@ class AnthropicReader(JsonStreamReader):
 
     def _started(self, value: JsonObject) -> None:
         message = as_dict(value.get("message"))
-        self.emit(Began(as_text(message.get("id")), as_text(message.get("model"))))
+        self.emit(AnswerStart(as_text(message.get("id")), as_text(message.get("model"))))
         self.state_ids.update(dict.fromkeys(ids_in(self.work.body, message)))
         # The output is counted at the end: the count at the start is not of the answer.
         self._count({**as_dict(message.get("usage")), "output_tokens": None})
@@ -83,7 +83,7 @@ class AnthropicReader(JsonStreamReader):
             self.emit(ReasoningDelta(data=as_text(block.get("data")), source=NAME, begins=True))
         elif kind == "tool_use" and isinstance(index, int):
             number = self._calls[index] = len(self._calls)
-            self.emit(CallBegan(number, as_text(block.get("id")), as_text(block.get("name"))))
+            self.emit(CallStart(number, as_text(block.get("id")), as_text(block.get("name"))))
             if arguments := block.get("input"):  # some servers send the arguments whole
                 self.emit(CallDelta(number, dumped(arguments).decode()))
         else:
@@ -118,7 +118,7 @@ class AnthropicReader(JsonStreamReader):
             self.emit(RefusalDelta(why))
         if reason:
             self.finish(normalise_reason(FINISH_REASONS, reason), reason)
-            self.emit(Finished(self.finish_reason, reason, as_text(delta.get("stop_sequence")) or None))
+            self.emit(AnswerEnd(self.finish_reason, reason, as_text(delta.get("stop_sequence")) or None))
 
     def _stopped(self, value: JsonObject) -> None:
         self.done = True

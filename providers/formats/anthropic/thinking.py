@@ -20,10 +20,10 @@ LEAST_TOP_P = 0.95  # while a model thinks (Anthropic's documentation, extended 
 
 def unsupported_parameters(chat: Chat, model: str) -> set[str]:
     """Known parameters of the conversation that this model does not take."""
-    lost = SAMPLING if not claude(model).samples else frozenset()
-    named = {name for name in lost if getattr(chat, name) is not None}
+    unsupported = SAMPLING if not claude(model).samples else frozenset()
+    present = {name for name in unsupported if getattr(chat, name) is not None}
     free = chat.output is not None and chat.output.kind == OutputKind.JSON  # JSON without a schema
-    return named | {"response_format"} if free else named
+    return present | {"response_format"} if free else present
 
 
 def thinking_of(chat: Chat, model: str, max_tokens: int, source: str = NAME) -> tuple[JsonObject | None, str]:

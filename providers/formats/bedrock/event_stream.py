@@ -88,9 +88,9 @@ def write_frame(headers: dict[str, str], payload: bytes) -> bytes:
         bytes([len(name.encode())]) + name.encode() + bytes([TEXT]) + LENGTH.pack(len(value.encode())) + value.encode()
         for name, value in headers.items()
     ]
-    written = b"".join(parts)
-    lengths = Struct(">II").pack(SMALLEST + len(written) + len(payload), len(written))
-    frame = lengths + CHECKSUM.pack(crc32(lengths)) + written + payload
+    body = b"".join(parts)
+    lengths = Struct(">II").pack(SMALLEST + len(body) + len(payload), len(body))
+    frame = lengths + CHECKSUM.pack(crc32(lengths)) + body + payload
     return frame + CHECKSUM.pack(crc32(frame))
 
 

@@ -9,7 +9,7 @@ from providers.formats.cited_blocks import CitedBlocks
 from providers.formats.dialect import WorkRequest
 from providers.formats.json_stream import JsonStreamReader
 from providers.formats.json_values import as_dict, as_text, dumped
-from providers.formats.neutral.deltas import Began, CallBegan, CallDelta, Finished, ReasoningDelta, TextDelta
+from providers.formats.neutral.deltas import AnswerEnd, AnswerStart, CallDelta, CallStart, ReasoningDelta, TextDelta
 from providers.formats.parts import normalise_reason
 
 # Exceptions in a stream that mean overload, and the status of each.
@@ -73,13 +73,13 @@ class BedrockReader(JsonStreamReader):
             read(self, value)
 
     def _started(self, value: JsonObject) -> None:
-        self.emit(Began())
+        self.emit(AnswerStart())
 
     def _block_started(self, value: JsonObject) -> None:
         call, index = as_dict(as_dict(value.get("start")).get("toolUse")), value.get("contentBlockIndex")
         if call and isinstance(index, int):
             number = self._calls[index] = len(self._calls)
-            self.emit(CallBegan(number, as_text(call.get("toolUseId")), as_text(call.get("name"))))
+            self.emit(CallStart(number, as_text(call.get("toolUseId")), as_text(call.get("name"))))
         else:
             self.drop(next(iter(as_dict(value.get("start"))), ""))
 
@@ -106,7 +106,7 @@ class BedrockReader(JsonStreamReader):
         reason = as_text(value.get("stopReason"))
         self._stopped = True
         self.finish(normalise_reason(FINISH_REASONS, reason), reason)
-        self.emit(Finished(self.finish_reason, reason))
+        self.emit(AnswerEnd(self.finish_reason, reason))
 
     def _ended(self, value: JsonObject) -> None:
         self.usage = usage_of(value.get("usage"))

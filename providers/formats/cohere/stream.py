@@ -9,7 +9,7 @@ from providers.formats.cohere.request import NAME
 from providers.formats.dialect import WorkRequest
 from providers.formats.json_stream import JsonStreamReader, stream_error
 from providers.formats.json_values import as_dict, as_text
-from providers.formats.neutral.deltas import Began, CallBegan, CallDelta, Finished, ReasoningDelta, TextDelta
+from providers.formats.neutral.deltas import AnswerEnd, AnswerStart, CallDelta, CallStart, ReasoningDelta, TextDelta
 from providers.formats.parts import normalise_reason
 
 
@@ -23,7 +23,7 @@ class CohereReader(JsonStreamReader):
     def read(self, value: JsonObject) -> None:
         kind, delta = as_text(value.get("type")), as_dict(value.get("delta"))
         if kind == "message-start":
-            self.emit(Began(as_text(value.get("id"))))
+            self.emit(AnswerStart(as_text(value.get("id"))))
         elif kind == "message-end":
             self._read_end(delta)
         elif kind == "citation-start":
@@ -54,7 +54,7 @@ class CohereReader(JsonStreamReader):
     def _read_call_start(self, message: JsonObject, index: int | None) -> None:
         number = self._calls[index] = len(self._calls)
         call = tool_call(as_dict(message.get("tool_calls")), "", number)
-        self.emit(CallBegan(number, call.id, call.name))
+        self.emit(CallStart(number, call.id, call.name))
         if call.arguments:
             self.emit(CallDelta(number, call.arguments))
 
@@ -66,7 +66,7 @@ class CohereReader(JsonStreamReader):
     def _read_end(self, delta: JsonObject) -> None:
         reason = as_text(delta.get("finish_reason"))
         self.finish(normalise_reason(FINISH_REASONS, reason), reason)
-        self.emit(Finished(self.finish_reason, reason))
+        self.emit(AnswerEnd(self.finish_reason, reason))
         self.usage = usage_of(delta.get("usage"))
         self.done = True
 

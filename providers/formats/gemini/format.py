@@ -40,8 +40,8 @@ class Gemini(TranslatedFormat):
     def request(self, work: WorkRequest, model: str, options: Options = DEFAULT_OPTIONS) -> OutgoingRequest:
         if work.operation != COUNT_TOKENS:
             return super().request(work, model, options)
-        counted = {"model": resource(model, quoted=False)} | self.chat_body(work, work.chat, model, options)
-        return OutgoingRequest(self.path(work, model), dumped({"generateContentRequest": counted}))
+        content = {"model": resource(model, quoted=False)} | self.chat_body(work, work.chat, model, options)
+        return OutgoingRequest(self.path(work, model), dumped({"generateContentRequest": content}))
 
     def answer(self, work: WorkRequest, body: bytes) -> ClientResponse:
         if work.operation != COUNT_TOKENS:

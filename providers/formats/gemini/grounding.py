@@ -31,26 +31,26 @@ class GroundingSupport(NamedTuple):
 
 def citations_of(grounding: object, words: str, begins: Mapping[int, int]) -> tuple[list[Citation], list[str]]:
     """The citations in an answer's text, and the names of content that other shapes cannot hold."""
-    supports, lost = supports_of(grounding)
+    supports, omissions = supports_of(grounding)
     offsets = array("Q", accumulate(_sizes(words), initial=0))
-    return _placed(supports, offsets, begins), lost
+    return _placed(supports, offsets, begins), omissions
 
 
 def supports_of(grounding: object) -> tuple[list[GroundingSupport], list[str]]:
     """The citations without positions in the text, which may not be complete yet, and the same names."""
     grounding = as_dict(grounding)
     sources = [_source(as_dict(chunk)) for chunk in as_list(grounding.get("groundingChunks"))]
-    supports, lost = [], [SUGGESTIONS] if grounding.get(SUGGESTIONS) else []
+    supports, omissions = [], [SUGGESTIONS] if grounding.get(SUGGESTIONS) else []
     for support in map(as_dict, as_list(grounding.get("groundingSupports"))):
         segment = as_dict(support.get("segment"))
         part, start, end = (count(segment.get(name)) or 0 for name in ("partIndex", "startIndex", "endIndex"))
         for number in as_list(support.get("groundingChunkIndices")):
             source = sources[number] if type(number) is int and 0 <= number < len(sources) else None
             if source is None:
-                lost.append(GROUNDING)
+                omissions.append(GROUNDING)
             else:
                 supports.append(GroundingSupport(source, part, start, end))
-    return supports, lost
+    return supports, omissions
 
 
 class StreamedGrounding:
@@ -72,12 +72,12 @@ class StreamedGrounding:
 
     def read(self, grounding: object) -> list[str]:
         """Read the metadata of a piece; returns the names of content that other shapes cannot hold."""
-        supports, lost = supports_of(grounding)
+        supports, omissions = supports_of(grounding)
         for one in supports:
             if one not in self._met:
                 heappush(self._waiting, (one.end, len(self._met), one))
                 self._met.add(one)
-        return lost
+        return omissions
 
     def due(self, *, over: bool = False) -> list[Citation]:
         """The citations whose text is complete. `over`: no more text will come."""

@@ -16,10 +16,10 @@ from providers.formats.gemini.request import NAME
 from providers.formats.json_stream import JsonStreamReader
 from providers.formats.json_values import as_text
 from providers.formats.neutral.deltas import (
-    Began,
-    CallBegan,
+    AnswerEnd,
+    AnswerStart,
     CallDelta,
-    Finished,
+    CallStart,
     ImageDelta,
     ReasoningDelta,
     TextDelta,
@@ -43,7 +43,7 @@ class GeminiReader(JsonStreamReader):
     def read(self, value: JsonObject) -> None:
         if not self._begun:
             self._begun, self._id = True, as_text(value.get("responseId"))
-            self.emit(Began(self._id, as_text(value.get("modelVersion"))))
+            self.emit(AnswerStart(self._id, as_text(value.get("modelVersion"))))
         self.usage = usage_of(value.get("usageMetadata")) or self.usage
         candidate = candidate_of(value)
         if candidate is None:
@@ -64,7 +64,7 @@ class GeminiReader(JsonStreamReader):
             # Only now: some models send a finish reason with every piece.
             for citation in self._grounding.due(over=True):
                 self.emit(citation)
-            self.emit(Finished(self.finish_reason, self.provider_finish_reason))
+            self.emit(AnswerEnd(self.finish_reason, self.provider_finish_reason))
             self.done = True
         return rest
 
@@ -89,7 +89,7 @@ class GeminiReader(JsonStreamReader):
             self._sign(signature)
         elif isinstance(part.get("functionCall"), dict):
             call = tool_call(part, self._id, self._parts)
-            self.emit(CallBegan(self._calls, call.id, call.name, call.signature))
+            self.emit(CallStart(self._calls, call.id, call.name, call.signature))
             self.emit(CallDelta(self._calls, call.arguments))
             self._calls += 1
         elif image := image_of(part):

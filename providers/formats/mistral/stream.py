@@ -7,7 +7,7 @@ from providers.formats.json_stream import JsonStreamReader, stream_error
 from providers.formats.json_values import as_dict, as_list, as_text
 from providers.formats.mistral.reply import FINISH_REASONS, call_id_of, read_content, tool_call
 from providers.formats.mistral.request import NAME
-from providers.formats.neutral.deltas import Began, CallBegan, CallDelta, Finished, ReasoningDelta, TextDelta
+from providers.formats.neutral.deltas import AnswerEnd, AnswerStart, CallDelta, CallStart, ReasoningDelta, TextDelta
 from providers.formats.neutral.messages import Reasoning, Text, Verbatim
 from providers.formats.openai.reply import usage_of
 from providers.formats.openai.stream import DONE
@@ -32,7 +32,7 @@ class MistralReader(JsonStreamReader):
     def read(self, value: JsonObject) -> None:
         if self._id is None:
             self._id = as_text(value.get("id"))
-            self.emit(Began(self._id, as_text(value.get("model"))))
+            self.emit(AnswerStart(self._id, as_text(value.get("model"))))
         self.usage = usage_of(value.get("usage")) or self.usage
         for choice in as_list(value.get("choices")):
             if isinstance(choice, dict) and not choice.get("index"):  # only the first choice is read
@@ -52,7 +52,7 @@ class MistralReader(JsonStreamReader):
                 self._read_call(call)
         if reason := as_text(choice.get("finish_reason")):
             self.finish(normalise_reason(FINISH_REASONS, reason), reason)
-            self.emit(Finished(self.finish_reason, reason))
+            self.emit(AnswerEnd(self.finish_reason, reason))
 
     def _read_call(self, piece: JsonObject) -> None:
         call, index = tool_call(piece, self._id or "", self._calls), piece.get("index")
@@ -62,6 +62,6 @@ class MistralReader(JsonStreamReader):
         if number is None or (call.name and not call_id):  # a piece that continues a call has no name
             number = self._numbers[call.id] = self._numbers[index] = self._calls
             self._calls += 1
-            self.emit(CallBegan(number, call.id, call.name))
+            self.emit(CallStart(number, call.id, call.name))
         if call.arguments:
             self.emit(CallDelta(number, call.arguments))

@@ -7,7 +7,7 @@ from providers.formats.neutral.reply import Citation, FinishReason, Reply, cited
 
 
 @dataclass(slots=True)
-class Began:
+class AnswerStart:
     """The answer begins. Both fields may be ''."""
 
     id: str = ""
@@ -47,7 +47,7 @@ class ImageDelta:
 
 
 @dataclass(slots=True)
-class CallBegan:
+class CallStart:
     """A tool call begins. `index` counts the calls of this answer from 0; `id` is never empty."""
 
     index: int
@@ -65,7 +65,7 @@ class CallDelta:
 
 
 @dataclass(slots=True)
-class Finished:
+class AnswerEnd:
     """The model has stopped. The usage may come before or after."""
 
     reason: FinishReason
@@ -74,7 +74,9 @@ class Finished:
 
 
 # A citation comes whole, before or after its text.
-Delta = Began | TextDelta | ReasoningDelta | RefusalDelta | ImageDelta | CallBegan | CallDelta | Citation | Finished
+Delta = (
+    AnswerStart | TextDelta | ReasoningDelta | RefusalDelta | ImageDelta | CallStart | CallDelta | Citation | AnswerEnd
+)
 
 
 def words_of(delta: Delta) -> str:
@@ -86,7 +88,7 @@ def words_of(delta: Delta) -> str:
 
 def deltas_of(reply: Reply) -> list[Delta]:
     """A whole answer as the deltas of a stream. Parts without a delta are left out."""
-    deltas: list[Delta] = [Began(reply.id, reply.model)]
+    deltas: list[Delta] = [AnswerStart(reply.id, reply.model)]
     calls = thoughts = 0
     for part, _, citations in cited_parts(reply):
         if isinstance(part, Text):
@@ -99,6 +101,6 @@ def deltas_of(reply: Reply) -> list[Delta]:
         elif isinstance(part, Image):
             deltas.append(ImageDelta(part))
         elif isinstance(part, ToolCall):
-            deltas += [CallBegan(calls, part.id, part.name, part.signature), CallDelta(calls, part.arguments)]
+            deltas += [CallStart(calls, part.id, part.name, part.signature), CallDelta(calls, part.arguments)]
             calls += 1
-    return [*deltas, Finished(reply.finish_reason, reply.provider_finish_reason, reply.stop_sequence)]
+    return [*deltas, AnswerEnd(reply.finish_reason, reply.provider_finish_reason, reply.stop_sequence)]

@@ -44,7 +44,7 @@ class Ollama(TranslatedFormat):
         return frozenset({"tool_choice"} if forced else ())
 
     def chat_body(self, work: WorkRequest, chat: Chat, model: str, options: Options) -> JsonObject:
-        messages = [written for message in chat.messages for written in turns_of(message)]
+        messages = [turn for message in chat.messages for turn in turns_of(message)]
         body: JsonObject = {"model": model, "messages": messages, "stream": work.stream}
         values = {theirs: getattr(chat, ours) for ours, theirs in OPTIONS.items()}
         if parameters := {name: value for name, value in values.items() if value not in (None, [])}:

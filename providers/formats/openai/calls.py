@@ -15,7 +15,7 @@ class OpenCall:
     id: str
     index: int  # the provider's, unless it is missing or belongs to another call
     is_named: bool = False
-    begun: bool = False  # whether its beginning was passed on
+    is_announced: bool = False  # whether its beginning was passed on
     waiting: list[str] = field(default_factory=list)  # arguments that arrived before the name
 
 
@@ -53,12 +53,12 @@ class OpenCalls:
 
     def _begin(self, call_id: str, index: int | None, reply_id: str) -> OpenCall:
         number = len(self._calls)
-        shown = index if index is not None and index not in self._indexes else self._next_index
-        call = OpenCall(number, call_id or derived_call_id(reply_id, str(number)), shown)
+        place = index if index is not None and index not in self._indexes else self._next_index
+        call = OpenCall(number, call_id or derived_call_id(reply_id, str(number)), place)
         self._calls.append(call)
         self._by_id.setdefault(call.id, call)
-        self._indexes.add(shown)
-        self._next_index = max(self._next_index, shown + 1)
+        self._indexes.add(place)
+        self._next_index = max(self._next_index, place + 1)
         return call
 
 

@@ -63,8 +63,8 @@ class OpenAI(TranslatedFormat):
     def inapplicable_parameters(self, chat: Chat, model: str) -> set[str]:
         """A budget can be translated into an effort only for models that are known to think."""
         thinking = chat.thinking
-        lost = thinking is not None and thinking.budget is not None and effort_of(thinking, model) is None
-        return {"reasoning_effort"} if lost else set()
+        is_lost = thinking is not None and thinking.budget is not None and effort_of(thinking, model) is None
+        return {"reasoning_effort"} if is_lost else set()
 
     def chat_body(self, work: WorkRequest, chat: Chat, model: str, options: Options) -> JsonObject:
         parameters = {

@@ -30,7 +30,7 @@ def read_reply(value: JsonObject) -> Reply:
     message = choice.get("message")
     if not isinstance(message, dict):
         raise ProviderError("The provider answered 200 without a message.")
-    parts = [*_thoughts(message), *_said(message), *_calls(message, as_text(value.get("id")))]
+    parts = [*_thoughts(message), *_content_parts(message), *_calls(message, as_text(value.get("id")))]
     provider_reason = as_text(choice.get("finish_reason"))
     return Reply(
         parts,
@@ -101,7 +101,7 @@ def text_in(content: object) -> str:
     return "".join(as_text(part.get("text")) for part in parts if part.get("type") == "text")
 
 
-def _said(message: JsonObject) -> list[Part]:
+def _content_parts(message: JsonObject) -> list[Part]:
     parts: list[Part] = []
     if message.get("content") is not None:
         parts.append(Text(text_in(message["content"])))

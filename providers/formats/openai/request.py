@@ -70,8 +70,8 @@ ASSISTANTS = (Text, Refusal, ToolCall, Reasoning)
 
 def _assistant(parts: list[Part], name: str = "") -> list[JsonObject]:
     """An assistant message, without thoughts of other providers' models."""
-    if lost := next((part for part in parts if not isinstance(part, ASSISTANTS)), None):
-        raise unsupported_part(lost)
+    if misfit := next((part for part in parts if not isinstance(part, ASSISTANTS)), None):
+        raise unsupported_part(misfit)
     message: JsonObject = {"role": "assistant", "content": None}
     if texts := [part.text for part in parts if isinstance(part, Text)]:
         message["content"] = "".join(texts)
@@ -184,8 +184,8 @@ def response_format_of(chat: Chat) -> JsonObject | None:
     if output.kind == OutputKind.JSON:
         return {"type": "json_object"}
     fields = {"schema": output.schema, "strict": output.strict, "description": output.description or None}
-    named = {"name": output.name or "answer"} | {name: value for name, value in fields.items() if value is not None}
-    return {"type": "json_schema", "json_schema": named}
+    schema = {"name": output.name or "answer"} | {name: value for name, value in fields.items() if value is not None}
+    return {"type": "json_schema", "json_schema": schema}
 
 
 def effort_of(thinking: Thinking | None, model: str) -> str | None:

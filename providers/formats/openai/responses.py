@@ -69,10 +69,10 @@ class OpenAIResponses(OpenAI):
         if not isinstance(value.get("output"), list):
             raise ProviderError("The provider answered 200 without output.")
         reason, provider_reason = finish_of(value)
-        shown, kind = (_as_stream(value), EVENT_STREAM) if work.stream else (body, "application/json")
+        content, kind = (_as_stream(value), EVENT_STREAM) if work.stream else (body, "application/json")
         state_ids = tuple(dict.fromkeys(ids_in(value))) if stores(work.body) else ()
         usage = usage_of(value.get("usage"))
-        return ClientResponse(shown, kind, text_of(value), usage, reason, provider_reason, state_ids=state_ids)
+        return ClientResponse(content, kind, text_of(value), usage, reason, provider_reason, state_ids=state_ids)
 
     def native_reader(self, work: WorkRequest) -> StreamReader:
         return ResponsesReader(work) if work.dialect.name == DIALECT else super().native_reader(work)
@@ -146,8 +146,8 @@ def _read(body: bytes) -> JsonObject:
 
 def _as_stream(response: JsonObject) -> bytes:
     """A whole response as events, for a client that waits for a stream: its items, and its texts in pieces."""
-    begun = {"response": {**response, "status": "in_progress", "output": [], "usage": None}}
-    events: list[tuple[str, JsonObject]] = [("response.created", begun), ("response.in_progress", begun)]
+    first_body = {"response": {**response, "status": "in_progress", "output": [], "usage": None}}
+    events: list[tuple[str, JsonObject]] = [("response.created", first_body), ("response.in_progress", first_body)]
     for index, item in enumerate(as_dict(item) for item in response["output"]):
         place = {"item_id": item.get("id"), "output_index": index}
         content = as_list(item.get("content")) if item.get("type") == "message" else []

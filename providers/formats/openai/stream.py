@@ -9,11 +9,11 @@ from providers.formats.dialect import WorkRequest
 from providers.formats.json_stream import JsonStreamReader
 from providers.formats.json_values import as_dict, as_list, as_text, dumped, read_json
 from providers.formats.neutral.deltas import (
-    Began,
-    CallBegan,
+    AnswerEnd,
+    AnswerStart,
     CallDelta,
+    CallStart,
     Delta,
-    Finished,
     ImageDelta,
     ReasoningDelta,
     RefusalDelta,
@@ -166,7 +166,7 @@ class ChunkReader:
         deltas: list[Delta] = []
         if not self._begun and (value.get("id") or value.get("choices")):  # Azure's first chunk belongs to no answer
             self._begun, self._id = True, as_text(value.get("id"))
-            deltas.append(Began(self._id, as_text(value.get("model"))))
+            deltas.append(AnswerStart(self._id, as_text(value.get("model"))))
         for choice in as_list(value.get("choices")):
             if isinstance(choice, dict) and not choice.get("index"):
                 self._read_choice(choice, deltas)
@@ -188,7 +188,7 @@ class ChunkReader:
         reason = as_text(choice.get("finish_reason"))
         if reason and not self._finished:
             self._finished = True
-            deltas.append(Finished(finish_reason(reason, called=bool(self._calls)), reason))
+            deltas.append(AnswerEnd(finish_reason(reason, called=bool(self._calls)), reason))
 
     def _read_sound(self, delta: JsonObject, deltas: list[Delta]) -> None:
         """The transcript; other shapes cannot express the sound."""
@@ -215,11 +215,11 @@ class ChunkReader:
         function = as_dict(piece.get("function"))
         call, name = self._calls.call_of(piece, self._id), as_text(function.get("name"))
         arguments = arguments_text(function.get("arguments"))
-        if not call.begun and name:
-            call.begun = True
-            deltas.append(CallBegan(call.number, call.id, name, signature_of(piece)))
+        if not call.is_announced and name:
+            call.is_announced = True
+            deltas.append(CallStart(call.number, call.id, name, signature_of(piece)))
             arguments = "".join([*call.waiting, arguments])
-        if not call.begun:
+        if not call.is_announced:
             call.waiting.append(arguments)
         elif arguments:
             deltas.append(CallDelta(call.number, arguments))

@@ -18,7 +18,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: object, file: Path, **options: object) -> None:
         try:
-            counted = load(file)
+            counts = load(file)
         except GatewayError as error:
             raise CommandError(error.sentence) from None
-        self.stdout.write(f"Prices: {describe_counts(counted)}.")
+        self.stdout.write(f"Prices: {describe_counts(counts)}.")

@@ -51,5 +51,5 @@ class Command(BaseCommand):
 
 
 def _lines(all_differences: list[Difference]) -> list[str]:
-    shown = [f"  {difference}" for difference in all_differences[:SHOWN]]
-    return [*shown, "  …"] if len(all_differences) > SHOWN else shown
+    lines = [f"  {difference}" for difference in all_differences[:SHOWN]]
+    return [*lines, "  …"] if len(all_differences) > SHOWN else lines

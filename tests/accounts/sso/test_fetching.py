@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
 
 
 def test_keys_are_fetched_now_and_not_too_often(admin, provider, issuer):
-    memory = metadata.known_provider(issuer.url)
+    memory = metadata.recall_provider(issuer.url)
     assert [one.id for one in memory.keys("RS256", "")] == ["first"]
     issuer.published = [key("second"), key("third")]
     path = f"/identity-providers/{provider.pk}/fetch/"
@@ -23,24 +23,24 @@ def test_keys_are_fetched_now_and_not_too_often(admin, provider, issuer):
 
 
 def test_a_process_that_remembers_older_ones_asks_anew(admin, provider, issuer, monkeypatch):
-    memory = metadata.known_provider(issuer.url)
+    memory = metadata.recall_provider(issuer.url)
     assert [one.id for one in memory.keys("RS256", "")] == ["first"]
     issuer.published = [key("second")]
     admin.post(f"/identity-providers/{provider.pk}/fetch/")
     provider.refresh_from_db()
     monkeypatch.setitem(metadata._registry, issuer.url, memory)  # as in another process
-    renewed = metadata.known_provider(issuer.url, fetched_at=provider.fetched_at)
+    renewed = metadata.recall_provider(issuer.url, fetched_at=provider.fetched_at)
     assert [one.id for one in renewed.keys("RS256", "")] == ["second"]
-    assert metadata.known_provider(issuer.url, fetched_at=provider.fetched_at) is renewed
+    assert metadata.recall_provider(issuer.url, fetched_at=provider.fetched_at) is renewed
 
 
 def test_if_it_fails_all_goes_on(admin, provider, issuer):
-    memory = metadata.known_provider(issuer.url)
+    memory = metadata.recall_provider(issuer.url)
     memory.metadata()
     issuer.answers = dict.fromkeys((DISCOVERY, KEYS), Answer({}, status=500))
     refused(admin.post(f"/identity-providers/{provider.pk}/fetch/"), 502, "ProviderError")
     provider.refresh_from_db()
-    assert metadata.known_provider(issuer.url, fetched_at=provider.fetched_at) is memory
+    assert metadata.recall_provider(issuer.url, fetched_at=provider.fetched_at) is memory
 
 
 def test_a_disabled_one_is_not_asked(admin, provider, issuer):

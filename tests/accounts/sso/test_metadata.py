@@ -3,7 +3,7 @@
 import pytest
 
 from accounts.sso.protocol import metadata
-from accounts.sso.protocol.metadata import MAX_AGE_SECONDS, MAX_STALE_SECONDS, REFRESH_SECONDS, KnownProvider
+from accounts.sso.protocol.metadata import MAX_AGE_SECONDS, MAX_STALE_SECONDS, REFRESH_SECONDS, ProviderMemory
 from gateway_project.errors import ProviderError
 from tests.support.oidc import DISCOVERY, KEYS, Answer, key
 
@@ -24,8 +24,8 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def remembered(issuer, clock) -> KnownProvider:
-    provider = KnownProvider(issuer.url, clock=clock)
+def remembered(issuer, clock) -> ProviderMemory:
+    provider = ProviderMemory(issuer.url, clock=clock)
     assert [one.id for one in provider.keys("RS256", "")] == ["first"]
     return provider
 

@@ -60,13 +60,13 @@ def test_a_client_that_reads_nothing_is_waited_for_so_long_and_no_longer():
 
 def test_slow_readers_have_so_many_places():
     readers, requests = SlowReaders(places=1, client_seconds=10, bytes_per_second=1000), [object(), object()]
-    readers.check(requests[0], waited=1.0, sent=1000)  # not slow
-    readers.check(requests[0], waited=2.0, sent=1000)
-    readers.check(requests[0], waited=3.0, sent=1000)  # it has its place
+    readers.check(requests[0], waited=1.0, byte_count=1000)  # not slow
+    readers.check(requests[0], waited=2.0, byte_count=1000)
+    readers.check(requests[0], waited=3.0, byte_count=1000)  # it has its place
     with pytest.raises(BlockingIOError, match="too many"):
-        readers.check(requests[1], waited=2.0, sent=1000)
+        readers.check(requests[1], waited=2.0, byte_count=1000)
     readers.release(requests[0])
-    readers.check(requests[1], waited=2.0, sent=1000)
+    readers.check(requests[1], waited=2.0, byte_count=1000)
 
 
 def test_each_part_of_an_answer_adds_to_its_wait():

@@ -202,7 +202,7 @@ def test_a_body_that_is_whole_needs_none_of_the_places_for_slow_ones(world, smal
 
 def test_one_free_place_releases_one_body_that_is_ready(monkeypatch):
     worker, handed = object.__new__(GatewayThreadWorker), []
-    worker.cfg, worker.slow_bodies, worker.begun = SimpleNamespace(threads=16), {1}, set()
+    worker.cfg, worker.slow_bodies, worker.receiving = SimpleNamespace(threads=16), {1}, set()
     worker._submit = handed.append
     monkeypatch.setattr("gateway_project.server.worker.peek", lambda conn, most: b"x")
     monkeypatch.setattr("gateway_project.server.worker.is_ready", lambda request, conn: True)
@@ -266,7 +266,7 @@ def test_a_head_that_came_with_the_request_before_waits_for_nothing():
     ours, theirs = socket.socketpair()
     with ours, theirs, worker.poller:
         rest = Kept(ours, head("GET /healthz HTTP/1.1", "Host: localhost"))
-        worker.parked, worker.begun = {rest: 0.0}, set()
+        worker.parked, worker.receiving = {rest: 0.0}, set()
         worker._check_head(rest)
         assert (handed, worker.parked) == ([rest], {})
 

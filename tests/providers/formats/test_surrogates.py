@@ -6,7 +6,7 @@ import pytest
 
 from providers.formats import FORMATS
 from providers.formats.json_values import read_json
-from providers.formats.neutral.deltas import CallBegan, CallDelta, Finished, ReasoningDelta, TextDelta
+from providers.formats.neutral.deltas import AnswerEnd, CallDelta, CallStart, ReasoningDelta, TextDelta
 from providers.formats.neutral.reply import Citation
 from providers.formats.sse import data_of, events_in
 from providers.formats.surrogates import SurrogateJoiner
@@ -99,7 +99,7 @@ class TestStreams:
 def test_halves_of_parallel_calls_stay_apart():
     joiner = SurrogateJoiner()
     high, low = joiner.placeholder(b"83d").decode(), joiner.placeholder(b"e00").decode()
-    told = [CallBegan(0, "a", "f"), CallDelta(0, high), CallDelta(1, low), ReasoningDelta("x", begins=True)]
+    told = [CallStart(0, "a", "f"), CallDelta(0, high), CallDelta(1, low), ReasoningDelta("x", begins=True)]
     assert [getattr(delta, "arguments", "") for delta in joiner.join(told)] == ["", "", "\ufffd", "\ufffd", ""]
 
 
@@ -113,7 +113,7 @@ def test_an_empty_text_between_halves_parts_nothing():
 def test_what_is_not_text_does_not_join():
     joiner = SurrogateJoiner()
     high = joiner.placeholder(b"83d").decode()
-    finished = Finished("stop")
+    finished = AnswerEnd("stop")
     assert joiner.join([TextDelta(f"a{high}"), finished]) == [TextDelta("a"), TextDelta("\ufffd"), finished]
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from providers.columns import Modality
 from providers.pricing.bundling_facts import facts_of_models, written_facts
-from providers.pricing.facts import BUNDLED, NOTHING_KNOWN, ModelFacts, facts_in, known_facts
+from providers.pricing.facts import BUNDLED, NOTHING_KNOWN, ModelFacts, bundled_facts, facts_in
 
 pytestmark = pytest.mark.either_store
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.either_store
     ],
 )
 def test_a_model_is_known_by_every_name_of_it(name):
-    facts = known_facts(name)
+    facts = bundled_facts(name)
     assert (facts.context_length, facts.max_output_tokens) == (200_000, 64_000)
     assert "text" in facts.input_modalities
     assert facts.output_modalities == ("text",)
@@ -33,11 +33,11 @@ def test_a_model_is_known_by_every_name_of_it(name):
 
 @pytest.mark.parametrize("name", ["fast", "", "gpt", "my-gpt-4o-of-the-house", "gpt-4o-2024", "/", "x" * 10_000])
 def test_nothing_is_guessed(name):
-    assert known_facts(name) == NOTHING_KNOWN
+    assert bundled_facts(name) == NOTHING_KNOWN
 
 
 def test_a_dot_within_a_name_is_no_vendor():
-    assert known_facts("gpt-4.1").context_length == 1_000_000
+    assert bundled_facts("gpt-4.1").context_length == 1_000_000
 
 
 def test_the_bundled_table_is_sound():

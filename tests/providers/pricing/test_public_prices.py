@@ -55,15 +55,15 @@ def book():
 class TestLoading:
     def test_again_it_changes_nothing(self, table):
         path = table(entry(), entry(host="api.example.org"), entry(aboveInputTokens=200_000, amount="3"))
-        assert sync(path).counted == {"new": 3, "changed": 0, "unchanged": 0, "kept": 0}
+        assert sync(path).counts == {"new": 3, "changed": 0, "unchanged": 0, "kept": 0}
         before = list(ModelPrice.objects.values())
-        assert sync(path).counted["unchanged"] == 3
+        assert sync(path).counts["unchanged"] == 3
         assert list(ModelPrice.objects.values()) == before
         assert {row["source"] for row in before} == {"synced"}
 
     def test_a_price_that_changed_is_a_row_more(self, table):
         sync(table(entry(), entry("other")))
-        counted = sync(table(entry(amount="1.5"), entry("new"))).counted
+        counted = sync(table(entry(amount="1.5"), entry("new"))).counts
         assert counted == {"new": 1, "changed": 1, "unchanged": 0, "kept": 0}
         rows = ModelPrice.objects.filter(model="m").order_by("id")
         assert [(row.input, row.valid_until is None) for row in rows] == [(1, False), (Decimal("1.5"), True)]
@@ -73,15 +73,15 @@ class TestLoading:
     def test_an_edited_price_is_kept(self, table):
         sync(table(entry()))
         change_price(ModelPrice.objects.get(), input=Decimal(9))
-        assert sync(table(entry(amount="5"))).counted["kept"] == 1
+        assert sync(table(entry(amount="5"))).counts["kept"] == 1
         assert ModelPrice.objects.open().get().input == 9
         end_price(ModelPrice.objects.open().get())
-        assert sync(table(entry(amount="5"))).counted["new"] == 1
+        assert sync(table(entry(amount="5"))).counts["new"] == 1
 
     def test_a_providers_own_prices_are_none_of_its_business(self, table):
         provider = create_provider(name="p", url="https://api.example.org", format_name="openai")
         set_price(provider=provider, model="m", currency="EUR", input=Decimal(9), output=Decimal(9))
-        assert sync(table(entry())).counted["new"] == 1
+        assert sync(table(entry())).counts["new"] == 1
 
     def test_of_prices_with_a_day_the_latest_that_has_come_holds(self, table):
         today, day = timezone.now().date(), timedelta(days=1)

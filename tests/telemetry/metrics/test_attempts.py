@@ -4,7 +4,7 @@ import orjson
 import pytest
 
 from telemetry.metrics import attempts
-from telemetry.metrics.attempts import LATEST, AttemptBook, Began, Failed, Subject, Succeeded
+from telemetry.metrics.attempts import LATEST, AttemptBook, AttemptFailure, AttemptStart, AttemptSuccess, Subject
 from telemetry.metrics.counters import Metrics
 from telemetry.metrics.slots import Slots
 from telemetry.metrics.sums import OTHER
@@ -13,7 +13,7 @@ FAST = Subject(1, "first", "fast")
 
 
 def failed(at, message="it is down", subject=FAST, **options):
-    return Failed(subject, at, "ProviderError", message, **options)
+    return AttemptFailure(subject, at, "ProviderError", message, **options)
 
 
 def book(*events):
@@ -24,20 +24,23 @@ def book(*events):
 
 
 def test_attempts_and_failures_are_counted_and_the_last_error_is_kept():
-    events = [Began(FAST)] * 6 + [Succeeded(FAST, 1.0), *(failed(float(at), f"error {at}") for at in range(2, 7))]
+    events = [AttemptStart(FAST)] * 6 + [
+        AttemptSuccess(FAST, 1.0),
+        *(failed(float(at), f"error {at}") for at in range(2, 7)),
+    ]
     (record,) = book(*events).records.values()
     assert (record.attempts, record.failures, record.failed_at, record.message) == (6, 5, 6.0, "error 6")
     assert [succeeded for _, succeeded in record.latest] == [True, False, False, False, False, False]
 
 
 def test_a_pause_is_a_failure_that_says_nothing_about_health():
-    (record,) = book(Began(FAST), failed(1.0, is_broken=False)).records.values()
+    (record,) = book(AttemptStart(FAST), failed(1.0, is_broken=False)).records.values()
     assert (record.failures, record.latest, record.message) == (1, [], "it is down")
 
 
 def test_checks_are_not_attempts_but_their_results_count():
-    events = (Began(FAST, is_check=True), failed(1.0, is_check=True), Began(FAST, is_check=True))
-    (record,) = book(*events, Succeeded(FAST, 2.0, is_check=True)).records.values()
+    events = (AttemptStart(FAST, is_check=True), failed(1.0, is_check=True), AttemptStart(FAST, is_check=True))
+    (record,) = book(*events, AttemptSuccess(FAST, 2.0, is_check=True)).records.values()
     assert (record.attempts, record.failures, record.checks, record.failed_checks) == (0, 0, 2, 1)
     assert record.latest == [(1.0, False), (2.0, True)]
 
@@ -45,7 +48,7 @@ def test_checks_are_not_attempts_but_their_results_count():
 def test_only_the_latest_results_are_kept_over_all_processes():
     one, other = (
         book(*(failed(float(at)) for at in range(100))),
-        book(*(Succeeded(FAST, at + 0.5) for at in range(100))),
+        book(*(AttemptSuccess(FAST, at + 0.5) for at in range(100))),
     )
     one.add(other)
     (record,) = one.records.values()
@@ -56,14 +59,14 @@ def test_only_the_latest_results_are_kept_over_all_processes():
 
 def test_there_are_never_more_pairs_than_fit(monkeypatch):
     monkeypatch.setattr(attempts, "MAX_PAIRS", 3)
-    full = book(*(Began(Subject(1, "first", f"m{number}")) for number in range(10)))
+    full = book(*(AttemptStart(Subject(1, "first", f"m{number}")) for number in range(10)))
     assert {model: record.attempts for (_, model), record in full.records.items()} == {
         "m0": 1, "m1": 1, "m2": 1, OTHER: 7,
     }  # fmt: skip
 
 
 def test_it_survives_the_trip_to_other_processes():
-    one = book(Began(FAST), failed(1.0), Succeeded(FAST, 2.0), Began(Subject(2, "second", "slow")))
+    one = book(AttemptStart(FAST), failed(1.0), AttemptSuccess(FAST, 2.0), AttemptStart(Subject(2, "second", "slow")))
     copy = AttemptBook.from_json(orjson.loads(orjson.dumps(one.to_json())))
     assert copy.records == one.records
     assert one.by_provider().keys() == {1, 2}
@@ -74,14 +77,14 @@ def test_all_processes_add_up_also_one_that_died(is_replaced):
     slots = Slots(2)
     first, second = Metrics(slots, slots.take()), Metrics(slots, slots.take())
     for metrics in (first, second):
-        metrics.note_attempt(Began(FAST))
+        metrics.note_attempt(AttemptStart(FAST))
         metrics.note_attempt(failed(5.0))
         metrics.aggregate({"fast"})
         metrics.publish({})
     if is_replaced:
         slots.release(1)
         second = Metrics(slots, slots.take())
-        second.note_attempt(Began(FAST))
+        second.note_attempt(AttemptStart(FAST))
         second.aggregate({"fast"})
         second.publish({})
     (record,) = first.gather_attempts().records.values()

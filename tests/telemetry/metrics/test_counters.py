@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from telemetry.journal.records import empty_log_entry
 from telemetry.metrics import sums as summing
-from telemetry.metrics.attempts import Began, Failed, Subject
+from telemetry.metrics.attempts import AttemptFailure, AttemptStart, Subject
 from telemetry.metrics.counters import Metrics
 from telemetry.metrics.exposition import GAUGES, MACHINE, SUMS, render
 from telemetry.metrics.slots import SLOT_BYTES, Slots
@@ -59,8 +59,8 @@ def test_what_a_request_was_is_counted_when_it_ends():
     serve(metrics, cache_status="HIT", entry_source="Cache", cost="0", duration_ms=1.0)
     serve(metrics, status=429, outcome="denied", exception="RateLimited", provider_name="", model="", operation="")
     subject = Subject(1, "first", "fast")
-    metrics.note_attempt(Began(subject))
-    metrics.note_attempt(Failed(subject, time.time(), "ProviderTimeout", "too late"))
+    metrics.note_attempt(AttemptStart(subject))
+    metrics.note_attempt(AttemptFailure(subject, time.time(), "ProviderTimeout", "too late"))
     metrics.request_started()
     metrics.aggregate({"fast"})
     assert metrics.in_flight == 1

@@ -130,7 +130,7 @@ def test_refusals_of_unknown_credentials_go_before_other_entries(settings):
     erase = deletion.RefusalEraser()
     assert list(iter(lambda: erase(NOW), False)) == []
     assert stored_ids() == sorted(["unknown 6", "of a user", "another error", "full 6", "login 6", "a cause"])
-    assert deletion.kept_since(NOW) == NOW - timedelta(days=7)
+    assert deletion.retention_start(NOW) == NOW - timedelta(days=7)
 
 
 def test_records_of_answers_go_some_time_after_the_answers(settings):

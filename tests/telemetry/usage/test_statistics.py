@@ -14,7 +14,7 @@ from keys.services import issue_key
 from providers.services import create_provider, set_price
 from telemetry.journal.batches import insert_log_entries
 from telemetry.models import LATENCY_MS, UsageHour
-from telemetry.usage import overview, rollups, statistics
+from telemetry.usage import dashboard_sums, rollups, statistics
 from telemetry.usage.statistics import percentile
 from tests.support.management import PASSWORD, new_admin, new_user, refused
 from tests.telemetry.usage.test_rollups import done
@@ -72,7 +72,7 @@ class TestAddingUp:
     def test_who_was_asked_and_did_not_serve_has_no_part_in_it(self, admin):
         insert_log_entries([paid("1.5", currency="EUR", provider_id=1, attempts=2, asked_before=[2])])
         assert columns_of(admin, "by=provider", "providerId") == [(1,)]
-        top = overview.top(HOUR, "provider_id", "requests")
+        top = dashboard_sums.top(HOUR, "provider_id", "requests")
         assert [(row.name, row.sums["requests"], row.sums["tokens"]) for row in top] == [("1", 1, 15)]
         insert_log_entries([paid("0.5", provider_id=2)])
         costs = dict(columns_of(admin, "by=provider", "providerId", "costs"))
@@ -117,7 +117,7 @@ class TestAddingUp:
         assert sorted(columns_of(admin, "by=model", "model", "requests")) == results
         assert columns_of(admin, "by=provider,model&model=gpt", "providerId", "requests") == [(values.pk, 2)]
         assert columns_of(admin, "by=day&model=gpt", "requests") == [(2,)]
-        assert ("gpt", 2) in [(row.name, row.sums["requests"]) for row in overview.top(HOUR, "model", "requests")]
+        assert ("gpt", 2) in [(row.name, row.sums["requests"]) for row in dashboard_sums.top(HOUR, "model", "requests")]
 
     def test_who_is_in_two_groups_and_what_has_two_tags_counts_for_each(self, admin):
         insert_log_entries(

@@ -7,7 +7,7 @@ from wsgiref.types import WSGIEnvironment
 
 from gateway_project.errors import GatewayError, ProviderOverloaded, ProviderRejected, ValidationError
 from gateway_project.json_types import JsonObject
-from gateway_project.server.client_response import Delivery
+from gateway_project.server.http_delivery import Delivery
 from gateway_project.work.doors.base import ClientDoor, Model
 from providers.formats.json_values import dumped
 

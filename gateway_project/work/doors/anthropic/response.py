@@ -11,11 +11,11 @@ from providers.formats.anthropic.stream import AnthropicReader
 from providers.formats.dialect import StreamWriter, WorkRequest
 from providers.formats.json_values import dumped
 from providers.formats.neutral.deltas import (
-    Began,
-    CallBegan,
+    AnswerEnd,
+    AnswerStart,
     CallDelta,
+    CallStart,
     Delta,
-    Finished,
     ImageDelta,
     ReasoningDelta,
     RefusalDelta,
@@ -181,15 +181,15 @@ class MessagesWriter(StreamWriter):
         self._unsigned = ""  # what ends an open thought that nobody has signed
         self._calls: dict[int, int] = {}  # the answer's calls: which block each of them is
         self._arguments: list[str] = []  # of the call that is open
-        self._waiting: dict[int, tuple[CallBegan, list[str]]] = {}  # calls and their arguments, in their order
-        self._finished = Finished(FinishReason.UNKNOWN)
+        self._waiting: dict[int, tuple[CallStart, list[str]]] = {}  # calls and their arguments, in their order
+        self._ending = AnswerEnd(FinishReason.UNKNOWN)
         self._refused = False
 
     def write(self, deltas: list[Delta]) -> bytes:
         return b"".join([EVENTS[type(delta)](self, delta) for delta in deltas])
 
     def end(self, usage: Usage | None) -> bytes:
-        finished = self._finished
+        finished = self._ending
         reason = stop_reason(finished.reason, finished.provider_reason, finished.stop_sequence, self._refused)
         delta = {"stop_reason": reason, "stop_sequence": finished.stop_sequence}
         last = _event("message_delta", {"delta": delta, "usage": usage_body(usage)})
@@ -219,7 +219,7 @@ class MessagesWriter(StreamWriter):
     def _delta(self, delta: Block) -> bytes:
         return _event("content_block_delta", {"index": self._index, "delta": delta})
 
-    def _began(self, delta: Began) -> bytes:
+    def _answer_start(self, delta: AnswerStart) -> bytes:
         self._id, self._model = delta.id or self._id, delta.model or self._model
         return b""
 
@@ -239,33 +239,33 @@ class MessagesWriter(StreamWriter):
         if delta.data:
             block = {"type": "redacted_thinking", "data": mark_signature(delta.source, delta.data)}
             return self._open("redacted", block) + self._close()
-        written = b""
+        events = b""
         if delta.begins or self._kind != "thinking":
-            written = self._open("thinking", {"type": "thinking", "thinking": "", "signature": ""})
+            events = self._open("thinking", {"type": "thinking", "thinking": "", "signature": ""})
             self._unsigned = mark_signature(delta.source, "")
         if delta.text:
-            written += self._delta({"type": "thinking_delta", "thinking": delta.text})
+            events += self._delta({"type": "thinking_delta", "thinking": delta.text})
         if delta.signature:
             self._unsigned = mark_signature(delta.source, delta.signature)
-        return written
+        return events
 
     def _image(self, delta: ImageDelta) -> bytes:
         return b"".join([self._open("image", block) + self._close() for block in _image(delta.image)])
 
-    def _call_began(self, delta: CallBegan) -> bytes:
+    def _call_start(self, delta: CallStart) -> bytes:
         if self._waiting or (self._kind == "call" and exact_json("".join(self._arguments)) is None):
             self._waiting[delta.index] = (delta, [])
             return b""
         return self._open_call(delta)
 
-    def _open_call(self, delta: CallBegan) -> bytes:
+    def _open_call(self, delta: CallStart) -> bytes:
         signed = b"".join(self._open("redacted", block) + self._close() for block in _call_signature(delta.signature))
         block = {"type": "tool_use", "id": delta.id, "name": delta.name, "input": {}}
         opened = self._open("call", block)
         self._calls[delta.index], self._arguments = self._index, []
         return signed + opened
 
-    def _call_continued(self, delta: CallDelta) -> bytes:
+    def _call_delta(self, delta: CallDelta) -> bytes:
         if delta.index in self._waiting:
             self._waiting[delta.index][1].append(delta.arguments)
             return b""
@@ -277,27 +277,27 @@ class MessagesWriter(StreamWriter):
     def _all_calls(self) -> bytes:
         """The calls that wait until the call before them is complete."""
         waiting, self._waiting = self._waiting, {}
-        written = []
+        events = []
         for began, arguments in waiting.values():
-            written.append(self._open_call(began))
-            written += [self._call_continued(CallDelta(began.index, piece)) for piece in arguments]
-        return b"".join(written)
+            events.append(self._open_call(began))
+            events += [self._call_delta(CallDelta(began.index, piece)) for piece in arguments]
+        return b"".join(events)
 
-    def _stopped(self, delta: Finished) -> bytes:
-        self._finished = delta
+    def _answer_end(self, delta: AnswerEnd) -> bytes:
+        self._ending = delta
         return b""
 
 
 EVENTS: dict[type, Callable[[MessagesWriter, Any], bytes]] = {
-    Began: MessagesWriter._began,
+    AnswerStart: MessagesWriter._answer_start,
     TextDelta: MessagesWriter._text,
     RefusalDelta: MessagesWriter._refusal,
     ReasoningDelta: MessagesWriter._reasoning,
     ImageDelta: MessagesWriter._image,
     Citation: MessagesWriter._citation,
-    CallBegan: MessagesWriter._call_began,
-    CallDelta: MessagesWriter._call_continued,
-    Finished: MessagesWriter._stopped,
+    CallStart: MessagesWriter._call_start,
+    CallDelta: MessagesWriter._call_delta,
+    AnswerEnd: MessagesWriter._answer_end,
 }
 DELTA = b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,"delta":'
 TEXT = DELTA + b'{"type":"text_delta","text":%b}}\n\n'

@@ -12,11 +12,11 @@ from gateway_project.json_types import JsonObject
 from providers.formats.dialect import StreamWriter, WorkRequest
 from providers.formats.json_values import dumped
 from providers.formats.neutral.deltas import (
-    Began,
-    CallBegan,
+    AnswerEnd,
+    AnswerStart,
     CallDelta,
+    CallStart,
     Delta,
-    Finished,
     ImageDelta,
     ReasoningDelta,
     RefusalDelta,
@@ -126,7 +126,7 @@ class ChatWriter(StreamWriter):
             last = b'%b"choices":[],"usage":%b}\n\n' % (head, body)
         return last + b"data: [DONE]\n\n"
 
-    def _began(self, delta: Began) -> bytes:
+    def _answer_start(self, delta: AnswerStart) -> bytes:
         self._id, self._model = delta.id or self._id, delta.model or self._model
         return b""
 
@@ -156,7 +156,7 @@ class ChatWriter(StreamWriter):
         self._citations += 1
         return self._chunk({"annotations": [annotation]})
 
-    def _call_began(self, delta: CallBegan) -> bytes:
+    def _call_start(self, delta: CallStart) -> bytes:
         self._without_arguments.add(delta.index)
         call = write_call(ToolCall(delta.id, delta.name, "", delta.signature), nothing="")
         return self._chunk({"tool_calls": [{"index": delta.index, **call}]})
@@ -166,7 +166,7 @@ class ChatWriter(StreamWriter):
             self._without_arguments.discard(delta.index)
         return self._chunk({"tool_calls": [{"index": delta.index, "function": {"arguments": delta.arguments}}]})
 
-    def _finished(self, delta: Finished) -> bytes:
+    def _answer_end(self, delta: AnswerEnd) -> bytes:
         # Clients parse the joined arguments, and an empty text is not JSON.
         empty = b"".join([self._call_delta(CallDelta(index, "{}")) for index in sorted(self._without_arguments)])
         return empty + self._chunk({}, finish_reason(delta.reason, delta.provider_reason))
@@ -194,13 +194,13 @@ class ChatWriter(StreamWriter):
 
 
 WRITERS: dict[type, Callable[[ChatWriter, Any], bytes]] = {
-    Began: ChatWriter._began,
+    AnswerStart: ChatWriter._answer_start,
     TextDelta: ChatWriter._text,
     ReasoningDelta: ChatWriter._reasoning,
     RefusalDelta: ChatWriter._refusal,
     ImageDelta: ChatWriter._image,
     Citation: ChatWriter._citation,
-    CallBegan: ChatWriter._call_began,
+    CallStart: ChatWriter._call_start,
     CallDelta: ChatWriter._call_delta,
-    Finished: ChatWriter._finished,
+    AnswerEnd: ChatWriter._answer_end,
 }

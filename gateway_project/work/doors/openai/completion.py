@@ -10,7 +10,7 @@ from gateway_project.work.doors.openai.door import error_event
 from providers.formats.dialect import Dialect, StreamWriter, WorkRequest
 from providers.formats.json_values import dumped
 from providers.formats.neutral.chat import Chat
-from providers.formats.neutral.deltas import Began, Delta, Finished, TextDelta
+from providers.formats.neutral.deltas import AnswerEnd, AnswerStart, Delta, TextDelta
 from providers.formats.neutral.messages import Message, Text
 from providers.formats.neutral.reply import Reply
 from providers.formats.openai.stream import stream_text
@@ -65,11 +65,11 @@ class CompletionWriter(StreamWriter):
         return last + b"data: [DONE]\n\n"
 
     def _event(self, delta: Delta) -> bytes:
-        if isinstance(delta, Began):
+        if isinstance(delta, AnswerStart):
             self._about = _envelope(self.work, delta.id, delta.model)
         elif isinstance(delta, TextDelta):
             return self._chunk(_choice(delta.text, None))
-        elif isinstance(delta, Finished):
+        elif isinstance(delta, AnswerEnd):
             return self._chunk(_choice("", finish_reason(delta.reason, delta.provider_reason)))
         return b""
 

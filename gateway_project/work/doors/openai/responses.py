@@ -98,8 +98,8 @@ class OpenAIResponses(Dialect):
         return body.get("background") not in STORED_STATE["background"]
 
     def stateful_parameter(self, body: JsonObject) -> str:
-        named = next((name for name in BINDING if body.get(name) is not None), "")
-        return named or (REFERENCE if any(map(names_item, map(as_dict, as_list(body.get("input"))))) else "")
+        binding = next((name for name in BINDING if body.get(name) is not None), "")
+        return binding or (REFERENCE if any(map(names_item, map(as_dict, as_list(body.get("input"))))) else "")
 
     def write_reply(self, work: WorkRequest, reply: Reply) -> bytes:
         items = items_of(work, reply)
@@ -209,8 +209,8 @@ class ItemReader:
             for name in ("summary", "content")
             for number, text in enumerate(optional(item, name, fields.items, where, []))
         ]
-        sealed = optional(item, "encrypted_content", fields.text, where, "")
-        thought, signatures = read_sealed(sealed, "".join(texts))
+        content = optional(item, "encrypted_content", fields.text, where, "")
+        thought, signatures = read_sealed(content, "".join(texts))
         self._signatures.update(signatures)
         if not signatures:
             self._say([thought])

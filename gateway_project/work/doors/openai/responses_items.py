@@ -96,8 +96,8 @@ def items_of(work: WorkRequest, reply: Reply) -> list[Json]:
             if not items or items[-1]["type"] != "message":
                 items.append(message_item(_id(work, "msg", items), "completed"))
             cited = [annotation(citation.within(begin, len(part.text))) for citation in citations]
-            written = text_part(part.text, cited) if isinstance(part, Text) else refusal_part(part.text)
-            items[-1]["content"].append(written)
+            content = text_part(part.text, cited) if isinstance(part, Text) else refusal_part(part.text)
+            items[-1]["content"].append(content)
         elif isinstance(part, Reasoning):
             items.append(reasoning_item(_id(work, "rs", items), part))
         elif isinstance(part, Image):
@@ -178,12 +178,12 @@ def _sealed(value: Json) -> str:
     return SEAL + base64.urlsafe_b64encode(dumped(value)).decode()
 
 
-def read_sealed(sealed: str, text: str) -> tuple[Reasoning, dict[str, str]]:
+def read_sealed(content: str, text: str) -> tuple[Reasoning, dict[str, str]]:
     """The thought in a reasoning item, and the signatures of calls that it carries instead."""
-    if not sealed.startswith(SEAL):
-        return Reasoning(text, data=sealed, source=NAME if sealed else ""), {}
+    if not content.startswith(SEAL):
+        return Reasoning(text, data=content, source=NAME if content else ""), {}
     try:
-        value = parse_object(base64.urlsafe_b64decode(sealed.removeprefix(SEAL)))
+        value = parse_object(base64.urlsafe_b64decode(content.removeprefix(SEAL)))
     except (binascii.Error, ValueError, ValidationError):
         value = {}
     signatures = {call: sign for call, sign in as_dict(value.get("of")).items() if type(sign) is str}

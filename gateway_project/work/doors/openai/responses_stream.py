@@ -24,11 +24,11 @@ from gateway_project.work.doors.openai.responses_items import (
 from providers.formats.dialect import StreamWriter, WorkRequest
 from providers.formats.json_values import dumped
 from providers.formats.neutral.deltas import (
-    Began,
-    CallBegan,
+    AnswerEnd,
+    AnswerStart,
     CallDelta,
+    CallStart,
     Delta,
-    Finished,
     ImageDelta,
     ReasoningDelta,
     RefusalDelta,
@@ -69,10 +69,10 @@ class ResponsesWriter(StreamWriter):
         return b"".join([WRITERS[type(delta)](self, delta) for delta in deltas])
 
     def end(self, usage: Usage | None) -> bytes:
-        written = self._opening() + self._close_all()
+        events = self._opening() + self._close_all()
         body = None if usage is None else usage_body(usage)
         self._about |= self._end | {"output": self.output, "usage": body}
-        return written + self.event(f"response.{self._about['status']}", response=self._about)
+        return events + self.event(f"response.{self._about['status']}", response=self._about)
 
     def resume(self, last: Json, about: Json) -> None:
         number = last.get("sequence_number")
@@ -91,10 +91,10 @@ class ResponsesWriter(StreamWriter):
         # A failed response knows few codes, the error event knows any.
         code = "rate_limit_exceeded" if error.code == 429 else "server_error"
         about = {"status": "failed", "error": {"code": code, "message": error.message}}
-        written = self._opening() + self.event("response.failed", response=self._about | about)
+        events = self._opening() + self.event("response.failed", response=self._about | about)
         # Flat, as documented, and nested, since the SDKs raise on that.
         flat = {name: body[name] for name in ("code", "message", "param")}
-        return written + self.event("error", **flat, error=body)
+        return events + self.event("error", **flat, error=body)
 
     def _opening(self) -> bytes:
         if self._number:
@@ -102,46 +102,46 @@ class ResponsesWriter(StreamWriter):
         names = ("response.created", "response.in_progress")
         return b"".join([self.event(name, response=self._about) for name in names])
 
-    def _began(self, delta: Began) -> bytes:
+    def _answer_start(self, delta: AnswerStart) -> bytes:
         self._about = envelope(self.work, delta.id, delta.model)
         return b""
 
     def _text(self, delta: TextDelta) -> bytes:
-        written, message = self._open_message()
-        return written + message.emit("output_text", delta.text)
+        events, message = self._open_message()
+        return events + message.emit("output_text", delta.text)
 
     def _refusal(self, delta: RefusalDelta) -> bytes:
-        written, message = self._open_message()
-        return written + message.emit("refusal", delta.text)
+        events, message = self._open_message()
+        return events + message.emit("refusal", delta.text)
 
     def _citation(self, delta: Citation) -> bytes:
-        written, message = self._open_message()
-        return written + message.cite(delta)
+        events, message = self._open_message()
+        return events + message.cite(delta)
 
     def _reasoning(self, delta: ReasoningDelta) -> bytes:
-        written, thought = self._open_thought(is_new=delta.begins)
-        return written + thought.think(delta)
+        events, thought = self._open_thought(is_new=delta.begins)
+        return events + thought.think(delta)
 
     def _image(self, delta: ImageDelta) -> bytes:
-        written = self._opening() + self._close()
-        return written + Picture(self, delta.image).write()
+        events = self._opening() + self._close()
+        return events + Picture(self, delta.image).write()
 
-    def _call_began(self, delta: CallBegan) -> bytes:
-        written = self._opening() + self._close()
+    def _call_start(self, delta: CallStart) -> bytes:
+        events = self._opening() + self._close()
         if delta.signature:
-            written += self._signature(delta)
+            events += self._signature(delta)
         self._calls[delta.index] = call = Call(self, ToolCall(delta.id, delta.name))
-        return written + call.added()
+        return events + call.announce()
 
     def _call_delta(self, delta: CallDelta) -> bytes:
         call = self._calls.get(delta.index)
         return b"" if call is None else call.add_arguments(delta.arguments)
 
-    def _finished(self, delta: Finished) -> bytes:
+    def _answer_end(self, delta: AnswerEnd) -> bytes:
         self._end = ending(delta.reason, delta.provider_reason)
         return self._opening() + self._close_all()
 
-    def _signature(self, delta: CallBegan) -> bytes:
+    def _signature(self, delta: CallStart) -> bytes:
         index = len(self.output)
         item = signature_item(item_id(self.work, "rs", index), delta.id, delta.signature)
         self.output.append(item)
@@ -152,17 +152,17 @@ class ResponsesWriter(StreamWriter):
         """The open message, which begins here unless it is open already, and the events that open it."""
         if self._message is not None:
             return b"", self._message
-        written = self._opening() + self._close()
+        events = self._opening() + self._close()
         self._message = Message(self)
-        return written + self._message.added(), self._message
+        return events + self._message.announce(), self._message
 
     def _open_thought(self, *, is_new: bool) -> "tuple[bytes, Thought]":
         """The same for a thought; `is_new`: another one than the open one."""
         if self._thought is not None and not is_new:
             return b"", self._thought
-        written = self._opening() + self._close()
+        events = self._opening() + self._close()
         self._thought = Thought(self)
-        return written + self._thought.added(), self._thought
+        return events + self._thought.announce(), self._thought
 
     def _close(self) -> bytes:
         item = self._message or self._thought
@@ -175,15 +175,15 @@ class ResponsesWriter(StreamWriter):
 
 
 WRITERS: dict[type, Callable[[ResponsesWriter, Any], bytes]] = {
-    Began: ResponsesWriter._began,
+    AnswerStart: ResponsesWriter._answer_start,
     TextDelta: ResponsesWriter._text,
     ReasoningDelta: ResponsesWriter._reasoning,
     RefusalDelta: ResponsesWriter._refusal,
     ImageDelta: ResponsesWriter._image,
     Citation: ResponsesWriter._citation,
-    CallBegan: ResponsesWriter._call_began,
+    CallStart: ResponsesWriter._call_start,
     CallDelta: ResponsesWriter._call_delta,
-    Finished: ResponsesWriter._finished,
+    AnswerEnd: ResponsesWriter._answer_end,
 }
 
 
@@ -202,12 +202,12 @@ class Item:
         """The item so far."""
         raise NotImplementedError
 
-    def added(self) -> bytes:
+    def announce(self) -> bytes:
         item = self.now("in_progress")
         self.writer.output.append(item)
         return self.writer.event("response.output_item.added", output_index=self.index, item=item)
 
-    def done(self) -> bytes:
+    def complete(self) -> bytes:
         item = self.writer.output[self.index] = self.now("completed")
         return self.writer.event("response.output_item.done", output_index=self.index, item=item)
 
@@ -230,23 +230,23 @@ class Message(Item):
         return message_item(self.id, status) | {"content": list(self._content)}
 
     def emit(self, part: str, text: str) -> bytes:
-        written = self._open_part(part)
+        events = self._open_part(part)
         self._texts.append(text)
         extra: Json = {}
         if part == TEXT:
             self.writer.words += len(text)
             extra = {"logprobs": []}
-        return written + self._event(f"response.{part}.delta", delta=text, **extra)
+        return events + self._event(f"response.{part}.delta", delta=text, **extra)
 
     def cite(self, citation: Citation) -> bytes:
-        written = self._open_part(TEXT)
+        events = self._open_part(TEXT)
         cited = annotation(citation.since(self._begin))
         self._annotations.append(cited)
         place = {"annotation_index": len(self._annotations) - 1, "annotation": cited}
-        return written + self._event(f"response.{TEXT}.annotation.added", **place)
+        return events + self._event(f"response.{TEXT}.annotation.added", **place)
 
     def close(self) -> bytes:
-        return self._end_part() + self.done()
+        return self._end_part() + self.complete()
 
     def _event(self, name: str, **fields: object) -> bytes:
         return self.writer.event(name, **self.place, content_index=len(self._content), **fields)
@@ -265,10 +265,10 @@ class Message(Item):
         kind, text = self._part, "".join(self._texts)
         fields = {"text": text, "logprobs": []} if kind == TEXT else {"refusal": text}
         part = self.MAKE[kind](text) | ({"annotations": self._annotations} if kind == TEXT else {})
-        written = self._event(f"response.{kind}.done", **fields) + self._event("response.content_part.done", part=part)
+        events = self._event(f"response.{kind}.done", **fields) + self._event("response.content_part.done", part=part)
         self._content.append(part)
         self._part, self._texts, self._annotations = "", [], []
-        return written
+        return events
 
 
 class Thought(Item):
@@ -293,16 +293,16 @@ class Thought(Item):
         thought.source = delta.source or thought.source
         if not delta.text:
             return b""
-        written = b"" if self._texts else self._event("part.added", part=summary_part(""))
+        events = b"" if self._texts else self._event("part.added", part=summary_part(""))
         self._texts.append(delta.text)
-        return written + self._event("text.delta", delta=delta.text)
+        return events + self._event("text.delta", delta=delta.text)
 
     def close(self) -> bytes:
         text = "".join(self._texts)
-        written = b""
+        events = b""
         if text:
-            written = self._event("text.done", text=text) + self._event("part.done", part=summary_part(text))
-        return written + self.done()
+            events = self._event("text.done", text=text) + self._event("part.done", part=summary_part(text))
+        return events + self.complete()
 
     def _event(self, what: str, **fields: object) -> bytes:
         return self.writer.event(f"response.reasoning_summary_{what}", **self.place, summary_index=0, **fields)
@@ -321,7 +321,7 @@ class Picture(Item):
         return image_item(self.id, self._image, status)
 
     def write(self) -> bytes:
-        return self.added() + self.writer.event(f"response.{IMAGE}.completed", **self.place) + self.done()
+        return self.announce() + self.writer.event(f"response.{IMAGE}.completed", **self.place) + self.complete()
 
 
 class Call(Item):
@@ -343,7 +343,9 @@ class Call(Item):
         return self.writer.event("response.function_call_arguments.delta", **self.place, delta=arguments)
 
     def close(self) -> bytes:
-        written = b"" if any(self._texts) else self.add_arguments("{}")
+        events = b"" if any(self._texts) else self.add_arguments("{}")
         arguments = "".join(self._texts)
         name = "response.function_call_arguments.done"
-        return written + self.writer.event(name, **self.place, name=self._call.name, arguments=arguments) + self.done()
+        return (
+            events + self.writer.event(name, **self.place, name=self._call.name, arguments=arguments) + self.complete()
+        )

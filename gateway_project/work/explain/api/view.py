@@ -9,7 +9,7 @@ from django.db import DatabaseError, close_old_connections
 from gateway_project.api import audit
 from gateway_project.api.write_limit import count_write
 from gateway_project.errors import AccessError, GatewayError, LicenceInvalid, PermissionDenied, ServiceUnavailable
-from gateway_project.server.client_response import Delivery, complete_response
+from gateway_project.server.http_delivery import Delivery, complete_response
 from gateway_project.work.exchange import Exchange
 from gateway_project.work.explain.document import describe
 from gateway_project.work.explain.options import OWN, Options, read_options

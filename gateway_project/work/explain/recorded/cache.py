@@ -27,6 +27,6 @@ def verdict_of(entry: LogEntry) -> str:
 
 def _age_seconds(entry: LogEntry) -> int | None:
     """The age of the answer that was served; None if another one has taken its place since, or it was deleted."""
-    stored = CacheEntry.objects.filter(request_hash=entry.cache_hash, created_at__lte=entry.timestamp)
-    at = stored.values_list("created_at", flat=True).first()
+    entries = CacheEntry.objects.filter(request_hash=entry.cache_hash, created_at__lte=entry.timestamp)
+    at = entries.values_list("created_at", flat=True).first()
     return None if at is None else int((entry.timestamp - at).total_seconds())

@@ -56,8 +56,8 @@ def describe_entry(
         "caller": _caller(entry),
         "rules": rows_of(consideration, snapshot),
         "otherRules": consideration.hidden,
-        "candidates": _asked(entry, candidates),
-        "leftOut": [_left_out(one) for one in candidates if one.outcome not in ASKED],
+        "candidates": _attempt_rows(entry, candidates),
+        "leftOut": [_omitted_row(one) for one in candidates if one.outcome not in ASKED],
         "limits": limit_rows(limits),
         "cache": cache,
         "guardrails": [_guardrail(one) for one in entry.guardrails or ()],
@@ -103,7 +103,7 @@ def _guardrail(run: JsonObject) -> JsonObject:
     }
 
 
-def _asked(entry: LogEntry, candidates: Iterable[RecordedCandidate]) -> list[JsonObject]:
+def _attempt_rows(entry: LogEntry, candidates: Iterable[RecordedCandidate]) -> list[JsonObject]:
     """Each sending to a provider; where the log has none of them, the providers that were asked."""
     rows = [
         {
@@ -117,7 +117,7 @@ def _asked(entry: LogEntry, candidates: Iterable[RecordedCandidate]) -> list[Jso
     return [row | {"position": number} for number, row in enumerate(rows, 1)]
 
 
-def _left_out(candidate: RecordedCandidate) -> JsonObject:
+def _omitted_row(candidate: RecordedCandidate) -> JsonObject:
     outcome = candidate.outcome
     return _row(candidate, LEFT_OUT.get(Candidate(outcome), outcome) if outcome in Candidate.values else outcome)
 

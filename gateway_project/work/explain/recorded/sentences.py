@@ -76,8 +76,8 @@ def _caller(entry: LogEntry) -> Iterator[str]:
         return
     yield f"User {entry.username} sent it {_credential(entry)}."
     if entry.alias:
-        named = "" if entry.alias == entry.model else f" by its pattern {entry.alias}"
-        yield f"The model {entry.model} was an alias{named}."
+        pattern = "" if entry.alias == entry.model else f" by its pattern {entry.alias}"
+        yield f"The model {entry.model} was an alias{pattern}."
 
 
 def _credential(entry: LogEntry) -> str:

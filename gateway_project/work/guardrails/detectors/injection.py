@@ -55,6 +55,6 @@ HEURISTICS: Mapping[str, tuple[str, ...]] = {
 
 
 def compile_injection(members: Mapping[str, object]) -> Patterns:
-    chosen = Parameters(members, known=("kinds",)).choices("kinds", HEURISTICS)
-    named = [(name, pattern) for name in chosen for pattern in HEURISTICS[name]]
-    return Patterns([pattern for _, pattern in named], ignore_case=True, names=[name for name, _ in named])
+    kinds = Parameters(members, names=("kinds",)).choices("kinds", HEURISTICS)
+    patterns = [(name, pattern) for name in kinds for pattern in HEURISTICS[name]]
+    return Patterns([pattern for _, pattern in patterns], ignore_case=True, names=[name for name, _ in patterns])

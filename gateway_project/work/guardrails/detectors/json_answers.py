@@ -63,7 +63,7 @@ class JsonAnswer(Detector):
 
 
 def compile_json(members: Mapping[str, object]) -> JsonAnswer:
-    parameters = Parameters(members, known=("schema", "repair"))
+    parameters = Parameters(members, names=("schema", "repair"))
     schema, repairs = parameters.get("schema"), parameters.flag("repair", default=False)
     if schema is None:
         return JsonAnswer(None, repairs=repairs)

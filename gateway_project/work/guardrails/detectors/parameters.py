@@ -8,11 +8,11 @@ from gateway_project.errors import ValidationError
 class Parameters:
     """The members of `parameters`, each read once; unknown ones are refused."""
 
-    def __init__(self, members: Mapping[str, object], *, known: Collection[str]) -> None:
+    def __init__(self, members: Mapping[str, object], *, names: Collection[str]) -> None:
         self._members = members
-        unknown = sorted(set(members) - set(known))
+        unknown = sorted(set(members) - set(names))
         if unknown:
-            raise invalid(unknown[0], f"is unknown; known are {', '.join(known)}.")
+            raise invalid(unknown[0], f"is unknown; known are {', '.join(names)}.")
 
     def flag(self, name: str, *, default: bool) -> bool:
         value = self._members.get(name, default)

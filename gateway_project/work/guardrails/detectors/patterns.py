@@ -78,7 +78,7 @@ class Patterns(Detector):
 
 
 def compile_patterns(members: Mapping[str, object]) -> Patterns:
-    parameters = Parameters(members, known=("patterns", "ignoreCase", "in"))
+    parameters = Parameters(members, names=("patterns", "ignoreCase", "in"))
     patterns = parameters.texts("patterns", most=MAX_PATTERNS, longest=MAX_LENGTH, required=True)
     ignore_case = parameters.flag("ignoreCase", default=True)
     for position, pattern in enumerate(patterns):

@@ -65,7 +65,7 @@ class Names(Detector):
 
 
 def compile_topic(members: Mapping[str, object]) -> Topic:
-    parameters = Parameters(members, known=MEMBERS)
+    parameters = Parameters(members, names=MEMBERS)
     if not members:
         raise invalid("maxLength", f"is missing, and so is everything else: give one of {', '.join(MEMBERS)}.")
     return Topic(

@@ -45,7 +45,7 @@ class Window:
         self._next_scan = 0  # length of the held part from which on it is looked at again
 
     @property
-    def held(self) -> int:
+    def rest_length(self) -> int:
         """The number of characters that are held."""
         return len(self._buffer) - self._start
 
@@ -57,12 +57,12 @@ class Window:
     def push(self, piece: str) -> Step:
         """Take the next piece; returns what is decided now."""
         self._buffer += piece
-        if self._is_whole or self.held < self._next_scan:
+        if self._is_whole or self.rest_length < self._next_scan:
             return Step("", [])
         pending = min((one.pending(self._buffer, self._start) for one in self._detectors), default=len(self._buffer))
-        findings = self._findings() if pending > self._start or self.held > self._longest + INVISIBLE else []
+        findings = self._findings() if pending > self._start or self.rest_length > self._longest + INVISIBLE else []
         step = self._release(pending, findings)
-        self._next_scan = self.held + self.held // 16 if self.held > SHORT else 0
+        self._next_scan = self.rest_length + self.rest_length // 16 if self.rest_length > SHORT else 0
         return step
 
     def close(self) -> Step:
@@ -80,7 +80,7 @@ class Window:
 
     def _excess(self, detector: Detector) -> list[Match]:
         """What is beyond the length that a detector allows."""
-        if detector.max_length is None or self._passed + self.held <= detector.max_length:
+        if detector.max_length is None or self._passed + self.rest_length <= detector.max_length:
             return []
         first = max(self._start, self._start + detector.max_length - self._passed)
         return [Match(first, len(self._buffer), "length")]

@@ -68,7 +68,7 @@ class Words(Detector):
 
 
 def compile_words(members: Mapping[str, object]) -> Words:
-    parameters = Parameters(members, known=("words", "wholeWords"))
+    parameters = Parameters(members, names=("words", "wholeWords"))
     terms = parameters.texts("words", most=MAX_TERMS, longest=MAX_TERM_LENGTH, required=True)
     return Words(terms, whole_words=parameters.flag("wholeWords", default=True))
 

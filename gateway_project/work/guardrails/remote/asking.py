@@ -27,7 +27,7 @@ MAX_ANSWER_BYTES = 4 * 1024 * 1024
 FAILURES, REST_SECONDS = 5, 10.0
 
 
-class Means(NamedTuple):
+class ServiceClients(NamedTuple):
     """What it takes to ask: parts of the gateway."""
 
     transport: Transport
@@ -51,12 +51,12 @@ class Inquiry(NamedTuple):
     body: bytes
     text_count: int
     message_id: str
-    begun: float
+    started_at: float
     deadline: float
 
     def failure(self) -> Answer:
         """What its guardrail makes of no answer."""
-        return _failure(self.guardrail, self.begun)
+        return _failure(self.guardrail, self.started_at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class LateAnswer:
     """What a service says that nobody waits for until the request's entry is written."""
 
     guardrail: GuardrailSnapshot
-    begun: float
+    started_at: float
     future: Future[Answer]
 
     def result(self) -> Answer:
@@ -72,11 +72,11 @@ class LateAnswer:
         service = self.guardrail.service
         assert service is not None
         try:
-            return self.future.result(max(0.0, self.begun + service.timeout_seconds - perf_counter()))
+            return self.future.result(max(0.0, self.started_at + service.timeout_seconds - perf_counter()))
         except Exception as error:
             self.future.cancel()
             log.warning("The guardrail %s has no answer: %r", self.guardrail.name, error)
-            return _failure(self.guardrail, self.begun)
+            return _failure(self.guardrail, self.started_at)
 
 
 class Threads:
@@ -113,72 +113,76 @@ class RemoteGuardrails:
         self._deciding, self._monitors = Threads("guardrail", MAX_CALLS), Threads("monitor", MAX_MONITORS)
         self._breakers = Breakers(failures=FAILURES, cooldown=REST_SECONDS)
 
-    def ask(self, means: Means, guardrails: Sequence[GuardrailSnapshot], question: Question) -> list[Answer]:
+    def ask(self, clients: ServiceClients, guardrails: Sequence[GuardrailSnapshot], question: Question) -> list[Answer]:
         """What each of them says, in their order; they are asked in parallel."""
         if not guardrails:
             return []
         first, *others = guardrails
-        later = [self._begin(self._deciding, means, one, question) for one in others]
-        return [self._ask_here(means, first, question), *(answer.result() for answer in later)]
+        later = [self._begin(self._deciding, clients, one, question) for one in others]
+        return [self._ask_here(clients, first, question), *(answer.result() for answer in later)]
 
-    def ask_late(self, means: Means, guardrails: Sequence[GuardrailSnapshot], question: Question) -> list[LateAnswer]:
+    def ask_late(
+        self, clients: ServiceClients, guardrails: Sequence[GuardrailSnapshot], question: Question
+    ) -> list[LateAnswer]:
         """Ask them in other threads, and go on."""
-        return [self._begin(self._monitors, means, one, question) for one in guardrails]
+        return [self._begin(self._monitors, clients, one, question) for one in guardrails]
 
     def stop(self) -> None:
         """Ask nobody any more."""
         self._deciding.stop()
         self._monitors.stop()
 
-    def _begin(self, threads: Threads, means: Means, guardrail: GuardrailSnapshot, question: Question) -> LateAnswer:
+    def _begin(
+        self, threads: Threads, clients: ServiceClients, guardrail: GuardrailSnapshot, question: Question
+    ) -> LateAnswer:
         """Ask in another thread; what cannot be asked at once has failed."""
-        begun = perf_counter()
-        inquiry = self._inquiry(guardrail, question, begun)
-        future = None if inquiry is None else threads.begin(partial(self._ask, means, inquiry))
+        started_at = perf_counter()
+        inquiry = self._inquiry(guardrail, question, started_at)
+        future = None if inquiry is None else threads.begin(partial(self._ask, clients, inquiry))
         if future is None:
             future = Future()
-            future.set_result(_failure(guardrail, begun))
-        return LateAnswer(guardrail, begun, future)
+            future.set_result(_failure(guardrail, started_at))
+        return LateAnswer(guardrail, started_at, future)
 
-    def _ask_here(self, means: Means, guardrail: GuardrailSnapshot, question: Question) -> Answer:
-        begun, slots = perf_counter(), self._deciding.slots
-        inquiry = self._inquiry(guardrail, question, begun)
+    def _ask_here(self, clients: ServiceClients, guardrail: GuardrailSnapshot, question: Question) -> Answer:
+        started_at, slots = perf_counter(), self._deciding.slots
+        inquiry = self._inquiry(guardrail, question, started_at)
         if inquiry is None or not slots.acquire(blocking=False):
-            return _failure(guardrail, begun)
+            return _failure(guardrail, started_at)
         try:
-            return self._ask(means, inquiry)
+            return self._ask(clients, inquiry)
         finally:
             slots.release()
 
-    def _inquiry(self, guardrail: GuardrailSnapshot, question: Question, begun: float) -> Inquiry | None:
+    def _inquiry(self, guardrail: GuardrailSnapshot, question: Question, started_at: float) -> Inquiry | None:
         """What its service is asked; None if that rests, or cannot be asked about these texts."""
         service = guardrail.service
         assert service is not None
         if self._breakers.is_resting(service) or (body := _body(guardrail, service, question)) is None:
             return None
-        message_id, deadline = f"{question.request_id}.{guardrail.id}", begun + service.timeout_seconds
-        return Inquiry(guardrail, service, body, len(question.texts), message_id, begun, deadline)
+        message_id, deadline = f"{question.request_id}.{guardrail.id}", started_at + service.timeout_seconds
+        return Inquiry(guardrail, service, body, len(question.texts), message_id, started_at, deadline)
 
-    def _ask(self, means: Means, inquiry: Inquiry) -> Answer:
+    def _ask(self, clients: ServiceClients, inquiry: Inquiry) -> Answer:
         """The answer within the time that is left."""
         seconds, service = inquiry.deadline - perf_counter(), inquiry.service
         if seconds <= 0 or not self._breakers.admits(service):
             return inquiry.failure()
         call = Call(client=None, total_seconds=seconds)
         try:
-            with means.watcher.watching(call):
-                answer = _send(means, inquiry, call, seconds)
+            with clients.watcher.watching(call):
+                answer = _send(clients, inquiry, call, seconds)
             verdict = service.verdict(answer, inquiry.text_count)
         except (GatewayError, Interrupted, ValueError) as error:
             self._breakers.failed(service)
             log.warning("The guardrail %s cannot be asked: %s", inquiry.guardrail.name, error)
             return inquiry.failure()
         self._breakers.succeeded(service)
-        return Answer(inquiry.guardrail, verdict, perf_counter() - inquiry.begun)
+        return Answer(inquiry.guardrail, verdict, perf_counter() - inquiry.started_at)
 
 
-def _failure(guardrail: GuardrailSnapshot, begun: float) -> Answer:
-    return Answer(guardrail, FAILED, perf_counter() - begun)
+def _failure(guardrail: GuardrailSnapshot, started_at: float) -> Answer:
+    return Answer(guardrail, FAILED, perf_counter() - started_at)
 
 
 def _body(guardrail: GuardrailSnapshot, service: Service, question: Question) -> bytes | None:
@@ -195,14 +199,14 @@ def _body(guardrail: GuardrailSnapshot, service: Service, question: Question) ->
     return None
 
 
-def _send(means: Means, inquiry: Inquiry, call: Call, seconds: float) -> bytes:
+def _send(clients: ServiceClients, inquiry: Inquiry, call: Call, seconds: float) -> bytes:
     """The body of the answer. Raises GatewayError and Interrupted."""
     limits = TransportLimits(seconds, seconds, seconds, MAX_ANSWER_BYTES)
-    request = _request(means, inquiry.service, inquiry.body, inquiry.message_id)
+    request = _request(clients, inquiry.service, inquiry.body, inquiry.message_id)
     try:
-        response = means.transport.send(request, limits, call)
+        response = clients.transport.send(request, limits, call)
     except NotReceived:
-        response = means.transport.send(request, limits, call, may_reuse=False)
+        response = clients.transport.send(request, limits, call, may_reuse=False)
     response.limit(MAX_ANSWER_BYTES)
     answer = response.read()
     if response.status != 200:
@@ -210,13 +214,13 @@ def _send(means: Means, inquiry: Inquiry, call: Call, seconds: float) -> bytes:
     return answer
 
 
-def _request(means: Means, service: Service, body: bytes, message_id: str) -> ProviderRequest:
+def _request(clients: ServiceClients, service: Service, body: bytes, message_id: str) -> ProviderRequest:
     headers = {"Content-Type": "application/json", "Accept": "application/json"}
     at = time()
     if not service.provider_id:
         headers |= signature_headers(service.credential, message_id, int(at), body)
         return ProviderRequest(service.url, body, headers)
-    provider = means.snapshot.provider(service.provider_id)
+    provider = clients.snapshot.provider(service.provider_id)
     if provider is None or provider.format is None:
         raise ProviderError(f"There is no enabled provider with the id {service.provider_id}.")
     address = provider.address("/moderations")

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from gateway_project.work.exchange import Exchange
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.guardrails.book import MONITOR
-from gateway_project.work.guardrails.remote.asking import Answer, LateAnswer, Means
+from gateway_project.work.guardrails.remote.asking import Answer, LateAnswer, ServiceClients
 from gateway_project.work.guardrails.remote.services import Question
 from gateway_project.work.guardrails.searching import UNAVAILABLE, Search
 from gateway_project.work.guardrails.texts import Kind, Path, Visit, of_whole_texts, rewrite
@@ -53,11 +53,11 @@ def judge_texts(
         return {}
     key_id = None if identity.key is None else identity.key.id
     question = Question(direction, texts, exchange.model, identity.caller.id, key_id, exchange.request_id)
-    means = Means(gateway.transport, gateway.watcher, gateway.snapshot)
+    clients = ServiceClients(gateway.transport, gateway.watcher, gateway.snapshot)
     services = gateway.remote_guardrails
     if monitors := search.side.monitors:
-        search.late.append(LateAnswers(search, texts, services.ask_late(means, monitors, question)))
-    return _noted(search, texts, services.ask(means, search.side.deciding, question))
+        search.late.append(LateAnswers(search, texts, services.ask_late(clients, monitors, question)))
+    return _noted(search, texts, services.ask(clients, search.side.deciding, question))
 
 
 def replacing(replacements: dict[str, str], search: Search) -> Visit:

@@ -126,7 +126,7 @@ def service_of(guardrail_id: int, type_: str, parameters: Mapping[str, object], 
 
 
 def compile_http(members: Mapping[str, object]) -> Remote:
-    parameters = Parameters(members, known=("url", "timeoutSeconds", "secret"))
+    parameters = Parameters(members, names=("url", "timeoutSeconds", "secret"))
     url = parameters.get("url")
     if not isinstance(url, str) or len(url) > MAX_URL_LENGTH or not _is_url(url):
         raise invalid("url", "must be a URL that begins with https:// or http://, without user and fragment.")
@@ -142,7 +142,7 @@ def compile_http(members: Mapping[str, object]) -> Remote:
 
 
 def compile_provider(members: Mapping[str, object]) -> Remote:
-    parameters = Parameters(members, known=("provider", "model", "categories", "timeoutSeconds"))
+    parameters = Parameters(members, names=("provider", "model", "categories", "timeoutSeconds"))
     provider_id, model = parameters.get("provider"), parameters.get("model")
     if type(provider_id) is not int or not 0 < provider_id <= MAX_ID:
         raise invalid("provider", "must be the id of a provider.")

@@ -77,13 +77,13 @@ def _rejection(reply: Reply, checks: Checks, candidate_checks: Sequence[Checks],
         statuses = [status_of(own, its, now) for own, its in zip(checks, totals, strict=True)]
         refused = CheckStatus(check, check.amount - total, _until(ends, now))
         pairs = zip(statuses, helds or [0] * len(statuses), strict=True)
-        readings = [_reading(one, one.used - held, held) for one, held in pairs if one.check != check]
+        readings = [_reading(one, one.used - amount, amount) for one, amount in pairs if one.check != check]
         readings = [*readings, _reading(refused, total - reserved, reserved)]
         return Admission(statuses, refused, readings=readings, at=now)
-    lost = [(numbered[number - 1], since / 1000, mark == WHOLE) for number, since, mark in reply[2]]
-    begins = [window_begin(check.window_seconds, now) for check, _, _ in lost]
+    rows = [(numbered[number - 1], since / 1000, mark == WHOLE) for number, since, mark in reply[2]]
+    begins = [window_begin(check.window_seconds, now) for check, _, _ in rows]
     return Admission(
-        [], lost=[LostCount(check, begin, *rest) for (check, *rest), begin in zip(lost, begins, strict=True)]
+        [], lost=[LostCount(check, begin, *rest) for (check, *rest), begin in zip(rows, begins, strict=True)]
     )
 
 
@@ -120,9 +120,9 @@ def _figures(check: LimitCheck, row: Sequence[int], now: float) -> Figures:
     if check.kind in (LEASE, USE):
         live, is_member, ends = row
         return Figures(live, is_member=bool(is_member), ends_at=ends / 1000)
-    used, reserved, begun, is_lost, set_at, early = row
+    used, reserved, begin_ms, is_lost, set_at, early = row
     # A count of a minute is never lost: it has its beginning where its window has.
-    since = begun / 1000 if begun >= 0 else None if check.since else window_begin(check.window_seconds, now)
+    since = begin_ms / 1000 if begin_ms >= 0 else None if check.since else window_begin(check.window_seconds, now)
     return Figures(used, reserved, since, bool(is_lost), set_at, early)
 
 

@@ -21,10 +21,10 @@ class Seals:
         """The value with its seal before it."""
         return self._seal_of(name, value) + value
 
-    def open(self, name: str, sealed: bytes) -> bytes:
+    def open(self, name: str, data: bytes) -> bytes:
         """The value; b"", which is no answer, if it was not sealed under this name with this secret."""
-        value = sealed[SEAL_BYTES:]
-        return value if compare_digest(sealed[:SEAL_BYTES], self._seal_of(name, value)) else b""
+        value = data[SEAL_BYTES:]
+        return value if compare_digest(data[:SEAL_BYTES], self._seal_of(name, value)) else b""
 
     def _seal_of(self, name: str, value: bytes) -> bytes:
         seal = self._begun.copy()  # has read the key already

@@ -21,7 +21,7 @@ class RedisSignalBoard:
             self._client.command("SET", self._prefix + self._process, payload, "PX", LAPSE_MS)
             names = [name.decode() for name in self._client.command("ZRANGE", self._processes, 0, -1)]
             keys = [self._prefix + name for name in names if name != self._process]
-            shown = self._client.command("MGET", *keys) if keys else ()
+            payloads = self._client.command("MGET", *keys) if keys else ()
         except (RedisUnavailable, RedisReplyError):
             return ()
-        return [one for one in shown if isinstance(one, bytes)]
+        return [one for one in payloads if isinstance(one, bytes)]

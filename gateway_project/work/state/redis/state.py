@@ -151,8 +151,8 @@ class RedisState:
     def store(self, key: str, value: bytes, seconds: int, token: str, settlement: Settlement = NOTHING_HELD) -> None:
         if self._memory.is_short:
             seconds = min(seconds, FOLLOWERS_SECONDS)
-        sealed = self._seals.seal(self._key("answer", key), value)
-        self._end(scripts.STORE, key, (sealed, seconds, token), settlement)
+        data = self._seals.seal(self._key("answer", key), value)
+        self._end(scripts.STORE, key, (data, seconds, token), settlement)
 
     def release(self, key: str, token: str, settlement: Settlement = NOTHING_HELD) -> None:
         self._end(scripts.RELEASE, key, ("", 0, token), settlement)
@@ -222,11 +222,11 @@ class RedisState:
 
     def still_lost(self, counts: Sequence[LostCount]) -> Sequence[LostCount]:
         try:
-            names = [self._count_key(lost) for lost in counts]
-            flags = self._client.run(scripts.LOST, names, [lost.until_ms for lost in counts])
+            names = [self._count_key(count) for count in counts]
+            flags = self._client.run(scripts.LOST, names, [count.until_ms for count in counts])
         except RedisUnavailable:
             return counts
-        return [lost for lost, flag in zip(counts, flags, strict=True) if flag]
+        return [count for count, flag in zip(counts, flags, strict=True) if flag]
 
     def claim_task(self, task: str, seconds: float) -> bool:
         try:
@@ -241,8 +241,8 @@ class RedisState:
             self._client.command("DEL", self._key("task", task))
 
     def rebuild(self, counts: Sequence[tuple[LostCount, int]]) -> None:
-        keys = [self._count_key(lost) for lost, _ in counts]
-        arguments = [part for lost, used in counts for part in (min(used, MAX_AMOUNT), lost.until_ms)]
+        keys = [self._count_key(count) for count, _ in counts]
+        arguments = [part for count, used in counts for part in (min(used, MAX_AMOUNT), count.until_ms)]
         self._client.try_run(scripts.REBUILD, keys, arguments)
 
     def _send_uses(self, *, include_all: bool) -> None:
@@ -359,8 +359,8 @@ class RedisState:
             keys.append(f"{self._prefix}:limit:{check.name}")
             arguments += (check.amount, check.window_seconds, check.take)
 
-    def _count_key(self, lost: LostCount) -> str:
-        return self._key("limit", f"{lost.check.name}:{lost.begin}")
+    def _count_key(self, count: LostCount) -> str:
+        return self._key("limit", f"{count.check.name}:{count.begin}")
 
     def _hold_key(self, hold: Hold) -> str:
         """The Redis key that a hold was taken from."""

@@ -19,7 +19,7 @@ from gateway_project.work.guardrails.texts import of_whole_texts, rewrite
 from gateway_project.work.snapshot.records import Caller, Target
 from gateway_project.work.what_if.drafts import GUARDRAILS, Draft, RowDraft
 from gateway_project.work.what_if.guardrails.counts import MONITORED, TAKEN_OUT, UNKNOWN, GuardrailCounts, strictest
-from gateway_project.work.what_if.traffic import Recorded, Traffic
+from gateway_project.work.what_if.traffic import RequestRecord, Traffic
 from rules.guardrails.audience import check_audience
 from rules.guardrails.models import Guardrail, GuardrailType, default_action, for_everyone
 from rules.matching import RuleBook
@@ -72,45 +72,45 @@ class GuardrailTrial:
 
     def judge(self, traffic: Traffic, caller: Caller, rules: RuleBook, targets: Iterable[Target]) -> Verdict:
         """What the draft changes for a request that rules and limits let pass, to these targets."""
-        recorded = traffic.recorded
-        assert recorded is not None, "texts are searched one request after the other"
-        if recorded.outcome == Outcome.DENIED or _stays_blocked(recorded, self._touched):
+        record = traffic.record
+        assert record is not None, "texts are searched one request after the other"
+        if record.outcome == Outcome.DENIED or _stays_blocked(record, self._touched):
             return Verdict.SAME
-        results = self._results(traffic, recorded, self._facts(traffic, recorded, caller, rules, targets))
+        results = self._results(traffic, record, self._facts(traffic, record, caller, rules, targets))
         for guardrail_id, counts in self.counts.items():
             counts.add(traffic, results.before.get(guardrail_id, PASSED), results.after.get(guardrail_id, PASSED))
-        return _verdict(recorded, results)
+        return _verdict(record, results)
 
     def _facts(
-        self, traffic: Traffic, recorded: Recorded, caller: Caller, rules: RuleBook, targets: Iterable[Target]
+        self, traffic: Traffic, record: RequestRecord, caller: Caller, rules: RuleBook, targets: Iterable[Target]
     ) -> CallerFacts:
         rule_ids: frozenset[int] = frozenset()
         if self._before.names_rules or self._after.names_rules:
-            own = targets if recorded.alias else ()
-            rule_ids = rule_ids_of(recorded.rule_id, rules, own, user_id=caller.id, group_ids=caller.group_ids)
-        return CallerFacts(caller.id, caller.group_ids, traffic.key_id, rule_ids, recorded.alias)
+            own = targets if record.alias else ()
+            rule_ids = rule_ids_of(record.rule_id, rules, own, user_id=caller.id, group_ids=caller.group_ids)
+        return CallerFacts(caller.id, caller.group_ids, traffic.key_id, rule_ids, record.alias)
 
-    def _results(self, traffic: Traffic, recorded: Recorded, facts: CallerFacts) -> Results:
-        earlier = {one: result for one, result in _earlier(recorded, DIRECTIONS).items() if one in self._touched}
+    def _results(self, traffic: Traffic, record: RequestRecord, facts: CallerFacts) -> Results:
+        earlier = {one: result for one, result in _earlier(record, DIRECTIONS).items() if one in self._touched}
         applicable = [book.applicable(facts) for book in (self._before, self._after)]
         if not earlier and applicable == [None, None]:
             return Results({}, {})
-        texts = _texts(recorded.payload)
+        texts = _texts(record.payload)
         is_whole = texts.request is not None
         before, after = (
             _searched(one.requests, one.answers, texts, traffic.model) if one is not None and is_whole else {}
             for one in applicable
         )
-        chosen = () if applicable[1] is None else applicable[1].guardrails
-        drafted = {one: self._result(one, after.get(one.id), recorded, is_whole) for one in chosen}
+        guardrails = () if applicable[1] is None else applicable[1].guardrails
+        drafted = {one: self._result(one, after.get(one.id), record, is_whole) for one in guardrails}
         may_be_blocked = any(one.action == BLOCK and result == UNKNOWN for one, result in drafted.items())
         return Results({**before, **earlier}, {one.id: result for one, result in drafted.items()}, may_be_blocked)
 
-    def _result(self, guardrail: Snapshot, searched: str | None, recorded: Recorded, is_whole: bool) -> str:
+    def _result(self, guardrail: Snapshot, searched: str | None, record: RequestRecord, is_whole: bool) -> str:
         """What a guardrail of the draft does with a request, by what is found now and what was found then."""
         sides = ((REQUEST, guardrail.is_for_requests), (RESPONSE, guardrail.is_for_answers))
         directions = [direction for direction, is_searched in sides if is_searched]
-        earlier = _earlier(recorded, directions).get(guardrail.id)
+        earlier = _earlier(record, directions).get(guardrail.id)
         if earlier is not None and self._sources.get(guardrail.id) == guardrail.source:
             return RESULTS[guardrail.action] if earlier in (*TAKEN_OUT, MONITORED) else earlier
         is_known = is_whole and guardrail.service is None and earlier not in TAKEN_OUT
@@ -119,7 +119,7 @@ class GuardrailTrial:
 
 def is_blocked(traffic: Traffic) -> bool:
     """Whether a guardrail refused the request, or its answer, when it was sent."""
-    return traffic.recorded is not None and traffic.recorded.exception == GuardrailBlocked.exception
+    return traffic.record is not None and traffic.record.exception == GuardrailBlocked.exception
 
 
 def _counts_of(row: Guardrail) -> GuardrailCounts:
@@ -127,8 +127,8 @@ def _counts_of(row: Guardrail) -> GuardrailCounts:
     return GuardrailCounts(row.pk, row.name, row.type, repairs)
 
 
-def _verdict(recorded: Recorded, results: Results) -> Verdict:
-    was_blocked = recorded.outcome == Outcome.BLOCKED or BLOCKED in results.before.values()
+def _verdict(record: RequestRecord, results: Results) -> Verdict:
+    was_blocked = record.outcome == Outcome.BLOCKED or BLOCKED in results.before.values()
     if BLOCKED in results.after.values():
         return Verdict.SAME if was_blocked else Verdict.DENIED
     if results.may_be_blocked:
@@ -136,18 +136,18 @@ def _verdict(recorded: Recorded, results: Results) -> Verdict:
     return Verdict.RELEASED if was_blocked else Verdict.SAME
 
 
-def _stays_blocked(recorded: Recorded, touched: frozenset[int]) -> bool:
+def _stays_blocked(record: RequestRecord, touched: frozenset[int]) -> bool:
     """Whether a guardrail that the draft does not touch has blocked the request."""
-    if recorded.outcome != Outcome.BLOCKED:
+    if record.outcome != Outcome.BLOCKED:
         return False
-    blocking = {one for one, result in _earlier(recorded, DIRECTIONS).items() if result == BLOCKED}
+    blocking = {one for one, result in _earlier(record, DIRECTIONS).items() if result == BLOCKED}
     return not blocking or not blocking <= touched
 
 
-def _earlier(recorded: Recorded, directions: Collection[str]) -> Mapping[int, str]:
+def _earlier(record: RequestRecord, directions: Collection[str]) -> Mapping[int, str]:
     """What guardrails did with the request or its answer when it was sent, by id."""
     results: dict[int, str] = {}
-    for row in recorded.guardrails or ():
+    for row in record.guardrails or ():
         if row["direction"] not in directions:
             continue
         results[row["id"]] = strictest(results.get(row["id"], PASSED), row["result"])

@@ -124,7 +124,7 @@ class Waiting:
         self.worker._submit, self.worker._drop = self.served.append, self.dropped.append
         self.ours, self.theirs = socket.socketpair()
         self.connection = Connection(self.ours, (host, 5))
-        self.worker.parked, self.worker.begun = {self.connection: 0.0}, {self.connection}
+        self.worker.parked, self.worker.receiving = {self.connection: 0.0}, {self.connection}
 
     def __enter__(self):
         return self

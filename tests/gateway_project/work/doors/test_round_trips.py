@@ -18,10 +18,10 @@ from providers.formats.json_stream import JsonStreamReader
 from providers.formats.json_values import read_json
 from providers.formats.neutral.chat import Chat, OutputFormat, Tool, ToolChoice
 from providers.formats.neutral.deltas import (
-    Began,
-    CallBegan,
+    AnswerEnd,
+    AnswerStart,
     CallDelta,
-    Finished,
+    CallStart,
     ImageDelta,
     ReasoningDelta,
     TextDelta,
@@ -197,7 +197,7 @@ def cut(text, draw):
 
 def deltas_of(reply, draw):
     """The same answer as it comes in a stream."""
-    deltas, number, thought = [Began(reply.id, reply.model)], 0, False
+    deltas, number, thought = [AnswerStart(reply.id, reply.model)], 0, False
     for part in reply.parts:
         if isinstance(part, Text):
             deltas += [TextDelta(piece) for piece in cut(part.text, draw)]
@@ -210,10 +210,10 @@ def deltas_of(reply, draw):
         elif isinstance(part, Image):
             deltas.append(ImageDelta(part))
         else:
-            deltas.append(CallBegan(number, part.id, part.name))
+            deltas.append(CallStart(number, part.id, part.name))
             deltas += [CallDelta(number, piece) for piece in cut(part.arguments, draw)]
             number += 1
-    return [*deltas, Finished(reply.finish_reason, reply.provider_finish_reason)]
+    return [*deltas, AnswerEnd(reply.finish_reason, reply.provider_finish_reason)]
 
 
 def work_for(dialect_name, stream=False):

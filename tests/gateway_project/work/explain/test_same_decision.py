@@ -252,8 +252,8 @@ def decision(exchange, target):
         "rule": None if rule is None else rule.id,
         "candidates": [(one.provider.account, one.model) for one in exchange.selection.targets],
         "first": None if target is None else (target.provider.account, target.model),
-        "stored": exchange.cache.stored is not None,
-        "cache": exchange.cache.key if exchange.cache.stored is not None else "",
+        "stored": exchange.cache.hit is not None,
+        "cache": exchange.cache.key if exchange.cache.hit is not None else "",
         "guardrails": [] if guarding is None else results(guarding.request_search),
     }
 

@@ -15,8 +15,8 @@ from gateway_project.work.guardrails.remote.asking import (
     MAX_MONITORS,
     MAX_QUESTION_BYTES,
     LateAnswer,
-    Means,
     RemoteGuardrails,
+    ServiceClients,
 )
 from gateway_project.work.guardrails.remote.judging import LateAnswers
 from gateway_project.work.guardrails.remote.services import Question, Service
@@ -109,7 +109,7 @@ def services():
 
 
 def means_of(transport):
-    return Means(transport, SimpleNamespace(watching=lambda call: nullcontext()), None)
+    return ServiceClients(transport, SimpleNamespace(watching=lambda call: nullcontext()), None)
 
 
 def question_of(text="Some words."):

@@ -16,8 +16,8 @@ from gateway_project.work.guardrails.remote.asking import (
     MAX_ANSWER_BYTES,
     MAX_CALLS,
     MAX_QUESTION_BYTES,
-    Means,
     RemoteGuardrails,
+    ServiceClients,
 )
 from gateway_project.work.guardrails.remote.services import Question, Service
 from rules.guardrails.services import create_guardrail, delete_guardrail, update_guardrail
@@ -158,7 +158,7 @@ def test_so_many_are_asked_at_one_moment():
         for number in range(2 * MAX_CALLS)
     ]  # fmt: skip
     answers = []
-    means = Means(slow, watcher, None)
+    means = ServiceClients(slow, watcher, None)
     threads = [
         threading.Thread(target=lambda one=one: answers.extend(services.ask(means, [one], question)))
         for one in guardrails

@@ -17,7 +17,7 @@ class Database:
     def __init__(self):
         self.rows, self.asked, self.is_away = {}, [], False
 
-    def kept_state_owners(self, digests):
+    def state_owners(self, digests):
         self.asked.append(sorted(digests))
         if self.is_away:
             raise ServiceUnavailable

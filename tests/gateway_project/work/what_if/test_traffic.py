@@ -18,7 +18,7 @@ def test_times_are_exact_and_tags_are_read(db):
         tags = {"team": f"red {number}"} if number else {}
         LogEntry.objects.create(entry_type="WorkRequest", timestamp=moment, model="m1", tags=tags, duration_ms=1500)
     rows = list(requests_of(BEGIN, BEGIN + timedelta(days=1)))
-    assert [one.recorded.at for one in rows] == pytest.approx([one.timestamp() for one in MOMENTS], abs=1e-6)
-    assert rows[0].recorded.at == BEGIN.timestamp()
+    assert [one.record.at for one in rows] == pytest.approx([one.timestamp() for one in MOMENTS], abs=1e-6)
+    assert rows[0].record.at == BEGIN.timestamp()
     assert [one.tags for one in rows] == [{}, {"team": "red 1"}, {"team": "red 2"}]
-    assert {one.recorded.seconds for one in rows} == {1.5}
+    assert {one.record.seconds for one in rows} == {1.5}

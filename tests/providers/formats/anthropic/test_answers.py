@@ -5,7 +5,7 @@ import json
 import pytest
 
 from providers.formats import FORMATS
-from providers.formats.neutral.deltas import Finished, RefusalDelta
+from providers.formats.neutral.deltas import AnswerEnd, RefusalDelta
 from providers.formats.neutral.messages import Refusal
 from providers.formats.neutral.reply import Citation
 from tests.support.formats.samples import request
@@ -36,7 +36,7 @@ def test_what_a_block_cites_is_told_whether_or_not_the_server_says_that_it_stops
     stop = [{"type": "content_block_stop", "index": 0}] * stops
     end = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}}
     told = said(*block(0, "One. ", "a"), *stop, *block(1, "Two.", "b"), *stop, end)
-    assert isinstance(told[-1], Finished)
+    assert isinstance(told[-1], AnswerEnd)
     assert [one for one in told if isinstance(one, Citation)] == [
         Citation("https://a.example/", "a", "", 0, 5),
         Citation("https://b.example/", "b", "", 5, 9),

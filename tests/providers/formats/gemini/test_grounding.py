@@ -7,7 +7,7 @@ import pytest
 
 from providers.formats import FORMATS
 from providers.formats.gemini.grounding import citations_of
-from providers.formats.neutral.deltas import Finished, TextDelta
+from providers.formats.neutral.deltas import AnswerEnd, TextDelta
 from providers.formats.neutral.reply import Citation
 from tests.support.formats.samples import request
 
@@ -80,7 +80,7 @@ class TestStreams:
     def cited(self, *pieces):
         told = self.read(*pieces).take_deltas()
         text = "".join(delta.text for delta in told if isinstance(delta, TextDelta))
-        assert isinstance(told[-1], Finished)
+        assert isinstance(told[-1], AnswerEnd)
         return [text[delta.start : delta.end] for delta in told if isinstance(delta, Citation)]
 
     def test_what_is_told_before_its_words_waits_for_them(self):

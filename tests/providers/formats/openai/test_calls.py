@@ -6,7 +6,7 @@ import pytest
 
 from providers.formats import FORMATS
 from providers.formats.dialect import WorkRequest
-from providers.formats.neutral.deltas import CallBegan, CallDelta
+from providers.formats.neutral.deltas import CallDelta, CallStart
 
 pytestmark = pytest.mark.either_store
 
@@ -106,7 +106,7 @@ def test_a_client_of_another_shape_does_too(name):
     for one in STREAMS[name]:
         made.feed(one)
     for delta in made.take_deltas():
-        if isinstance(delta, CallBegan):
+        if isinstance(delta, CallStart):
             calls[delta.index] = [delta.name, ""]
         elif isinstance(delta, CallDelta):
             calls[delta.index][1] += delta.arguments

@@ -12,7 +12,7 @@ from providers.formats import FORMATS, Options
 from providers.formats.base import EVENT_STREAM
 from providers.formats.dialect import Dialect, WorkRequest
 from providers.formats.neutral.chat import Chat, OutputFormat, Thinking, Tool, ToolChoice
-from providers.formats.neutral.deltas import CallBegan
+from providers.formats.neutral.deltas import CallStart
 from providers.formats.neutral.messages import (
     File,
     Image,
@@ -161,7 +161,7 @@ class TestCallsInPieces:
         calls = [{"id": f"call_{number}", "function": {"name": "f"}} for number in range(20_000)]
         begun = time.process_time()
         deltas = chunk(*calls, *calls)
-        assert [delta.id for delta in deltas if isinstance(delta, CallBegan)] == [call["id"] for call in calls]
+        assert [delta.id for delta in deltas if isinstance(delta, CallStart)] == [call["id"] for call in calls]
         assert time.process_time() - begun < 2
 
     def test_arguments_that_wait_for_the_name_of_their_call_take_linear_time(self):

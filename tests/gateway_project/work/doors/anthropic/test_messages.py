@@ -9,10 +9,10 @@ from gateway_project.work.doors import MESSAGES
 from providers.formats import FORMATS, Usage
 from providers.formats.neutral.chat import OutputFormat, Thinking, Tool, ToolChoice
 from providers.formats.neutral.deltas import (
-    Began,
-    CallBegan,
+    AnswerEnd,
+    AnswerStart,
     CallDelta,
-    Finished,
+    CallStart,
     ImageDelta,
     ReasoningDelta,
     RefusalDelta,
@@ -292,7 +292,7 @@ class TestCitations:
         assert ("citations" in first, last["citations"][0]["encrypted_index"]) == (False, "gateway:")
 
     def test_in_a_stream_they_are_of_the_block_that_is_open(self):
-        result = events(TextDelta("One."), page("a", 0, 4), CallBegan(0, "call_1", "now"), page("b"), Finished("tool"))
+        result = events(TextDelta("One."), page("a", 0, 4), CallStart(0, "call_1", "now"), page("b"), AnswerEnd("tool"))
         kinds = [event["content_block"]["type"] for event in result if event["type"] == "content_block_start"]
         assert kinds == ["text", "tool_use", "text"]
         results = [event for event in result if event.get("delta", {}).get("type") == "citations_delta"]
@@ -311,11 +311,11 @@ class TestCitations:
 class TestStreamsAreWritten:
     def test_blocks_follow_each_other(self):
         result = events(
-            Began("chatcmpl-1", "gpt-5"), ReasoningDelta("H", source="x", begins=True),
+            AnswerStart("chatcmpl-1", "gpt-5"), ReasoningDelta("H", source="x", begins=True),
             ReasoningDelta("m.", source="x"), ReasoningDelta(signature="s", source="x"), TextDelta("Lis"),
-            TextDelta("bon"), CallBegan(0, "call_1", "now"), CallBegan(1, "call_2", "weather"),
+            TextDelta("bon"), CallStart(0, "call_1", "now"), CallStart(1, "call_2", "weather"),
             CallDelta(1, '{"city":'), CallDelta(1, '"Lisbon"}'),
-            Finished("tool", "tool_calls"), usage=Usage(10, None, None, 8),
+            AnswerEnd("tool", "tool_calls"), usage=Usage(10, None, None, 8),
         )  # fmt: skip
         assert [(event["type"], event.get("index")) for event in result] == [
             ("message_start", None),
@@ -333,10 +333,10 @@ class TestStreamsAreWritten:
     def test_calls_that_come_mixed_end_with_all_of_their_arguments(self):
         """Clients run a tool once its block ends, with what it holds by then."""
         result = events(
-            CallBegan(0, "call_1", "weather"), CallBegan(1, "call_2", "weather", "sig"), CallDelta(0, '{"city":'),
+            CallStart(0, "call_1", "weather"), CallStart(1, "call_2", "weather", "sig"), CallDelta(0, '{"city":'),
             CallDelta(1, '{"city":'), CallDelta(0, '"Lisbon"}'), CallDelta(1, '"Porto"}'),
-            CallBegan(2, "call_3", "now"), TextDelta("Wait."), CallBegan(3, "call_4", "now"),
-            CallBegan(4, "call_5", "now"), Finished("tool", "tool_calls"),
+            CallStart(2, "call_3", "now"), TextDelta("Wait."), CallStart(3, "call_4", "now"),
+            CallStart(4, "call_5", "now"), AnswerEnd("tool", "tool_calls"),
         )  # fmt: skip
         assert [event["index"] for event in result[1:-2]] == sorted(event["index"] for event in result[1:-2])
         started = [event["content_block"] for event in result if event["type"] == "content_block_start"]
@@ -350,14 +350,14 @@ class TestStreamsAreWritten:
 
     def test_a_call_that_is_whole_keeps_no_other_waiting(self):
         writer = MESSAGES.writer(work())
-        writer.write([CallBegan(0, "call_1", "weather"), CallDelta(0, '{"city":"Lisbon"}')])
-        assert b"call_2" in writer.write([CallBegan(1, "call_2", "weather")])
+        writer.write([CallStart(0, "call_1", "weather"), CallDelta(0, '{"city":"Lisbon"}')])
+        assert b"call_2" in writer.write([CallStart(1, "call_2", "weather")])
 
     def test_nothing_is_written_before_something_is_said(self):
-        assert MESSAGES.writer(work()).write([Began("chatcmpl-1", "gpt-5")]) == b""
+        assert MESSAGES.writer(work()).write([AnswerStart("chatcmpl-1", "gpt-5")]) == b""
 
     def test_an_empty_stream_is_a_whole_message_too(self):
-        assert [event["type"] for event in events(Finished("stop"))] == [
+        assert [event["type"] for event in events(AnswerEnd("stop"))] == [
             "message_start",
             "message_delta",
             "message_stop",
@@ -365,13 +365,13 @@ class TestStreamsAreWritten:
 
     def test_a_picture_is_a_block(self):
         picture = Image(data="aGk=", media_type="image/png")
-        deltas = [TextDelta("Here:"), ImageDelta(picture), TextDelta("Well?"), Finished("stop")]
+        deltas = [TextDelta("Here:"), ImageDelta(picture), TextDelta("Well?"), AnswerEnd("stop")]
         started = [event["content_block"] for event in events(*deltas) if event["type"] == "content_block_start"]
         assert [block["type"] for block in started] == ["text", "image", "text"]
         assert started[1:2] == written(Reply([picture]))["content"]
 
     def test_a_refusal_and_hidden_thoughts(self):
-        result = events(ReasoningDelta(data="d", source="x", begins=True), RefusalDelta("No."), Finished("stop"))
+        result = events(ReasoningDelta(data="d", source="x", begins=True), RefusalDelta("No."), AnswerEnd("stop"))
         assert result[1]["content_block"] == {"type": "redacted_thinking", "data": "gateway:x:d"}
         assert result[4]["delta"] == {"type": "text_delta", "text": "No."}
         assert result[-2]["delta"]["stop_reason"] == "refusal"

@@ -12,10 +12,10 @@ from providers.formats import Usage
 from providers.formats.json_values import read_json
 from providers.formats.neutral.chat import OutputFormat, Thinking, Tool, ToolChoice
 from providers.formats.neutral.deltas import (
-    Began,
-    CallBegan,
+    AnswerEnd,
+    AnswerStart,
     CallDelta,
-    Finished,
+    CallStart,
     ImageDelta,
     ReasoningDelta,
     RefusalDelta,
@@ -327,7 +327,7 @@ class TestStreams:
         return [read_json(data_of(event)) for event in events_in(events)][:-1]
 
     def test_the_role_comes_once_and_with_the_first_words(self):
-        events = self.stream(Began("msg_1", "m-2"), TextDelta("Lis"), TextDelta("bon"), Finished("stop"))
+        events = self.stream(AnswerStart("msg_1", "m-2"), TextDelta("Lis"), TextDelta("bon"), AnswerEnd("stop"))
         assert {(event["id"], event["model"], event["created"]) for event in events} == {("msg_1", "m-2", 1787270400)}
         assert [event["choices"][0]["delta"] for event in events] == [
             {"role": "assistant", "content": "Lis"},
@@ -339,15 +339,15 @@ class TestStreams:
 
     def test_usage_comes_last_to_those_who_asked(self):
         values = {"stream_options": {"include_usage": True}}
-        *events, last = self.stream(TextDelta("Hi"), Finished("stop"), usage=Usage(1, output=2), **values)
+        *events, last = self.stream(TextDelta("Hi"), AnswerEnd("stop"), usage=Usage(1, output=2), **values)
         assert [event["usage"] for event in events] == [None, None]
         assert last["choices"] == []
         assert last["usage"] == {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
 
     def test_calls_have_id_and_name_once_and_arguments_in_any_case(self):
         events = self.stream(
-            CallBegan(0, "a", "weather"), CallDelta(0, '{"city":'), CallDelta(0, '"Lisbon"}'),
-            CallBegan(1, "b", "now", "sig"), Finished("tool"),
+            CallStart(0, "a", "weather"), CallDelta(0, '{"city":'), CallDelta(0, '"Lisbon"}'),
+            CallStart(1, "b", "now", "sig"), AnswerEnd("tool"),
         )  # fmt: skip
         pieces = [event["choices"][0]["delta"].get("tool_calls", [None])[0] for event in events]
         assert pieces == [
@@ -368,7 +368,7 @@ class TestStreams:
     def test_thoughts_and_refusals(self):
         events = self.stream(
             ReasoningDelta("Hm.", source="anthropic"), ReasoningDelta(signature="s", source="anthropic"),
-            ReasoningDelta(data="d", source="anthropic", begins=True), RefusalDelta("No."), Finished("filter"),
+            ReasoningDelta(data="d", source="anthropic", begins=True), RefusalDelta("No."), AnswerEnd("filter"),
         )  # fmt: skip
         deltas = [event["choices"][0]["delta"] for event in events]
         assert [delta.get("reasoning_content") for delta in deltas] == ["Hm.", None, None, None, None]
@@ -385,7 +385,7 @@ class TestStreams:
         events = self.stream(
             ReasoningDelta("H", source="anthropic"), ReasoningDelta("m.", source="anthropic"),
             ReasoningDelta(data="d", source="anthropic", begins=True), ImageDelta(picture), ImageDelta(picture),
-            Finished("stop"),
+            AnswerEnd("stop"),
         )  # fmt: skip
         deltas = [event["choices"][0]["delta"] for event in events]
         details = [detail for delta in deltas for detail in delta.get("reasoning_details", ())]
@@ -397,5 +397,5 @@ class TestStreams:
         assert [image["index"] for delta in deltas for image in delta.get("images", ())] == [0, 1]
 
     def test_a_stream_that_says_nothing_has_a_role_all_the_same(self):
-        event = self.stream(Finished("stop"))[0]
+        event = self.stream(AnswerEnd("stop"))[0]
         assert event["choices"][0]["delta"] == {"role": "assistant", "content": ""}

@@ -8,7 +8,7 @@ from gateway_project.errors import ValidationError
 from gateway_project.work.doors import DIALECTS
 from providers.formats import Usage
 from providers.formats.json_values import read_json
-from providers.formats.neutral.deltas import Began, Finished, TextDelta
+from providers.formats.neutral.deltas import AnswerEnd, AnswerStart, TextDelta
 from providers.formats.neutral.messages import Message, Text
 from providers.formats.neutral.reply import Reply, Vectors
 from providers.formats.sse import data_of, events_in
@@ -42,7 +42,7 @@ class TestCompletion:
     def test_a_stream(self, question):
         body = {"model": "m", "prompt": "Once", "stream": True, "stream_options": {"include_usage": question}}
         writer = COMPLETION.writer(request(body, "completion", door=True))
-        written = writer.write([Began("c", "m-2"), TextDelta("up"), TextDelta("on"), Finished("length")])
+        written = writer.write([AnswerStart("c", "m-2"), TextDelta("up"), TextDelta("on"), AnswerEnd("length")])
         written += writer.end(Usage(1, output=2))
         *events, result = [data_of(event) for event in events_in(written)]
         assert result == b"[DONE]"

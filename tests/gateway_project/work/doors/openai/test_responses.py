@@ -12,10 +12,10 @@ from providers.formats import Usage
 from providers.formats.json_values import read_json
 from providers.formats.neutral.chat import OutputFormat, Thinking, Tool, ToolChoice
 from providers.formats.neutral.deltas import (
-    Began,
-    CallBegan,
+    AnswerEnd,
+    AnswerStart,
     CallDelta,
-    Finished,
+    CallStart,
     ImageDelta,
     ReasoningDelta,
     RefusalDelta,
@@ -290,7 +290,7 @@ class TestStreams:
         return events
 
     def test_text(self):
-        deltas = [Began("x", "m-2"), TextDelta("Lis"), TextDelta("bon"), Finished("stop", "end_turn")]
+        deltas = [AnswerStart("x", "m-2"), TextDelta("Lis"), TextDelta("bon"), AnswerEnd("stop", "end_turn")]
         events = self.stream(*deltas, usage=Usage(1, output=2))
         assert [event["type"].removeprefix("response.") for event in events] == [
             *("created", "in_progress", "output_item.added", "content_part.added"),
@@ -307,24 +307,24 @@ class TestStreams:
         parts = [THOUGHT, Text("Hi"), Refusal("No."), SIGNED, ToolCall("d", "now")]
         deltas = [
             ReasoningDelta("H", source="anthropic"), ReasoningDelta("m."), ReasoningDelta(signature="s"),
-            TextDelta("Hi"), RefusalDelta("N"), RefusalDelta("o."), CallBegan(0, "c", "weather", "sig"),
-            CallDelta(0, "{}"), CallBegan(1, "d", "now"), Finished("tool", "tool_use"),
+            TextDelta("Hi"), RefusalDelta("N"), RefusalDelta("o."), CallStart(0, "c", "weather", "sig"),
+            CallDelta(0, "{}"), CallStart(1, "d", "now"), AnswerEnd("tool", "tool_use"),
         ]  # fmt: skip
-        last = self.stream(Began("x", "m-2"), *deltas, usage=Usage(1, output=2))[-1]["response"]
+        last = self.stream(AnswerStart("x", "m-2"), *deltas, usage=Usage(1, output=2))[-1]["response"]
         reply = Reply(parts, "tool", "tool_use", Usage(1, output=2), "x", "m-2")
         assert last == json.loads(DIALECT.write_reply(work(stream=True), reply))
 
     @pytest.mark.parametrize("picture", [Image(data="aGk=", media_type="image/png"), Image("https://x/y.png")])
     def test_a_picture_is_an_item_that_comes_back(self, picture):
-        output = self.stream(TextDelta("Here:"), ImageDelta(picture), Finished("stop"))[-1]["response"]["output"]
+        output = self.stream(TextDelta("Here:"), ImageDelta(picture), AnswerEnd("stop"))[-1]["response"]["output"]
         whole = json.loads(DIALECT.write_reply(work(), Reply([Text("Here:"), picture], "stop")))["output"]
         assert output == whole
         assert read(output).messages == [Message("assistant", [Text("Here:"), picture])]
 
     def test_every_item_is_added_and_done_and_calls_that_come_in_turns_stay_apart(self):
         events = self.stream(
-            CallBegan(0, "a", "weather"), CallBegan(1, "b", "now"), CallDelta(0, '{"city":'), CallDelta(1, "{"),
-            CallDelta(0, '"Lisbon"}'), CallDelta(1, "}"), Finished("tool"),
+            CallStart(0, "a", "weather"), CallStart(1, "b", "now"), CallDelta(0, '{"city":'), CallDelta(1, "{"),
+            CallDelta(0, '"Lisbon"}'), CallDelta(1, "}"), AnswerEnd("tool"),
         )  # fmt: skip
         results = [event["item"] for event in events if event["type"] == "response.output_item.done"]
         assert [(item["call_id"], item["arguments"]) for item in results] == [("a", '{"city":"Lisbon"}'), ("b", "{}")]
@@ -332,7 +332,7 @@ class TestStreams:
         assert added == [item["id"] for item in results]
 
     def test_another_thought_is_another_item(self):
-        deltas = [ReasoningDelta("a", source="s"), ReasoningDelta(data="d", source="s", begins=True), Finished("stop")]
+        deltas = [ReasoningDelta("a", source="s"), ReasoningDelta(data="d", source="s", begins=True), AnswerEnd("stop")]
         output = self.stream(*deltas)[-1]["response"]["output"]
         assert read(output).messages[0].parts == [Reasoning("a", source="s"), Reasoning(data="d", source="s")]
 
@@ -340,7 +340,7 @@ class TestStreams:
         ("reason", "kind"), [("length", "incomplete"), ("filter", "incomplete"), ("error", "failed")]
     )
     def test_the_last_event_says_how_it_ended(self, reason, kind):
-        assert self.stream(TextDelta("Hi"), Finished(reason))[-1]["type"] == f"response.{kind}"
+        assert self.stream(TextDelta("Hi"), AnswerEnd(reason))[-1]["type"] == f"response.{kind}"
 
     def test_a_stream_that_breaks_off_fails(self):
         writer = DIALECT.writer(work(stream=True))
@@ -353,4 +353,4 @@ class TestStreams:
 
     def test_its_text(self):
         writer = DIALECT.writer(work(stream=True))
-        assert DIALECT.text(writer.write([TextDelta("Lis"), TextDelta("bon"), CallBegan(0, "a", "f")])) == "Lisbon"
+        assert DIALECT.text(writer.write([TextDelta("Lis"), TextDelta("bon"), CallStart(0, "a", "f")])) == "Lisbon"

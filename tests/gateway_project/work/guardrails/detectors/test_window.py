@@ -211,4 +211,4 @@ def test_no_more_is_held_than_the_page_says(type, part):
     window = Window([DETECTORS[type]])
     for _ in range(20_000 // len(part)):
         window.push(part)
-        assert window.held <= MAX_SPAN + INVISIBLE + len(part)
+        assert window.rest_length <= MAX_SPAN + INVISIBLE + len(part)

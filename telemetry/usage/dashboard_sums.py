@@ -62,7 +62,7 @@ PERIODS = {
 }
 
 
-def overview(period: PeriodChoice) -> JsonObject:
+def dashboard_sums(period: PeriodChoice) -> JsonObject:
     """The totals, chart series and top lists of a period."""
     now = timezone.now()
     start = period.start(now)
@@ -158,17 +158,17 @@ def _sums(
     `most` limits them to the rows with the greatest first measure; rows whose first dimension is null are then left
     out. `among` limits them to these values of the first dimension.
     """
-    used, parameters = rollups.usage_rows(start, END, by_hour=by_hour)
-    used = rollups.with_served_models(used) if "model" in by else used
+    usage, parameters = rollups.usage_rows(start, END, by_hour=by_hour)
+    usage = rollups.with_served_models(usage) if "model" in by else usage
     at = '"hour"' if by_hour else rollups.day_expression()
     sums = ", ".join(f'coalesce(sum("{name}"), 0) AS "{name}"' for name in names)
     groups = rollups.columns(by)
     # A provider that failed before another one served has attempts, and no requests.
     served = f'WHERE "{by[0]}" IS NOT NULL GROUP BY {groups} HAVING sum("{names[0]}") > 0'
     greatest = f"{served} ORDER BY {len(by) + 1} DESC LIMIT {most}"
-    chosen = f'WHERE "{by[0]}" IN ({", ".join(["%s"] * len(among))})' if among else ""
-    ending = greatest if most else f"{chosen} GROUP BY {groups}"
-    rows = f'(SELECT {at} AS "at", used.* FROM {used}) AS used'
+    condition = f'WHERE "{by[0]}" IN ({", ".join(["%s"] * len(among))})' if among else ""
+    ending = greatest if most else f"{condition} GROUP BY {groups}"
+    rows = f'(SELECT {at} AS "at", used.* FROM {usage}) AS used'
     with connection.cursor() as cursor:
         query = f"SELECT {groups}, {sums} FROM {rows} {ending}"
         cursor.execute(query, [*parameters, *among])

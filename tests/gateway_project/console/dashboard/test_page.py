@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from accounts.access_requests.models import AccessRequest
 from gateway_project.console import notices
-from gateway_project.console.overview import attention, cards, links
+from gateway_project.console.dashboard import attention, cards, links
 from gateway_project.console.what_if import tables as what_if_tables
 from gateway_project.server.connections import unlisted_proxies
 from keys.models import ApiKey

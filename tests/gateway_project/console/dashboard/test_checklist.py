@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway_project.console.overview import checklist
+from gateway_project.console.dashboard import checklist
 from keys.services import issue_key
 from providers.services import create_provider
 from rules.services import create_rule

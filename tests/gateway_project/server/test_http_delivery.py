@@ -5,7 +5,7 @@ import json
 import pytest
 
 from gateway_project.errors import AuthenticationFailed, ProviderRejected, RateLimited, ServiceUnavailable
-from gateway_project.server.client_response import Delivery, error_response
+from gateway_project.server.http_delivery import Delivery, error_response
 
 
 def wsgi(delivery):

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from django.urls import reverse
 
+from gateway_project.console.dashboard.attention import unpriced_since
+from gateway_project.console.dashboard.links import list_of, log_of, usage_of
 from gateway_project.console.display.money import amounts, short, without_price
 from gateway_project.console.notices import Link
-from gateway_project.console.overview.attention import unpriced_since
-from gateway_project.console.overview.links import list_of, log_of, usage_of
 from gateway_project.console.period import Period, row_page
 from gateway_project.json_types import JsonObject
 from licensing import services as licensing
@@ -18,7 +18,7 @@ from providers.console.model_links import model_page, price_form
 from telemetry.log_page.result_filter import DENIED, ERRORS
 from telemetry.models import CacheStatus
 from telemetry.statistics_page.form import CHARTS
-from telemetry.usage.overview import TopRow
+from telemetry.usage.dashboard_sums import TopRow
 
 WORK, HEALTH = ("Requests", "Tokens", "Cost"), ("Attempts", "Failed", "p50, p95", "Cost")  # headings
 

@@ -8,9 +8,9 @@ from django.db.models import QuerySet
 from django.urls import reverse
 from django.utils import timezone
 
+from gateway_project.console.dashboard.figures import FRESH_SECONDS, cached, figures_of, period_of_page
+from gateway_project.console.dashboard.links import MAX_SHOWN, first, list_of, log_of, searched
 from gateway_project.console.notices import Link, Notice, notices
-from gateway_project.console.overview.figures import FRESH_SECONDS, cached, figures_of, period_of_page
-from gateway_project.console.overview.links import MAX_SHOWN, first, list_of, log_of, searched
 from gateway_project.console.period import ANY_TIME, row_page, with_query
 from gateway_project.json_types import JsonObject
 from gateway_project.wording import plural
@@ -24,7 +24,7 @@ from providers.health.status import Health
 from telemetry import services
 from telemetry.journal.shipping import Backlog
 from telemetry.log_page.result_filter import ERRORS
-from telemetry.usage.overview import PERIODS
+from telemetry.usage.dashboard_sums import PERIODS
 
 KEY_DAYS, BEHIND_SECONDS = 7, 30
 MANY_ERRORS = 0.05  # of all requests; a client's own mistakes are among them

@@ -7,18 +7,18 @@ import pytest
 from django.utils import timezone
 
 from accounts.services import create_user
-from gateway_project.console.overview.attention import unpriced
+from gateway_project.console.dashboard.attention import unpriced
 from providers.services import create_provider, set_price
 from telemetry.journal.batches import insert_log_entries
 from telemetry.models import LogEntry, UsageHour
-from telemetry.usage.overview import PERIODS, overview
+from telemetry.usage.dashboard_sums import PERIODS, dashboard_sums
 from telemetry.usage.statistics import UsageQuery, usage
 from tests.telemetry.usage.test_rollups import done
 
 
 def test_an_empty_installation_has_a_first_page(db):
     for period in PERIODS.values():
-        result = overview(period)
+        result = dashboard_sums(period)
         assert result["totals"]["requests"] == 0
         assert result["totals"]["cost"] == {}
         assert sum(result["series"]["requests"]) == 0
@@ -30,12 +30,12 @@ def test_what_was_done_is_counted(world):
     world.allow()
     world.price(1, 2)
     logged = LogEntry.objects.filter(entry_type="WorkRequest")
-    before, already = overview(PERIODS["hour"])["totals"], logged.count()
+    before, already = dashboard_sums(PERIODS["hour"])["totals"], logged.count()
     assert world.ask().status_code == 200
     stored = world.ask()
     assert stored.headers["X-Svc-Cache"] == "HIT"
     world.entry(stored)
-    after = overview(PERIODS["hour"])["totals"]
+    after = dashboard_sums(PERIODS["hour"])["totals"]
     assert after["requests"] - before["requests"] == logged.count() - already >= 2
     assert after["cache_hits"] - before["cache_hits"] == 1
     assert after["p50"] is not None
@@ -46,7 +46,7 @@ def test_what_was_done_is_counted(world):
 def test_latencies_are_those_of_the_statistics(db):
     hour = timezone.now().replace(minute=0, second=0, microsecond=0)
     UsageHour.objects.create(hour=hour, requests=100, completed=100, model="m", latency_8=90, latency_12=10)
-    totals = overview(PERIODS["hour"])["totals"]
+    totals = dashboard_sums(PERIODS["hour"])["totals"]
     (row,) = usage(UsageQuery(hour, hour + timedelta(hours=1), ("model",)), 0, 1).rows
     assert (totals["p50"], totals["p95"]) == (row["p50_ms"], row["p95_ms"])
 
@@ -59,7 +59,7 @@ def test_the_top_is_ordered_and_named_with_cost_in_each_currency(db):
     for number, tokens, user_id, currency, cost in rows:
         spent = {"cost": cost, "estimated_cost": Decimal("0.5"), "currency": currency}
         UsageHour.objects.create(hour=hour, requests=number, input_tokens=tokens, user_id=user_id, model="m", **spent)
-    top = overview(PERIODS["hour"])["top"]
+    top = dashboard_sums(PERIODS["hour"])["top"]
     figures = [(row.id, row.name, row.sums["requests"], row.sums["tokens"], row.sums["costs"]) for row in top["users"]]
     euro, dollar = Decimal("2.5"), Decimal("1.5")
     assert figures == [
@@ -74,7 +74,7 @@ def test_a_provider_that_never_served_is_among_those_with_the_most_attempts(db):
     hour = timezone.now().replace(minute=0, second=0, microsecond=0)
     UsageHour.objects.create(hour=hour, provider_id=bad.pk, attempts=9, failed_attempts=9)
     UsageHour.objects.create(hour=hour, provider_id=good.pk, requests=4, completed=4, attempts=4, latency_8=4)
-    first, second = overview(PERIODS["hour"])["top"]["providers"]
+    first, second = dashboard_sums(PERIODS["hour"])["top"]["providers"]
     assert (first.name, first.sums["attempts"], first.sums["failed_attempts"], first.sums["p95"]) == ("bad", 9, 9, None)
     assert (second.name, second.sums["failed_attempts"], second.sums["p50"] is not None) == ("good", 0, True)
 
@@ -84,7 +84,7 @@ def test_the_chart_of_costs_has_each_currency_and_the_same_sum_as_the_total(db):
     for hours, currency, cost in ((0, "USD", 1), (2, "USD", 2), (2, "EUR", 4)):
         hour = (now - timedelta(hours=hours)).replace(minute=0, second=0, microsecond=0)
         UsageHour.objects.create(hour=hour, requests=1, cost=cost, currency=currency)
-    figures = overview(PERIODS["day"])
+    figures = dashboard_sums(PERIODS["day"])
     assert {name: sum(costs) for name, costs in figures["series"]["costs"].items()} == {"EUR": 4, "USD": 3}
     assert figures["totals"]["cost"] == {"EUR": 4, "USD": 3}
     assert len(figures["series"]["costs"]["USD"]) == len(figures["series"]["labels"])
@@ -93,7 +93,7 @@ def test_the_chart_of_costs_has_each_currency_and_the_same_sum_as_the_total(db):
 @pytest.mark.parametrize("name", PERIODS)
 def test_the_page_of_a_period_is_short_work(db, django_assert_max_num_queries, name):
     with django_assert_max_num_queries(12):
-        overview(PERIODS[name])
+        dashboard_sums(PERIODS[name])
 
 
 @pytest.mark.django_db(transaction=True)

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from gateway_project.console.period import Period
 from gateway_project.json_types import JsonObject
-from telemetry.usage.overview import PeriodChoice, overview
+from telemetry.usage.dashboard_sums import PeriodChoice, dashboard_sums
 
 # How long figures are cached, by period: a month takes too long to add up for every page.
 FRESH_SECONDS = {"hour": 5, "day": 20, "month": 60}
@@ -17,7 +17,7 @@ Figures = TypeVar("Figures")
 
 
 def figures_of(period: PeriodChoice) -> JsonObject:
-    return cached(f"overview:{period.name}", lambda: overview(period), FRESH_SECONDS[period.name])
+    return cached(f"overview:{period.name}", lambda: dashboard_sums(period), FRESH_SECONDS[period.name])
 
 
 def cached(name: str, calculate: Callable[[], Figures], seconds: int) -> Figures:
