@@ -224,8 +224,8 @@ def _sized(limits: Limits, traffic: Traffic, cost: Decimal | None) -> Sequence[L
 
 def _reserving(check: LimitCheck, traffic: Traffic, cost: Decimal | None) -> LimitCheck:
     """The check with what the request is known to use; of a limit that has less room, a part of it has to fit."""
-    used, part = USES[check.limit.measure](check.limit, traffic, cost)
-    take = min(used, MAX_AMOUNT)
+    amount, part = USES[check.limit.measure](check.limit, traffic, cost)
+    take = min(amount, MAX_AMOUNT)
     return check.taking(take, take if check.limit.is_strict else min(part, take))
 
 
