@@ -27,7 +27,6 @@ def main(keys: int, rules: int, standin: str) -> None:
     from accounts.services import create_user
     from keys.models import ApiKey
     from keys.secrets import generate
-    from keys.services import issue_key
     from providers.models import Provider
     from providers.services import create_provider
     from rules.aliases.drafts import TargetDraft
@@ -45,13 +44,7 @@ def main(keys: int, rules: int, standin: str) -> None:
             credential="sk-bench-0123456789",
             models=[kind],
         )
-    # Before the others: a user who has so many gets no more.
-    credentials = {
-        "plain": issue_key(owner=owner, name="bench").text,
-        "restricted": restricted_key(owner),
-        "group": key_of_member(),
-        "issuer": token_of_issuer(owner),
-    }
+    credentials = credentials_of_callers(owner)  # before the others: a user who has so many keys gets no more
     others = (generate() for _ in range(keys - 1))
     ApiKey.objects.bulk_create(
         (
@@ -68,6 +61,18 @@ def main(keys: int, rules: int, standin: str) -> None:
     ids = {name: Provider.objects.get(name=name).pk for name in ("fast", "slow")}
     create_alias(name="alias", targets=[TargetDraft(ids["fast"], "fast"), TargetDraft(ids["slow"], "slow", tier=1)])
     sys.stdout.write(json.dumps(credentials))
+
+
+def credentials_of_callers(owner: "User") -> dict[str, str]:
+    """What the callers of the scenarios send, by name."""
+    from keys.services import issue_key
+
+    return {
+        "plain": issue_key(owner=owner, name="bench").text,
+        "restricted": restricted_key(owner),
+        "group": key_of_member(),
+        "issuer": token_of_issuer(owner),
+    }
 
 
 def restricted_key(owner: "User") -> str:

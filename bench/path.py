@@ -1,7 +1,8 @@
-"""python -m bench.path: the function calls of a cache hit and of a miss, as JSON. They are the same on every machine.
+"""python -m bench.path: the function calls of a cache hit and of a miss, as JSON.
 
-One request after the other is served in this process, on SQLite and without Redis, and the second of each kind counts:
-the first ones fill what is filled once.
+With the same version of Python they are the same on every machine. One request after the other is served in this
+process, on SQLite and without Redis. The first ones do what is done once and do not count; of those that count the
+fewest calls do, since some do what is due now and then.
 """
 
 import io
@@ -12,12 +13,13 @@ import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from bench.servers import start_standin
 
-WARM_UP = 5
+WARM_UP, TAKES = 5, 3
 
 
 def main() -> None:
@@ -52,7 +54,10 @@ def calls_by_kind(key: str) -> dict[str, int]:
 
     for number in range(WARM_UP):
         assert (ask(f"miss {number}"), ask(f"miss {number}")) == ("MISS", "HIT")
-    return {"hit": calls(lambda: ask("miss 0"), "HIT"), "miss": calls(lambda: ask("another"), "MISS")}
+    return {
+        "hit": min(calls(lambda: ask("miss 0"), "HIT") for _ in range(TAKES)),
+        "miss": min(calls(partial(ask, f"another {number}"), "MISS") for number in range(TAKES)),
+    }
 
 
 def environ(key: str, prompt: str) -> dict[str, Any]:

@@ -7,14 +7,10 @@ from django.utils.text import capfirst
 
 from gateway_project.console.display.money import Figure, money, price, short
 from gateway_project.env import MEASURES
+from gateway_project.wording import plural
 
 NOUNS = {"requests": "request", "tokens": "token", "cost": "cost", "concurrent": "concurrent request"}
 COST, TOKENS = "cost", "tokens"
-
-
-def noun(measure: str, amount: Decimal) -> str:
-    """The unit of such an amount: request, tokens, concurrent requests. Cost has a currency instead."""
-    return NOUNS[measure] if amount == 1 else _plural(measure)
 
 
 def limit_text(
@@ -24,7 +20,7 @@ def limit_text(
     period = "" if window == "none" else f" per {window}"
     if measure == COST:
         return f"{'' if currency else 'cost of '}{show_cost(amount, currency)}{period}"
-    return f"{amount:,.0f} {noun(measure, amount)}{period}"
+    return f"{plural(int(amount), NOUNS[measure])}{period}"
 
 
 def short_amount(measure: str, amount: Decimal, currency: str) -> Figure:
@@ -34,8 +30,4 @@ def short_amount(measure: str, amount: Decimal, currency: str) -> Figure:
     return short(int(amount)) if measure == TOKENS else Figure(f"{amount:,.0f}", f"{amount:,.0f}")
 
 
-def _plural(measure: str) -> str:
-    return NOUNS[measure] if measure == COST else f"{NOUNS[measure]}s"
-
-
-CHOICES = [(measure, capfirst(_plural(measure))) for measure in MEASURES]
+CHOICES = [(measure, capfirst(NOUNS[measure] + ("" if measure == COST else "s"))) for measure in MEASURES]

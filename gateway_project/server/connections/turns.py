@@ -7,11 +7,10 @@ from contextlib import contextmanager
 from functools import partial
 from time import monotonic
 
-END_TURN = (
-    "gateway.end_turn"  # in the environ of a request that has a turn: what ends it, for one that is about to wait
-)
-BRIEF_SWITCHES = 0.0005  # seconds after which a thread that computes lets others; Python's own are ten times as many
-USUAL_SWITCHES = sys.getswitchinterval()
+# The member of a request's environ with the function that ends its turn, for one that is about to wait.
+END_TURN = "gateway.end_turn"
+# Seconds after which a thread that computes lets another one compute: while there is a turn, and otherwise.
+BRIEF_SWITCHES, USUAL_SWITCHES = 0.0005, sys.getswitchinterval()
 
 
 class Turns:
@@ -37,6 +36,7 @@ class Turns:
             end()
 
     def _seconds_to_wait(self) -> float:
+        """How long no turn is free; turns whose time is up end here."""
         now = monotonic()
         for key in [key for key, end in self._ends.items() if end <= now]:
             del self._ends[key]

@@ -71,9 +71,7 @@ def largest_demand(work: WorkRequest, targets: "Sequence[Target]", limit: LimitD
     if work.operation == COUNT_TOKENS:
         return Demand(0, 0, True)
     most_input = _most_input(work, targets, limit)
-    # What a service of an unknown shape does with a request is not known from its operation.
-    formats = [target.provider.format for target in targets]
-    if work.operation == "embedding" and all(one is not None and one.has_known_shape for one in formats):
+    if work.operation == "embedding" and _have_known_shapes(targets):
         return Demand(most_input, 0, True)
     bound = _greatest([work.body], work.dialect.output_bounds)
     bounds = [target.provider.max_output_tokens.get(target.model) for target in targets]
@@ -81,6 +79,12 @@ def largest_demand(work: WorkRequest, targets: "Sequence[Target]", limit: LimitD
     if bound is None and (None in bounds or not longest):
         raise strict_error(limit, "say how long the answer may be, in max_tokens.", "max_tokens")
     return Demand(most_input, (bound or longest) * _answers(work.body), True)
+
+
+def _have_known_shapes(targets: "Sequence[Target]") -> bool:
+    """Whether their services do what the operation says; what one of an unknown shape does is not known."""
+    formats = [target.provider.format for target in targets]
+    return all(one is not None and one.has_known_shape for one in formats)
 
 
 def _most_input(work: WorkRequest, targets: "Sequence[Target]", limit: LimitDescription) -> int:

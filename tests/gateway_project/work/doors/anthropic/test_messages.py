@@ -156,9 +156,9 @@ class TestParametersAreRead:
         assert chat.extra == {}
         assert chat.output == OutputFormat("schema", SCHEMA, "answer", strict=True)
 
-    @pytest.mark.parametrize(("tier", "told"), [("standard_only", "default"), ("auto", "auto")])
-    def test_the_tier_has_openais_word(self, tier, told):
-        assert read(service_tier=tier).extra == {"service_tier": told}
+    @pytest.mark.parametrize(("tier", "name"), [("standard_only", "default"), ("auto", "auto")])
+    def test_the_tier_has_openais_word(self, tier, name):
+        assert read(service_tier=tier).extra == {"service_tier": name}
 
     def test_those_that_nobody_knows_are_kept(self):
         assert read(container="c", speed=None, metadata={"user_id": "u", "x": 1}).extra == {
