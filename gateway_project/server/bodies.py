@@ -118,7 +118,12 @@ def read_body(
         return _read_pieces(environ, max_bytes + 1, reserve, timed, max_bytes)
     if not (size := int(length or 0)):
         return b""
-    body = _read_pieces(environ, size, reserve, timed, max_bytes)
+    is_short = size <= PIECE_BYTES
+    body = (
+        timed(partial(_read, environ, size), size)
+        if is_short
+        else _read_pieces(environ, size, reserve, timed, max_bytes)
+    )
     if len(body) < size:
         raise ValidationError("The body is shorter than its Content-Length.")
     return body

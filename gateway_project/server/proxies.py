@@ -13,8 +13,8 @@ PEER = "gateway.peer"  # in WSGI's environment: the trusted proxy that forwarded
 IPV4_MAPPED = "::ffff:"  # prefix of IPv4 addresses on a socket that listens on IPv6
 MAX_HOPS = 32
 MAX_HOP_LENGTH = 64
-CLIENT_HEADERS = ("HTTP_X_FORWARDED_FOR", "HTTP_FORWARDED", "HTTP_X_REAL_IP")  # where proxies name the client
-FORWARDING_HEADERS = (*CLIENT_HEADERS, "HTTP_VIA")
+CLIENT_HEADERS = {"HTTP_X_FORWARDED_FOR", "HTTP_FORWARDED", "HTTP_X_REAL_IP"}  # where proxies name the client
+FORWARDING_HEADERS = {*CLIENT_HEADERS, "HTTP_VIA"}
 
 
 class TrustedProxies:
@@ -37,7 +37,7 @@ class TrustedProxies:
         if peer.startswith(IPV4_MAPPED):
             peer = environ["REMOTE_ADDR"] = read_address(peer)
         if not self._networks or not self._trusted(peer):
-            if any(name in environ for name in CLIENT_HEADERS):
+            if not CLIENT_HEADERS.isdisjoint(environ):
                 self.report_unlisted(peer)
             return
         environ[PEER] = peer
@@ -85,7 +85,7 @@ def read_address(text: str) -> str:
 def is_local(environ: WSGIEnvironment) -> bool:
     """Whether the client is a program on this machine, and not a proxy here that forwards for others."""
     is_resolved = PEER in environ and "HTTP_X_FORWARDED_FOR" in environ
-    if not is_resolved and any(name in environ for name in FORWARDING_HEADERS):
+    if not is_resolved and not FORWARDING_HEADERS.isdisjoint(environ):
         return False  # forwarded by an untrusted proxy
     client: str = environ.get("REMOTE_ADDR", "")
     return is_loopback(client) and is_loopback(environ.get(PEER, client))

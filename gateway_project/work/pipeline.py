@@ -121,13 +121,19 @@ def run(exchange: Exchange, gateway: Gateway, stages: Sequence[Stage]) -> None:
 
 
 def _run_stages(exchange: Exchange, gateway: Gateway, stages: Sequence[Stage]) -> None:
-    started_at = perf_counter()
-    for stage in stages:
-        try:
+    timings, name, started_at = exchange.timings, "", perf_counter()
+    try:
+        for stage in stages:
+            name = NAMES.get(stage, "")
             stage(exchange, gateway)
-        finally:
-            name = NAMES.get(stage)
-            started_at = perf_counter() if name is None else exchange.record_timing(name, started_at)
+            ended_at = perf_counter()
+            if name:
+                timings.append((name, started_at, ended_at))
+            started_at = ended_at
+    except BaseException:
+        if name:
+            exchange.record_timing(name, started_at)
+        raise
 
 
 def _limit_error_first(error: GatewayError, exchange: Exchange, gateway: Gateway) -> GatewayError:

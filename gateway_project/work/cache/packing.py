@@ -89,7 +89,9 @@ def _is_usage(value: object) -> bool:
     """Whether this is None or a list of five counts, each None if it was not reported."""
     if value is None:
         return True
-    return type(value) is list and len(value) == 5 and all(item is None or count(item) is not None for item in value)
+    if type(value) is not list or len(value) != 5:
+        return False
+    return None not in map(count, [item for item in value if item is not None])
 
 
 def _are_chunk_sizes(value: object, size: int) -> bool:

@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 
 from gateway_project.errors import (
@@ -29,11 +30,9 @@ from gateway_project.work.log.decision import logged_decision
 from gateway_project.work.log.payload import listed_answer, logged_payload
 from gateway_project.work.log.refusals import summary_entry
 from gateway_project.work.log.samples import write_samples
-from gateway_project.work.log.secret_masking import (
-    mask_secrets_in_message,
-)
+from gateway_project.work.log.secret_masking import mask_secrets_in_message
 from gateway_project.work.log.timestamps import timestamp
-from gateway_project.work.snapshot.records import Snapshot
+from gateway_project.work.snapshot.records import Snapshot, Target
 from providers.pricing.prices import Cost
 from telemetry.attempts import Timing
 from telemetry.journal.files import JournalFull
@@ -64,7 +63,8 @@ def write_log(exchange: Exchange, gateway: Gateway) -> None:
     if exchange.options.body_bytes:
         assert exchange.identity.caller is not None
         gateway.body_memory.release(exchange.options.body_bytes, exchange.identity.caller.id)
-    entry = empty_log_entry() | _identity(exchange)
+    entry = empty_log_entry()
+    entry.update(_identity(exchange))
     _describe_result(entry, exchange)
     if not _may_have_entry(exchange, gateway):
         gateway.metrics.request_ended(entry)
@@ -81,7 +81,7 @@ def write_log(exchange: Exchange, gateway: Gateway) -> None:
         gateway.metrics.request_ended(entry | NOT_LOGGED)
         raise
     # The metrics know all of it.
-    entry["stages"][-1] = _timing("logging", started_at, time.perf_counter(), exchange.started)
+    entry["stages"][-1:] = _timings([("logging", started_at, time.perf_counter())], exchange.started)
     gateway.metrics.request_ended(entry)
     if (error := exchange.error) is not None and _needs_message_entry(error):
         with suppress(JournalFull):  # the request itself is logged
@@ -132,10 +132,11 @@ def _may_have_entry(exchange: Exchange, gateway: Gateway) -> bool:
 
 
 def _write(entry: JsonObject, exchange: Exchange, gateway: Gateway, started_at: float) -> None:
-    payload = logged_payload(exchange)
+    entry["payload"] = logged_payload(exchange)
     # What is written cannot say how long that takes: its end is that of the preparation.
-    entry["stages"].append(_timing("logging", started_at, time.perf_counter(), exchange.started))
-    whole = to_record(entry | {"payload": payload})
+    entry["stages"] += _timings([("logging", started_at, time.perf_counter())], exchange.started)
+    whole = to_record(entry)
+    entry["payload"] = ""  # no other record has it
     number, exchange.journal_number = exchange.journal_number, None
     if number is None:
         gateway.journal.append_complete(whole)
@@ -214,40 +215,43 @@ def _identity(exchange: Exchange) -> JsonObject:
     if (rule := exchange.decision.rule) is not None:
         entry["rule_id"], entry["rule_name"] = rule.id, rule.name
     if (target := exchange.target) is not None:
-        entry["provider_id"], entry["provider_name"] = target.provider.id, target.provider.name
-        entry["served_model"] = target.model
+        provider = target.provider
+        entry["provider_id"], entry["provider_name"], entry["served_model"] = provider.id, provider.name, target.model
     if (request := exchange.request) is not None:
         entry["operation"], entry["stream"], entry["model"] = request.operation, request.stream, request.model
-        entry["cache_status"], entry["cache_hash"] = _cache_status(exchange), exchange.cache.key
+        entry["cache_status"], entry["cache_hash"] = _cache_status(exchange, target), exchange.cache.key
         entry["tags"] = exchange.options.tags
     return entry
 
 
-def _cache_status(exchange: Exchange) -> str:
+def _cache_status(exchange: Exchange, target: Target | None) -> str:
     """What the cache said; empty if the request was refused before it was asked, and does not bypass it anyway."""
+    if target is not None or exchange.options.cache_control == "bypass":
+        return exchange.cache.status
     is_looked_up = exchange.cache.key and not isinstance(exchange.error, LimitError)
-    is_asked = exchange.target is not None or is_looked_up or exchange.options.cache_control == "bypass"
-    return exchange.cache.status if is_asked else ""
+    return exchange.cache.status if is_looked_up else ""
 
 
 def _describe_result(entry: JsonObject, exchange: Exchange) -> None:
     """Add to the entry how the request ended."""
-    error = exchange.error
+    error, sendings, first_byte_ms = exchange.error, exchange.attempts.sendings, exchange.delivery.first_byte_ms
     outcome = entry["outcome"] = exchange.outcome or outcome_of(error)
-    entry["entry_source"] = "Cache" if exchange.is_from_others else "Worker" if exchange.attempts.count else "Not Set"
-    entry["status"] = error.code if error is not None and not exchange.delivery.first_byte_ms else 200
-    entry["severity"] = error.severity if error is not None else "info"
-    entry["exception"] = error.exception if error is not None else ""
+    entry["entry_source"] = "Cache" if exchange.is_from_others else "Worker" if sendings else "Not Set"
+    if error is not None:
+        entry["status"] = 200 if first_byte_ms else error.code
+        entry["severity"], entry["exception"] = error.severity, error.exception
+    else:
+        entry["status"] = 200
     entry["message"] = _message(exchange, outcome)
-    entry["attempts"], entry["asked_before"] = exchange.attempts.count, _other_provider_ids(exchange)
-    if exchange.answer is not None:
-        answer = exchange.answer
+    if sendings:
+        entry["attempts"], entry["asked_before"] = len(sendings), _other_provider_ids(exchange)
+    if (answer := exchange.answer) is not None:
         entry["finish_reason"] = answer.finish_reason
         entry["provider_finish_reason"] = answer.provider_finish_reason[:128]
     duration_ms = exchange.limits.duration_ms
     entry["duration_ms"] = round(exchange.elapsed_ms() if duration_ms is None else duration_ms, 3)
-    entry["first_byte_ms"] = exchange.delivery.first_byte_ms
-    entry["stages"] = [_timing(*timing, exchange.started) for timing in exchange.timings]
+    entry["first_byte_ms"] = first_byte_ms
+    entry["stages"] = _timings(exchange.timings, exchange.started)
     entry["candidates"], entry["decision"] = candidate_outcomes(exchange), logged_decision(exchange)
     if exchange.guarding is not None:
         entry["guardrails"] = logged_guardrails(exchange.guarding)
@@ -260,10 +264,13 @@ def _other_provider_ids(exchange: Exchange) -> list[int] | None:
     return list(dict.fromkeys(others))[:MAX_ASKED_BEFORE] or None
 
 
-def _timing(name: str, started_at: float, end: float, zero: float) -> Timing:
-    """A stage's name, begin since the request came, and duration; both in milliseconds."""
+def _timings(timings: Sequence[Timing], zero: float) -> list[Timing]:
+    """Each stage's name, begin since the request came, and duration; both in milliseconds."""
     # Whole microseconds: round() costs twice as much.
-    return name, (started_at - zero) * 1e6 // 1 / 1e3, (end - started_at) * 1e6 // 1 / 1e3
+    return [
+        (name, (started_at - zero) * 1e6 // 1 / 1e3, (end - started_at) * 1e6 // 1 / 1e3)
+        for name, started_at, end in timings
+    ]
 
 
 def outcome_of(error: GatewayError | None) -> str:
@@ -298,7 +305,8 @@ def _describe_attempts(entry: JsonObject, exchange: Exchange, bill: Bill, snapsh
 
 
 def _message(exchange: Exchange, outcome: str) -> str:
-    model, provider = exchange.model, exchange.target.provider.name if exchange.target else ""
+    model, target = exchange.model, exchange.target
+    provider = target.provider.name if target is not None else ""
     if outcome == "completed":
         return f"{model} answered from the cache." if exchange.cache.hit else f"{model} answered by {provider}."
     if outcome == "client_closed":

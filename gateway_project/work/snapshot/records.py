@@ -100,6 +100,7 @@ class ProviderSnapshot:
     _secrets: tuple[str, ...] = field(repr=False, init=False, compare=False, default=())  # the longest first
     # Those of at least MIN_SECRET_LENGTH, in each spelling.
     _in_bodies: tuple[bytes, ...] = field(repr=False, init=False, compare=False, default=())
+    _longest_bytes: int = field(repr=False, init=False, compare=False, default=0)  # of these
 
     def __post_init__(self) -> None:
         secrets_sent = {value.removeprefix("Bearer ").removeprefix("Basic ") for value in self.auth_headers.values()}
@@ -111,10 +112,10 @@ class ProviderSnapshot:
 
     def _mask(self, secrets_sent: Iterable[str]) -> None:
         secrets = sorted(secrets_sent, key=len, reverse=True)
+        in_bodies = _in_bodies(secret for secret in secrets if len(secret) >= MIN_SECRET_LENGTH)
         object.__setattr__(self, "_secrets", tuple(secrets))
-        object.__setattr__(
-            self, "_in_bodies", _in_bodies(secret for secret in secrets if len(secret) >= MIN_SECRET_LENGTH)
-        )
+        object.__setattr__(self, "_in_bodies", in_bodies)
+        object.__setattr__(self, "_longest_bytes", max(map(len, in_bodies), default=0))
 
     def join(self, siblings: "tuple[ProviderSnapshot, ...]") -> None:
         """Know those with the provider's other credentials, and mask these too."""
@@ -147,8 +148,7 @@ class ProviderSnapshot:
 
     def redact_body(self, body: bytes, max_bytes: int) -> bytes:
         """The first bytes of a body with the credential masked; shorter words, such as "ollama", are not masked."""
-        margin = max(map(len, self._in_bodies), default=0)  # a secret may straddle the cut
-        body = body[: max_bytes + margin]
+        body = body[: max_bytes + self._longest_bytes]  # a secret may straddle the cut
         for secret in self._in_bodies:
             body = body.replace(secret, MASK)
         return body[:max_bytes]

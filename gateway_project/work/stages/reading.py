@@ -33,6 +33,10 @@ TAG = re.compile(r"([A-Za-z0-9_.-]{1,64})=([^\x00-\x1f\x7f,]{0,256})\Z")
 MAX_TAGS = 20
 FORWARDED_HEADERS = {"anthropic-version": "HTTP_ANTHROPIC_VERSION", "anthropic-beta": "HTTP_ANTHROPIC_BETA"}
 HEADER = re.compile(r"[\x20-\x7e]{1,1024}")
+OPTION_HEADERS = {
+    *("HTTP_X_SVC_CACHE", "HTTP_X_SVC_CACHE_TTL", "HTTP_X_SVC_TIMEOUT", "HTTP_X_SVC_TAGS"),
+    *("HTTP_X_SVC_PROVIDER", "HTTP_X_SVC_FALLBACK", "HTTP_X_SVC_STRATEGY", "HTTP_X_SVC_SESSION"),
+}
 
 
 def read_request(exchange: Exchange, gateway: Gateway) -> None:
@@ -126,6 +130,15 @@ def _operation(header: str | None, body: JsonObject) -> str:
 
 
 def _read_headers(exchange: Exchange) -> None:
+    """Set what OPTION_HEADERS ask for, and the key's tags."""
+    if not OPTION_HEADERS.isdisjoint(exchange.connection.environ):
+        _read_options(exchange)
+    key = exchange.identity.key
+    if key is not None and key.restrictions is not None and key.restrictions.tags:
+        exchange.options.tags = {**exchange.options.tags, **key.restrictions.tags}
+
+
+def _read_options(exchange: Exchange) -> None:
     header = exchange.connection.environ.get
     if cache_control := header("HTTP_X_SVC_CACHE"):
         exchange.options.cache_control = _one_of("X-Svc-Cache", cache_control, CACHE_CONTROLS)
@@ -143,9 +156,6 @@ def _read_headers(exchange: Exchange) -> None:
         exchange.options.strategy = _one_of("X-Svc-Strategy", strategy, STRATEGIES)
     if session := header("HTTP_X_SVC_SESSION"):
         exchange.options.session = _session(session)
-    key = exchange.identity.key
-    if key is not None and key.restrictions is not None and key.restrictions.tags:
-        exchange.options.tags = {**exchange.options.tags, **key.restrictions.tags}
 
 
 def _forwarded_headers(headers: WSGIEnvironment) -> dict[str, str]:
