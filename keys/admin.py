@@ -1,6 +1,7 @@
 """API keys in the console: to issue, show once, lock, expire and rotate them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import reduce
 from typing import cast
 from weakref import WeakKeyDictionary
 
@@ -12,6 +13,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.utils.html import format_html
+from django.utils.text import smart_split, unescape_string_literal
 from unfold.decorators import display
 
 from gateway_project.change_feed.cuts import Credential
@@ -38,10 +40,18 @@ from keys.viewsets import KeyViewSet
 from providers.models import Model
 
 EXPIRING = ("expiring", f"Expiring within {SOON.days} days")
+MAX_MATCHES = 1000  # of a search, which are listed by their ids
 # The costs of the last 30 days by the ids of keys, as texts.
 read_costs_of_keys: Hook[[Sequence[int]], dict[int, str]] = Hook("read_costs_of_keys")
 # The keys just issued, for the page that follows.
 _issued_keys: WeakKeyDictionary[HttpRequest, services.IssuedKey] = WeakKeyDictionary()
+
+
+def _words(text: str) -> Iterator[str]:
+    """The words of a search; quotation marks keep words together, as in the searches of Django's admin."""
+    for word in smart_split(text):
+        is_quoted = word[0] in "\"'" and word[0] == word[-1]
+        yield unescape_string_literal(word) if is_quoted else word
 
 
 class StateFilter(admin.SimpleListFilter):
@@ -72,7 +82,7 @@ class KeyAdmin(RevocableAdmin[ApiKey]):
         equals("owner", "owner", "owner__name_key"),
         equals("provider", "provider", "provider__name"),
     ]
-    search_fields = ["name", "public_id", "former_public_id", "owner__name_key"]
+    search_fields = ["name"]  # get_search_results() looks at more
     autocomplete_fields = ["owner", "provider"]
     ordering = ["-id"]
     actions = ["lock_selected", "expire_selected", "extend_selected", "delete_selected"]
@@ -90,6 +100,20 @@ class KeyAdmin(RevocableAdmin[ApiKey]):
             key.recent_costs = costs.get(key.pk, "")
         changelist.result_list = keys
         return changelist
+
+    def get_search_results(
+        self, request: HttpRequest, rows: QuerySet[ApiKey], text: str
+    ) -> tuple[QuerySet[ApiKey], bool]:
+        """The keys with all words of the text; few ones are found once, not for the count and again for the page."""
+        keys, _ = super().get_search_results(request, rows, "")
+        words = list(_words(text))
+        if not words:
+            return keys, False
+        matches = reduce(ApiKeyQuerySet.containing, words, ApiKey.objects.all())
+        ids = list(matches.order_by().values_list("pk", flat=True)[: MAX_MATCHES + 1])
+        if len(ids) <= MAX_MATCHES:
+            return keys.filter(pk__in=ids), False
+        return reduce(ApiKeyQuerySet.containing, words, cast("ApiKeyQuerySet[ApiKey]", keys)), False
 
     def changelist_view(self, request: HttpRequest, extra_context: JsonObject | None = None) -> HttpResponse:
         """The list. A search for a whole key is redirected to one for its public id, which addresses may contain."""

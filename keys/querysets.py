@@ -61,6 +61,12 @@ class ApiKeyQuerySet(models.QuerySet[Row]):
         """Keys whose expiry has not passed at a moment (default: now), whatever their state."""
         return self.exclude(_refusals(at)[KeyState.EXPIRED])
 
+    def containing(self, text: str) -> Self:
+        """Keys with this text in the name, an id, or the name of the owner, in any case."""
+        names = Q(name__icontains=text) | Q(public_id__icontains=text) | Q(former_public_id__icontains=text)
+        # Not owner__name_key: each key would be joined with its owner, which takes longer than all else.
+        return self.filter(names | Q(owner__in=User.objects.filter(name_key__icontains=text).values("pk")))
+
     def with_public_id(self, *public_ids: str) -> Self:
         """Keys that have one of these ids, or had it before they were rotated."""
         return self.filter(Q(public_id__in=public_ids) | Q(former_public_id__in=public_ids))

@@ -1,6 +1,7 @@
 """Filters of the log in the console by the row itself, whatever it was called.
 
-The log has indexes of ids, not of names: so entries of a name are found as fast where there are few or none of them.
+The log has indexes of the ids of users and providers, not of their names: so entries of a name are found as fast where
+there are few or none of them.
 """
 
 from django.db import models

@@ -11,6 +11,7 @@ import pytest
 from django.utils import timezone
 
 from accounts.services import delete_user, update_user
+from keys.admin import MAX_MATCHES
 from keys.models import ApiKey
 from keys.services import delete_keys, issue_key, update_key
 from providers.services import create_provider
@@ -352,3 +353,29 @@ def test_a_key_without_a_limit_has_none_and_its_page_has_no_fields_for_one(conso
 def test_what_is_wrong_with_a_key_and_with_its_limit_is_said_at_once(console):
     answer = with_limit(console, new_user(), "requests", "many", name="")
     assert answer.context["adminform"].form.errors.keys() == {"name", "limit_amount"}
+
+
+def found(console, text):
+    page = console.get("/admin/keys/apikey/", {"q": text})
+    return sorted(key.name for key in page.context["cl"].result_list), page.context["cl"].result_count
+
+
+def test_a_search_finds_keys_by_their_names_their_ids_and_their_owners(console):
+    ann, ben = new_user(username="Ann"), new_user(username="ben")
+    laptop, _ = (issue_key(owner=ann, name=name).key for name in ("Big laptop", "server"))
+    issue_key(owner=ben, name="small laptop")
+    assert found(console, "LAPTOP") == (["Big laptop", "small laptop"], 2)
+    assert found(console, "ann") == (["Big laptop", "server"], 2)
+    assert found(console, "laptop ann") == (["Big laptop"], 1)
+    assert found(console, '"laptop big"') == ([], 0)
+    assert found(console, '"big laptop"') == (["Big laptop"], 1)
+    assert found(console, laptop.public_id.upper()) == (["Big laptop"], 1)
+
+
+def test_a_search_that_finds_many_keys_lists_them_all(console):
+    owner, count = new_user(), MAX_MATCHES + 1
+    ApiKey.objects.bulk_create(
+        ApiKey(name=f"laptop {number}", owner=owner, public_id=f"{number:016}", digest=b"") for number in range(count)
+    )
+    names, total = found(console, "laptop")
+    assert (len(names), total) == (30, count)

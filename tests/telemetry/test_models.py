@@ -47,6 +47,33 @@ def test_stored_responses_are_found_by_user_time_and_text(db):
     assert CacheEntry.objects.between(start=now).exists()
 
 
+@pytest.mark.parametrize("field", ["model", "alias", "served_model", "trusted_issuer"])
+def test_the_database_has_an_index_of_each_name(db, field):
+    with connection.cursor() as cursor:
+        indexes = connection.introspection.get_constraints(cursor, LogEntry._meta.db_table)
+    columns = indexes[f"log_of_a_{field}"]["columns"]
+    # PostgreSQL sorts; SQLite takes the first index that fits and has the order.
+    assert columns[:3] == ([field] if connection.vendor == "postgresql" else [field, "timestamp", "id"])
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL chooses by its statistics")
+@pytest.mark.parametrize("field", ["model", "alias", "trusted_issuer"])
+def test_sqlite_reads_the_requests_of_a_name_in_their_order_from_the_index(db, field):
+    entries = LogEntry.objects.filter(entry_type="WorkRequest", **{field: "rare"}).newest_first()
+    plan = entries.values_list("pk", "timestamp")[:30].explain()
+    assert f"INDEX log_of_a_{field} " in plan
+    assert "B-TREE" not in plan
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite looks through the log")
+@pytest.mark.parametrize(("index", "condition"), [("outcome", {"outcome": "revoked"}), ("group", None)])
+def test_postgresql_has_indexes_of_outcomes_and_of_groups(db, index, condition):
+    entries = LogEntry.objects.filter(**condition) if condition else LogEntry.objects.of_groups([1])
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off")
+    assert f"_{index}" in entries.explain()
+
+
 class TestNewest:
     """Looked for among the newest times first, and found wherever they are."""
 
