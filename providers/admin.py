@@ -60,7 +60,7 @@ class ProviderForm(ServiceForm):
     """A provider. Its credential can be set and is never shown."""
 
     form_names = {"api_key": "secret", "models": "new_models"}
-    secret = secret_field("Leave empty to keep it; a new scheme, host or port in the URL clears it.")
+    secret = secret_field("Leave empty to keep the credential. A new scheme, host or port in the URL clears it.")
     clear_credential = forms.BooleanField(required=False, help_text="Forget the credential.")
     new_models = forms.CharField(
         required=False,
@@ -147,7 +147,7 @@ class ProviderForm(ServiceForm):
 def _format_defaults() -> str:
     """What the default of each format does with unknown parameters."""
     *first, last = sorted(name for name, one in FORMATS.items() if one.strict)
-    return f"Default of the formats {', '.join(first)} and {last}: drop them. Of all others: pass them on."
+    return f"Default for the formats {', '.join(first)} and {last}: drop them. Default for all others: pass them on."
 
 
 class ProviderList(ChangeList):
@@ -321,14 +321,14 @@ class ProviderAdmin(ServiceAdmin):
     def deletion_effects(self, row: Provider) -> list[str]:
         return [
             "Its models, credentials and limits are deleted with it.",
-            "It cannot be deleted while live keys or rules refer to it.",
+            "The provider cannot be deleted while live keys or rules refer to it.",
         ]
 
     @row_action(
         "Test connection",
         icon="network_check",
         path="test",
-        effect="The provider is asked for its list of models, with each credential; no prompt is sent.",
+        effect="The gateway asks the provider for its list of models, once with each credential. It sends no prompt.",
         atomic=False,
     )
     def test_connection(self, request: HttpRequest, provider: Provider) -> str:
@@ -342,7 +342,7 @@ class ProviderAdmin(ServiceAdmin):
         "Fetch models",
         icon="download",
         path="fetch-models",
-        effect="The provider is asked for its list of models; you choose which of them to add.",
+        effect="The gateway asks the provider for its list of models. Then you choose which of them to add.",
         atomic=False,
     )
     def fetch_models(self, request: HttpRequest, provider: Provider) -> HttpResponse | str:
@@ -354,7 +354,7 @@ class ProviderAdmin(ServiceAdmin):
         took = (time.perf_counter() - started_at) * 1000
         if names := new_names(provider, offered):
             return choice_page(request, provider, names, _listed(provider, took, len(offered)))
-        return f"{_listed(provider, took, len(offered))} There is none to add."
+        return f"{_listed(provider, took, len(offered))} There is no new model to add."
 
     def add_models(self, request: HttpRequest, provider: Provider, chosen: list[str]) -> str:
         """Add the chosen models; a sentence on how many they are."""

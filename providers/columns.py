@@ -21,20 +21,25 @@ def check_provider_name(value: str) -> None:
     """Refuse a name that `provider/model` could not be split at, or that no reader can tell from another."""
     if "/" in value or not is_clear(value):
         raise ValidationError(
-            "A provider's name has no slash, no blanks around it and only characters that can be seen."
+            "A provider's name must not contain a slash or begin or end with a blank, and all its characters must be "
+            "visible. "
         )
 
 
 def check_model_name(value: str) -> None:
     """Refuse a name that no reader can tell from another."""
     if not is_clear(value):
-        raise ValidationError("A model's name has no blanks around it and only characters that can be seen.")
+        raise ValidationError(
+            "A model's name must not begin or end with blanks, and all its characters must be visible."
+        )
 
 
 def check_credential_name(value: str) -> None:
     """Refuse a name that no reader can tell from another."""
     if not is_clear(value):
-        raise ValidationError("A credential's name has no blanks around it and only characters that can be seen.")
+        raise ValidationError(
+            "A credential's name must not begin or end with blanks, and all its characters must be visible."
+        )
 
 
 def check_interval(value: int) -> None:
@@ -76,12 +81,14 @@ def check_modalities(value: object) -> None:
     if not isinstance(value, list) or not all(isinstance(one, str) and one in Modality.values for one in value):
         raise ValidationError(f"Must be a list of {', '.join(Modality.values)}.")
     if len(set(value)) < len(value):
-        raise ValidationError("Must name each modality once.")
+        raise ValidationError("Must contain each modality once.")
 
 
 def modalities_field() -> models.JSONField:
     """A list of modalities; null: as the public table says."""
-    return models.JSONField(null=True, blank=True, validators=[check_modalities], help_text="Empty: the known ones.")
+    return models.JSONField(
+        null=True, blank=True, validators=[check_modalities], help_text="Empty: as the public table says."
+    )
 
 
 IS_CURRENCY = RegexValidator(r"^[A-Z]{3}\Z", "Must be three capital letters, such as USD.")
@@ -90,7 +97,7 @@ IS_CURRENCY = RegexValidator(r"^[A-Z]{3}\Z", "Must be three capital letters, suc
 def check_pattern(value: str) -> None:
     """Refuse a pattern that could not match: with capitals, blanks or unprintable characters."""
     if value != value.lower() or " " in value or not value.isprintable():
-        raise ValidationError("Must be lower case without blanks; * stands for any characters.")
+        raise ValidationError("Must be lower case without blanks. * stands for any characters.")
 
 
 def amount_field(**options: Any) -> models.DecimalField:

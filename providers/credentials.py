@@ -59,7 +59,7 @@ def origin_of(url: str) -> str:
     parts = urlsplit(url)
     port = DEFAULT_PORTS.get(parts.scheme) if parts.port is None else parts.port
     if not parts.hostname or port is None:
-        raise ValueError("The URL names no host, or no port that follows from its scheme.")
+        raise ValueError("The URL has no host, or its scheme has no known port.")
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     return f"{parts.scheme}://{host}:{port}"
 

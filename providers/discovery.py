@@ -33,7 +33,7 @@ def ask_for_models(transport: Transport, *, url: str, auth_method: str, credenti
     try:
         session.headers.update(auth.headers(auth_method, credential))
     except auth.CredentialUnusable as error:
-        raise ProviderError(f"The provider cannot be asked: {error}.", field="models") from None
+        raise ProviderError(f"The gateway cannot send a request to the provider: {error}.", field="models") from None
     if auth_method == "x-api-key":
         session.headers["anthropic-version"] = "2023-06-01"
     base, _, query = url.partition("?")
@@ -47,7 +47,7 @@ def ask_for_models(transport: Transport, *, url: str, auth_method: str, credenti
                 raise ProviderError(_about_status(answer.status_code, path), field=field)
             return _names(orjson.loads(b"".join(islice(answer.iter_content(PIECE_BYTES), MOST_PIECES))))
     except RefusedAddress as refused:
-        raise ProviderError(f"The provider is not called: {refused}.", field="url") from None
+        raise ProviderError(f"The gateway does not call the provider: {refused}.", field="url") from None
     except OSError as error:  # requests' errors are OSErrors
         raise ProviderError(f"The provider could not be reached: {_why(error)}.", field="url") from None
     except ValueError:

@@ -58,7 +58,7 @@ def _opened(row: Holder, provider: Provider) -> str:
         return decrypt(row.credential, origin=provider.origin, keys=settings.GATEWAY_ENCRYPTION_KEYS)
     except CredentialUnreadable:
         which = "The credential" if row is provider else f"The credential {row.name!r}"
-        raise ProviderError(f"{which} cannot be decrypted with the present keys: enter it again.") from None
+        raise ProviderError(f"{which} cannot be decrypted with the current encryption keys: enter it again.") from None
 
 
 @dataclass(frozen=True, slots=True)

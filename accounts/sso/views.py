@@ -123,8 +123,8 @@ def _record_refusal(request: HttpRequest, provider: IdentityProvider, error: Gat
 def _parameters(query: QueryDict) -> Mapping[str, str]:
     """The parameters of the answer; raises ValidationError if one is there twice."""
     if repeated := [name for name, values in query.lists() if len(values) > 1]:
-        raise ValidationError("must be there once.", parameter=repeated[0][:100]) from flow.AnswerRefused(
-            "a parameter is there twice"
+        raise ValidationError("must be sent once.", parameter=repeated[0][:100]) from flow.AnswerRefused(
+            "a parameter was sent twice"
         )
     return {name: str(value) for name, value in query.items()}
 

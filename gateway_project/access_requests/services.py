@@ -77,7 +77,7 @@ def grant_request(request: AccessRequest, *, actor: audit.Actor, until: datetime
     PermissionDenied and ValidationError.
     """
     if until is not None and until <= timezone.now():
-        raise ValidationError("must lie in the future.", field="until")
+        raise ValidationError("must be in the future.", field="until")
     kind = GRANTS[RequestKind(request.kind)]
     with kind.change():
         _lock(request, RequestState.OPEN)

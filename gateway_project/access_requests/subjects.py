@@ -51,7 +51,7 @@ def check_subject(request: AccessRequest) -> None:
 
 def _check_model(request: AccessRequest) -> None:
     if not is_clear(request.model) or len(request.model) > MAX_MODEL_LENGTH:
-        problem = f"has at most {MAX_MODEL_LENGTH} characters, all of which can be seen, and no blanks around it."
+        problem = f"must have at most {MAX_MODEL_LENGTH} visible characters, and must not begin or end with blanks."
         raise ValidationError(problem, field="model")
     if request.provider_id is not None and not Provider.objects.filter(pk=request.provider_id).exists():
         raise ValidationError(f"no provider with id {request.provider_id}.", field="provider_id")

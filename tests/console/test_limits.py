@@ -53,7 +53,7 @@ def test_a_limit_is_set_used_changed_and_deleted(console, world):
     assert limit.amount == 8
 
     window.open(f"licensing/limit/{limit.pk}/delete/")
-    assert f"The limit of {group.name} will be deleted" in page.inner_text("#main")
+    assert f"The limit of {group.name} is deleted" in page.inner_text("#main")
     assert window.check() == []
     page.click("#main [type=submit]")
     page.wait_for_load_state("networkidle")

@@ -309,7 +309,7 @@ class TestAddresses:
             world.provider(f"m-{number}", url=f"http://{host}:{provider.port}/v1", name=f"{world.name('p')}")
         for number in range(10):
             name = refused(world.ask(body={"model": f"m-{number}"}), 502, "ProviderError")
-            assert "is not called: its address is not allowed" in name
+            assert "does not call the provider: its address is not allowed" in name
         assert provider.connections == 0
 
 

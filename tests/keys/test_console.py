@@ -190,7 +190,7 @@ def test_restrictions_are_read_from_lines_and_shown_in_them(console):
     ("field", "value", "words"),
     [
         ("models", "gpt-.*\n(", "Line 2 this is not a valid RE2 pattern"),
-        ("networks", "10.0.0.1/8", "Line 1 has bits behind its prefix: write 10.0.0.0/8."),
+        ("networks", "10.0.0.1/8", "Line 1 has bits set after its prefix: write 10.0.0.0/8."),
         ("tags", "a b=c", "Must have names of 1 to 64"),
         ("max_tokens_per_request", "0", "greater than or equal to 1"),
     ],

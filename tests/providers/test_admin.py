@@ -44,7 +44,7 @@ def test_each_of_several_problems_stands_beside_its_field(console):
 
 
 def test_a_new_provider_has_no_credential_to_keep(console, provider):
-    kept = "Leave empty to keep it"
+    kept = "Leave empty to keep the credential"
     assert kept not in console.get(f"{PROVIDERS}add/").text
     assert kept in console.get(f"{PROVIDERS}{provider.pk}/change/").text
 
@@ -173,7 +173,7 @@ def test_a_credential_is_set_in_its_form_and_never_shown(console, provider):
     assert (changed.requests_per_minute, changed.credential) == (5, row.credential)
     assert sent(console, f"{CREDENTIALS}{row.pk}/change/", secret="sk-0987654321").status_code == 302
     assert ProviderCredential.objects.get().credential_hint == "4321"
-    assert "no longer sent with it" in console.get(f"{CREDENTIALS}{row.pk}/delete/").text
+    assert "no longer sent with this credential" in console.get(f"{CREDENTIALS}{row.pk}/delete/").text
     console.post(f"{CREDENTIALS}{row.pk}/delete/", {"post": "yes"})
     assert not ProviderCredential.objects.exists()
 
@@ -329,5 +329,5 @@ def test_a_provider_that_lists_very_many_models_offers_the_first_ones_and_says_s
 
 def test_a_new_provider_says_what_the_default_of_its_format_does(console):
     *first, last = sorted(name for name, one in FORMATS.items() if one.strict)
-    text = f"Default of the formats {', '.join(first)} and {last}: drop them. Of all others: pass them on."
+    text = f"Default for the formats {', '.join(first)} and {last}: drop them. Default for all others: pass them on."
     assert text in console.get(f"{PROVIDERS}add/").text

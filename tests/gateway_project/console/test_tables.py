@@ -18,7 +18,7 @@ from tests.support.promises import promise
 
 pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
 USERS = "/admin/accounts/user/"
-MEANS = ["The user's logins end", "The record and its log entries stay"]
+MEANS = ["The user's sessions end", "The record and its log entries stay"]
 
 
 def chosen(*users: User, **more: str) -> dict:

@@ -72,7 +72,7 @@ class TestRows:
             nobody.post("/auth/login/", grantType="password", userName=ann.username, password=password)
         messages = AuditEntry.objects.in_chain_order().values_list("message", "action", "actor")
         assert list(messages) == [
-            (f"A wrong password was given for {ann.username}.", "login", ann.username),
+            (f"The password for {ann.username} was wrong.", "login", ann.username),
             (f"{ann.username} logged in.", "login", ann.username),
         ]
 

@@ -225,7 +225,7 @@ class TestProblems:
         assert self.process.accepts(server.token())
         self.fail_after(server, timedelta(hours=2))
         assert not self.process.accepts(server.token())
-        assert "The keys of the trusted issuer cluster were not fetched for a day" in caplog.text
+        assert "The keys of the trusted issuer cluster could not be fetched for a day" in caplog.text
         assert problem()
         server.status = 200
         pass_time(RETRY_SECONDS + 1)
