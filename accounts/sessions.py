@@ -86,8 +86,9 @@ def log_in(
 def _refuse_password_login(user: User, record_event: RecordEvent) -> None:
     """Raise AuthenticationFailed for a user whose password is right and opens no session."""
     if not may_log_in_with_password(user):
-        message = f"{user.username} was refused although the password was right: only admins can log in with a "
-        "password."
+        message = (
+            f"{user.username} was refused although the password was right: only admins can log in with a password."
+        )
         record_event(message, user=user, severity="warning")
         raise AuthenticationFailed(refusal_of_password())
 

@@ -84,8 +84,8 @@ class ProviderForm(ServiceForm):
             "auth_method": "Authentication",
             "cache_ttl_seconds": "Cache lifetime (seconds)",
             "max_response_bytes": "Longest answer (bytes)",
-            "health_check_seconds": "Every (seconds)",
-            "health_check_always": "Also while it works",
+            "health_check_seconds": "Check every (seconds)",
+            "health_check_always": "Check also while it works",
             **{name: f"{name.removesuffix('_seconds').replace('_', ' ').capitalize()} (seconds)" for name in TIMEOUTS},
         }
 
@@ -135,7 +135,9 @@ class ProviderForm(ServiceForm):
         for name, (placeholder, help_text) in texts.items():
             if (field := self.fields.get(name)) is not None:
                 field.widget.attrs["placeholder"] = placeholder
-                field.help_text = f"0 stores nothing. {help_text}" if name == "cache_ttl_seconds" else help_text
+                field.help_text = (
+                    f"0: answers are not cached. {help_text}" if name == "cache_ttl_seconds" else help_text
+                )
 
     def _label(self, name: str, value: str, label: str) -> None:
         """Replace the label of one value of a choice."""

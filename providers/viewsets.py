@@ -195,7 +195,7 @@ class PriceViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
     update_attributes = PriceChanges
     response_specs = {
         "update": ResponseSpec(
-            headers={"PriceId": "The id of the new price.", "Content-Location": "The path of the new row. "}
+            headers={"PriceId": "The id of the new price.", "Content-Location": "The path of the new row."}
         )
     }
     filters = {

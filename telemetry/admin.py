@@ -62,7 +62,7 @@ OUTCOMES = {
 }  # fmt: skip
 TAIL = 50
 REQUESTS, MESSAGES = "requests", "messages"
-TOO_LONG = "The search takes too long: narrow it by time."
+TOO_LONG = "The search takes too long. Choose a shorter period."
 EXPORTS = {"csv": (log_as_csv, "text/csv; charset=utf-8"), "jsonl": (log_as_json_lines, "application/x-ndjson")}
 
 
@@ -203,7 +203,9 @@ class LogAdmin(EntryAdmin):
     """What happened."""
 
     unlisted = LONG_FIELDS
-    empty_message = "There are no such entries. Each request and each change adds one, under its tab."
+    empty_message = (
+        "There are no such entries. Each request adds an entry to the tab Requests, each change one to the tab Audit."
+    )
     list_display = ["moment"]  # get_list_display() has all
     list_display_links = ["moment"]
     list_filter = [

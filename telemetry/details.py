@@ -137,7 +137,7 @@ def _facts(entry: LogEntry) -> Iterator[tuple[str, object]]:
     return ((name, value) for name, value in facts.items() if value not in ("", None))
 
 
-_REPAIRED = ", the model was asked once more"
+_REPAIRED = ", the model was asked a second time"
 _REPAIRS = {None: "", True: _REPAIRED, False: f"{_REPAIRED}, without success"}
 
 
@@ -160,7 +160,7 @@ def _links(entry: LogEntry) -> Iterator[tuple[str, str]]:
     if entry.entry_type == EntryType.WORK_REQUEST and entry.operation in ("", Operation.CHAT):
         yield "Open in playground", f"{reverse('admin:playground')}?entry={entry.pk}"
     if entry.entry_type == EntryType.WORK_REQUEST and _may_lock(entry.key_id):
-        yield "Block this key", reverse("admin:keys_apikey_lock", args=[entry.key_id])
+        yield "Lock this key", reverse("admin:keys_apikey_lock", args=[entry.key_id])
 
 
 def _may_lock(key_id: int | None) -> bool:

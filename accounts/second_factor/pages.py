@@ -95,7 +95,7 @@ def renew_codes(site: Site, request: HttpRequest) -> HttpResponse:
     context = {
         "form": form,
         "effect": "The old recovery codes are refused from now on.",
-        "action": "Make new codes",
+        "action": "Create new codes",
         "back": site.url("second-factor"),
     }
     return site.show(request, "confirm", "New recovery codes", context, is_login=False)

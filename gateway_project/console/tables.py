@@ -37,7 +37,7 @@ Row = TypeVar("Row", bound=models.Model)
 Context = dict[str, object] | None
 
 BREAKS_TESTS = "The change breaks access tests. Nothing was saved. To save it anyway, give a reason."
-CHANGED_MEANWHILE = "This was changed by someone else after you opened the page. Nothing was saved. Open it again."
+CHANGED_MEANWHILE = "Somebody else changed this row after you opened the page. Nothing was saved. Open the page again."
 
 
 class ServiceForm(forms.ModelForm):

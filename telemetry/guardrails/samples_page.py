@@ -22,7 +22,7 @@ from telemetry.models import EntryType, GuardrailSample, LogEntry
 
 MAX_SHOWN = 200
 RESOURCE = GuardrailSampleViewSet.resource_name
-EFFECT = "The samples kept so far are deleted. The guardrail keeps new ones."
+EFFECT = "The existing samples are deleted. The guardrail keeps new ones."
 
 
 class ShownSample(NamedTuple):

@@ -38,9 +38,9 @@ class GuardrailCountsViewSet(ApiViewSet):
     serializer_class = GuardrailCountsSerializer
     pagination_class = ApiPagination
     filters = {
-        "from": DateTimeFilter("", "Starts with the hour of this time; defaults to 30 days including today (UTC)."),
-        "to": DateTimeFilter("", "Rounded up to the next full hour; exclusive."),
-        "by": Grouping("", "What to group by; defaults to guardrail."),
+        "from": DateTimeFilter("", "Starts with the hour of this time (default: 30 days including today, UTC)."),
+        "to": DateTimeFilter("", "Exclusive, rounded up to the next full hour."),
+        "by": Grouping("", "The dimensions to group by (default: guardrail)."),
         "guardrail": IntegerFilter("guardrail_id", "One guardrail, by id."),
     }
 
@@ -67,7 +67,9 @@ class GuardrailSampleViewSet(ListMixin[GuardrailSample]):
     serializer_class = GuardrailSampleSerializer
     pagination_class = EntryPagination
     filters = {
-        "start": DateTimeFilter(lambda samples, moment: samples.between(start=moment), "The earliest moment."),
+        "start": DateTimeFilter(
+            lambda samples, moment: samples.between(start=moment), "Only entries from this time on."
+        ),
         "end": DateTimeFilter(lambda samples, moment: samples.between(end=moment), "Only samples before this time."),
     }
 

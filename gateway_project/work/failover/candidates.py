@@ -205,7 +205,7 @@ def _is_resting(exchange: Exchange, gateway: Gateway, target: Target) -> bool:
         return False
     seconds = math.ceil(gateway.rests.seconds_left(target))
     resting = ProviderOverloaded(
-        f"The provider asked for a pause of {seconds} more seconds.", code=rest.code, retry_after=seconds
+        f"The provider asked for a pause. It ends in {seconds} seconds.", code=rest.code, retry_after=seconds
     )
     note_outcome(exchange, target, Candidate.RESTING, resting)
     if exchange.attempts.failure is None or _rests_longer(exchange.attempts.failure, seconds):

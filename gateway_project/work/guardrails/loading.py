@@ -87,7 +87,9 @@ def _service(row: Guardrail) -> Service:
         secret = row.opened_secret()
     except CredentialUnreadable:
         log.error(
-            "The secret of the guardrail %s cannot be decrypted: enter it again. Its requests are not signed.", row.name
+            "The secret of the guardrail %s cannot be decrypted, so its requests are not signed. Enter the secret "
+            "again.",
+            row.name,
         )
         secret = ""
     return service_of(row.pk, row.type, row.parameters, secret)

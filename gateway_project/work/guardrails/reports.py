@@ -19,7 +19,7 @@ def conclude_guarding(guarding: Guarding) -> None:
         if guarding.stream is not None:
             guarding.stream.leave()
     except Exception:
-        log.exception("Services cannot be asked about a stream that ended early.")
+        log.exception("Guardrail services cannot be called for a stream that ended early.")
     for search in guarding.searches:
         search.note_late()
 

@@ -193,7 +193,7 @@ class Search:
             try:
                 answers.note()
             except Exception:
-                log.exception("What services say of a request cannot be noted.")
+                log.exception("The results of guardrail services for a request cannot be stored.")
 
     def note_time(self, guardrails: Sequence[GuardrailSnapshot], seconds: float) -> None:
         """Add the time of a detector up, for each of its guardrails."""

@@ -26,7 +26,9 @@ def bound_output(body: JsonObject, names: Sequence[str], most: int) -> str:
     most_each = most // answers
     if not most_each:
         tokens = plural(most, "token")
-        problem = f"This key allows at most {tokens} per request, fewer than the {answers:,} answers asked for."
+        problem = (
+            f"This key allows at most {tokens} per request. That is less than one for each of the {answers:,} answers."
+        )
         raise ValidationError(problem, field="n")
     for path, value in _bounds(body):
         if type(value) is not int or not 1 <= value <= most_each:

@@ -50,7 +50,7 @@ COUNTED = {
 SHORT_TEXT_BYTES, SHORT_MAX_GROUPS = 52, 30
 MAX_ASKED_BEFORE = 20
 
-CANNOT_BE_LOGGED = "The request cannot be logged: the journal's disk is full or cannot be written."
+CANNOT_BE_LOGGED = "The request cannot be logged: the journal's disk is full or not writable."
 NOT_COUNTED = {"status": RateLimited.code, "exception": RateLimited.exception}
 NOT_LOGGED = {"status": 503, "outcome": "failed"}  # how the metrics count a request that cannot be logged
 

@@ -121,7 +121,7 @@ class Mirrors:
         now = time.monotonic()
         if now - self._warned_at > WARN_EVERY_SECONDS:
             self._warned_at = now
-            log.warning("Requests are not mirrored: too many wait for the mirror, which is slower than they come.")
+            log.warning("Some requests are not mirrored: the mirror is too slow, and too many wait for it.")
 
 
 def _count_thread() -> None:

@@ -223,7 +223,7 @@ class TestGranting:
         assert admin.post(f"{path}grant/", until=in_an_hour()).status_code == 200
         assert Limit.objects.get(user=ann).amount == 500
         higher = ask(as_ann, **LIMIT | {"amount": 900})
-        refused(admin.post(f"{higher}grant/"), 409, "Conflict", "End that one first")
+        refused(admin.post(f"{higher}grant/"), 409, "Conflict", "End that grant first")
         let_end(path)
         assert [limit.amount for limit in Limit.objects.filter(user=ann)] == ([former] if former else [])
         assert admin.post(f"{higher}grant/").status_code == 200

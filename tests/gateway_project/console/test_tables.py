@@ -159,7 +159,7 @@ class TestAWrongAddress:
     def test_a_page_that_is_not_offered_says_so(self, console):
         path = "/admin/telemetry/logentry/add/"
         answer = console.get(path, headers=BROWSER)
-        assert (answer.status_code, "The console does not offer this." in answer.text) == (403, True)
+        assert (answer.status_code, "The console does not have this function." in answer.text) == (403, True)
         assert console.get(path).json()["exception"] == "PermissionDenied"
 
 

@@ -100,7 +100,7 @@ class TestConsole:
     def test_a_move_beside_a_rule_of_another_effect_says_why_not(self, console, rules):
         move = f"{rules['a'].pk}-before-{rules['deny'].pk}"
         page = console.post("/admin/rules/rule/move/", {"move": move}, follow=True)
-        assert "rules that deny are judged first" in page.text
+        assert "rules that deny are checked first" in page.text
 
     def test_the_form_has_the_position(self, console, rules):
         fields = {"name": "new", "audience": "everyone", "effect": "allow", "position": "7"}

@@ -75,7 +75,7 @@ class LateAnswer:
             return self.future.result(max(0.0, self.started_at + service.timeout_seconds - perf_counter()))
         except Exception as error:
             self.future.cancel()
-            log.warning("The guardrail %s has no answer: %r", self.guardrail.name, error)
+            log.warning("The service of the guardrail %s gave no valid answer: %r", self.guardrail.name, error)
             return _failure(self.guardrail, self.started_at)
 
 
@@ -175,7 +175,7 @@ class RemoteGuardrails:
             verdict = service.verdict(answer, inquiry.text_count)
         except (GatewayError, Interrupted, ValueError) as error:
             self._breakers.failed(service)
-            log.warning("The guardrail %s cannot be asked: %s", inquiry.guardrail.name, error)
+            log.warning("The service of the guardrail %s cannot be called: %s", inquiry.guardrail.name, error)
             return inquiry.failure()
         self._breakers.succeeded(service)
         return Answer(inquiry.guardrail, verdict, perf_counter() - inquiry.started_at)
@@ -191,11 +191,11 @@ def _body(guardrail: GuardrailSnapshot, service: Service, question: Question) ->
     try:
         body = service.body(question) if size <= MAX_QUESTION_BYTES else b""
     except ValueError as error:
-        log.warning("The guardrail %s cannot ask: %s", guardrail.name, error)
+        log.warning("The guardrail %s cannot call its service: %s", guardrail.name, error)
         return None
     if (size := max(size, len(body))) <= MAX_QUESTION_BYTES:
         return body
-    log.warning("The guardrail %s cannot ask about %d bytes.", guardrail.name, size)
+    log.warning("The guardrail %s cannot send %d bytes to its service.", guardrail.name, size)
     return None
 
 

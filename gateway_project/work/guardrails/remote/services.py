@@ -179,9 +179,9 @@ def _decision(value: JsonObject, count: int) -> Verdict:
         category = reason if isinstance(reason, str) and reason.strip() else "blocked"
         return Verdict((category[:MAX_REASON_LENGTH],))
     if action != "replace" or not isinstance(texts, list) or len(texts) != count:
-        raise ValueError("The answer's action must be allow, block, or replace with as many texts.")
+        raise ValueError("The answer's action must be allow, block, or replace with the same number of texts.")
     if not all(isinstance(text, str) for text in texts):
-        raise ValueError("The answer's texts must be texts.")
+        raise ValueError("The answer's texts must be strings.")
     return Verdict(texts=texts)
 
 
