@@ -358,9 +358,9 @@ class ProviderAdmin(ServiceAdmin):
             return choice_page(request, provider, names, _listed(provider, took, len(offered)))
         return f"{_listed(provider, took, len(offered))} There is no new model to add."
 
-    def add_models(self, request: HttpRequest, provider: Provider, chosen: list[str]) -> str:
+    def add_models(self, request: HttpRequest, provider: Provider, selection: list[str]) -> str:
         """Add the chosen models; a sentence on how many they are."""
-        names = new_names(provider, chosen)
+        names = new_names(provider, selection)
         if names:
             with transaction.atomic(), self.recorded_change(request, provider, attributes=["models"]):
                 for name in names:

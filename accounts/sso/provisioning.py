@@ -164,8 +164,8 @@ def _update_user(
         role_ids = None
     else:
         role_ids = _store_user(user, roles, current, display_name=display_name, email=email)
-    stored = current if role_ids is None else role_ids
-    identity.granted_roles = sorted(_own_grants(granted & stored, current, identity.granted_roles))
+    role_ids_now = current if role_ids is None else role_ids
+    identity.granted_roles = sorted(_own_grants(granted & role_ids_now, current, identity.granted_roles))
 
 
 def _store_user(
@@ -195,9 +195,9 @@ def _update_groups(identity: Identity, granted: set[int], *, managed: set[int]) 
     identity.granted_groups = sorted(_own_grants(granted, current, identity.granted_groups))
 
 
-def _own_grants(granted: set[int], current: set[int], recorded: Collection[int]) -> set[int]:
-    """Of what rules give now, that which they gave: what an administrator had given before stays without a rule."""
-    return {one for one in granted if one not in current or one in recorded}
+def _own_grants(granted: set[int], current: set[int], earlier_grants: Collection[int]) -> set[int]:
+    """The ids that rules gave, of those that they give now. What an administrator gave before stays without a rule."""
+    return {one for one in granted if one not in current or one in earlier_grants}
 
 
 def _display_name(claims: JsonObject, provider: IdentityProvider) -> str | None:

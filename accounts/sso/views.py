@@ -71,12 +71,12 @@ def _login_page() -> str:
 def start(request: HttpRequest, slug: str) -> HttpResponseBase:
     """Send the browser to the provider."""
     provider = provider_of(slug)
-    url, sealed = flow.begin(provider, read_next(request.GET))
+    url, login_cookie = flow.begin(provider, read_next(request.GET))
     response = HttpResponseRedirect(url)
     # Lax: the browser comes back from another site.
     response.set_cookie(
         COOKIE,
-        sealed,
+        login_cookie,
         max_age=flow.LOGIN_SECONDS,
         path=COOKIE_PATH,
         secure=settings.SESSION_COOKIE_SECURE,

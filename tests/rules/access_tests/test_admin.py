@@ -30,7 +30,7 @@ def test_a_test_is_made_changed_and_deleted(console, scene):
     path = f"/admin/rules/accesstest/{test.pk}/change/"
     page = console.get(path)
     assert "The test holds. Rule Ann allows it." in unescape(page.text)
-    changed = fields | {"expected": "denied", "_seen": page.context["adminform"].form.seen_digest}
+    changed = fields | {"expected": "denied", "_seen": page.context["adminform"].form.first_digest}
     response = console.post(path, changed)
     assert response.status_code == 302, response.context["adminform"].form.errors
     assert "The test fails." in console.get(path).text

@@ -84,7 +84,7 @@ def test_an_alias_is_made_changed_and_deleted(console, provider):
     assert LogEntry.objects.filter(message__contains="aliases").exists()
     page = console.get(f"/admin/rules/alias/{alias.pk}/change/")
     assert unescape("\n".join(lines)) in unescape(page.text)
-    changed = {**FIELDS, "target_lines": "east/a", "_seen": page.context["adminform"].form.seen_digest}
+    changed = {**FIELDS, "target_lines": "east/a", "_seen": page.context["adminform"].form.first_digest}
     response = console.post(f"/admin/rules/alias/{alias.pk}/change/", changed)
     assert response.status_code == 302, response.context["adminform"].form.errors
     assert as_lines(alias.targets.all()) == "east/a"

@@ -31,7 +31,7 @@ def test_a_guardrail_is_made_changed_and_deleted(console):
     assert LogEntry.objects.filter(message__contains="guardrails").exists()
     page = console.get(f"/admin/rules/guardrail/{guardrail.pk}/change/")
     assert "cobalt" in unescape(page.text)
-    changed = FIELDS | {"action": "redact", "_seen": page.context["adminform"].form.seen_digest}
+    changed = FIELDS | {"action": "redact", "_seen": page.context["adminform"].form.first_digest}
     response = console.post(f"/admin/rules/guardrail/{guardrail.pk}/change/", changed)
     assert response.status_code == 302, response.context["adminform"].form.errors
     guardrail.refresh_from_db()
