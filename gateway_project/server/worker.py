@@ -125,9 +125,7 @@ class GatewayThreadWorker(StoppingWorker):
             return False
         host = host_of(address)
         if not (is_proxy := self._is_proxy(host)) and not self.addresses.add(host, client):
-            log.warning(
-                "%s has too many connections (GATEWAY_CONNECTIONS_PER_ADDRESS). A new connection was closed.", host
-            )
+            log.warning("%s has too many connections (GATEWAY_CONNECTIONS_PER_ADDRESS): a new one was closed.", host)
             client.close()
         elif is_proxy or self.busy < CROWD_FOR_NEW or self.logins.has_room(host) or not refuse_login(client):
             self.nr_conns += 1
@@ -137,9 +135,7 @@ class GatewayThreadWorker(StoppingWorker):
 
     def _make_room(self) -> None:
         """Close the connection that has waited longest for its head or body, or else all idle ones."""
-        log.warning(
-            "No more files can be opened, so idle connections are closed. Raise the limit of open files (ulimit -n)."
-        )
+        log.warning("No file can be opened, so idle connections close. Raise the limit of open files (ulimit -n).")
         if self.parked:
             self._unpark(oldest := next(iter(self.parked)))
             self.nr_conns -= 1
