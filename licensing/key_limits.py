@@ -77,6 +77,6 @@ def _refuse_wider(values: JsonObject) -> None:
     amount: Decimal = values["amount"]
     if not amount or (default and amount > default):
         most = f"from 1 to {default}, the default" if default else "above 0"
-        raise PermissionDenied(f"must be {most}. Only an admin can set more.", field="amount")
+        raise PermissionDenied(f"must be {most}: only an admin can set more.", field="amount")
     if values.get("unpriced", Unpriced.REFUSE) != Unpriced.REFUSE:
         raise PermissionDenied("only an admin can choose this.", field="unpriced")

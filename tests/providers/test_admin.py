@@ -102,7 +102,7 @@ PAST, AHEAD = ({"valid_from_0": day, "valid_from_1": "00:00:00"} for day in ("20
 def test_a_price_does_not_begin_in_the_past(console, price):
     for path, fields in ((f"{PRICES}add/", NEW_PRICE | {"model": "other"}), (f"{PRICES}{price.pk}/change/", {})):
         errors = refused(console, path, **fields, **PAST)
-        assert errors == {"valid_from": ["Must not lie in the past: the cost of past requests does not change."]}
+        assert errors == {"valid_from": ["Must not be in the past: the cost of past requests does not change."]}
     assert ModelPrice.objects.count() == 1
 
 
@@ -147,7 +147,7 @@ def test_a_model_is_named_and_described_in_its_form(console, provider):
     assert (model.upstream_name, model.input_modalities, model.output_modalities) == ("gpt-4o", ["text"], None)
     page = console.get(f"{MODELS}{model.pk}/change/").text
     assert 'placeholder="128000"' in page
-    assert "Now: text." in page
+    assert "as the public table says (text)" in page
     assert sent(console, f"{MODELS}{model.pk}/change/", context_length="5000", input_modalities=[]).status_code == 302
     model.refresh_from_db()
     assert (model.context_length, model.input_modalities) == (5_000, None)
@@ -324,7 +324,7 @@ def test_a_provider_that_lists_very_many_models_offers_the_first_ones_and_says_s
         scripted.answers(body={"data": [{"id": f"m{number}"} for number in range(1200)]})
         page = console.post(f"{PROVIDERS}{provider.pk}/fetch-models/", {"post": "yes"}).text
     assert page.count('name="models"') == 900
-    assert "300 more are listed" in page
+    assert "lists 300 more models" in page
 
 
 def test_a_new_provider_says_what_the_default_of_its_format_does(console):

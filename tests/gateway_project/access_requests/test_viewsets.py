@@ -164,7 +164,7 @@ class TestAsking:
     def test_the_number_of_open_requests_is_bounded(self, as_ann, settings):
         settings.GATEWAY_MAX_ACCESS_REQUESTS = 2
         first = ask(as_ann, **MODEL)
-        refused(as_ann.post(PATH, **MODEL), 409, "Conflict", "already")
+        refused(as_ann.post(PATH, **MODEL), 409, "Conflict", "open request for this")
         ask(as_ann, **LIMIT)
         refused(as_ann.post(PATH, **MODEL | {"model": "other"}), 409, "Conflict", "2 open requests")
         assert as_ann.post(f"{first}withdraw/").status_code == 200

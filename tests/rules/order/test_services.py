@@ -62,7 +62,7 @@ def test_however_many_rules_give_way_the_queries_are_few(rules, django_assert_ma
 
 def test_a_rule_stays_among_those_of_its_effect(rules):
     for neighbour_id in (rules["deny"].pk, rules["a"].pk, 10**9):
-        with pytest.raises(ValidationError, match="of its effect"):
+        with pytest.raises(ValidationError, match="with the same effect"):
             move_rule(rule_id=rules["a"].pk, direction=Direction.BEFORE, neighbour_id=neighbour_id)
     with pytest.raises(NotFound):
         move_rule(rule_id=10**9, direction=Direction.UP)

@@ -214,7 +214,7 @@ class TestRetention:
         AuditSegment.objects.update(hash="f" * 64)
         assert "breaks at row" in verify().problem
         AuditSegment.objects.update(previous_hash="e" * 64)
-        assert "does not follow" in verify().problem
+        assert "does not continue" in verify().problem
 
     def test_the_segments_stand_in_the_chain(self, settings):
         settings.GATEWAY_AUDIT_DAYS = 100

@@ -282,7 +282,7 @@ def test_a_remote_configuration_does_not_lead_to_this_machine(server, monkeypatc
     document = {"issuer": issuer, "jwks_uri": server.jwks_url}
     monkeypatch.setattr(fetching, "fetch_document", lambda url, bounds: json.dumps(document).encode())
     Process().tick()
-    assert "no https address" in problem()
+    assert "is not an https address" in problem()
 
 
 def test_a_row_that_cannot_be_read_keeps_no_other_from_being_loaded(server):
