@@ -48,11 +48,11 @@ from providers.models import TIMEOUTS, Provider, ProviderCredential, ProviderFor
 from providers.sealing import credentials_of
 from providers.viewsets import ProviderViewSet
 
-FOLDED = ["collapse"]  # what few change; open while it has an error
+FOLDED = ["collapse"]  # rarely changed fields; open while one has an error
 # The tables of what belongs to a provider are registered with this module.
 __all__ = ["CredentialAdmin", "ModelAdmin", "PriceAdmin", "ProviderAdmin"]
 NO_MODELS = "The provider has no models, so no request is sent to it. Fetch them, or add them by hand."
-# What the new providers that are saved at this moment answered before.
+# The answers of the new providers that are being saved at this moment.
 _trials: WeakKeyDictionary[HttpRequest, Trial] = WeakKeyDictionary()
 
 
@@ -103,7 +103,7 @@ class ProviderForm(ServiceForm):
         self.initial["unknown_parameters"] = ""
 
     def clean_name(self) -> str:
-        """The name; that another provider has it is said with whatever else is wrong."""
+        """The name. A conflict with another provider is reported together with all other errors."""
         name: str = self.cleaned_data["name"]
         if self.instance.pk is None and Provider.objects.filter(name=name).exists():
             raise ValidationError(services.name_conflict(name))
@@ -119,14 +119,14 @@ class ProviderForm(ServiceForm):
             raise ValidationError(capfirst(error.message)) from None
 
     def clean(self) -> JsonObject:
-        """The fields; with what the provider answered if it was asked, beside the field that has to change."""
+        """The fields. If the provider was asked, its error is shown at the field that has to change."""
         trial = _trials.get(self.request)
         if trial is not None and trial.error is not None:
             self.add_error(self.form_names.get(trial.error.field, trial.error.field), trial.error.message)
         return self.cleaned_data
 
     def _show_defaults(self) -> None:
-        """What applies where a field is left empty: the value of the setting."""
+        """Show the values of the settings that apply if a field is empty."""
         defaults = {name: getattr(settings, f"GATEWAY_{name.removesuffix('_seconds').upper()}") for name in TIMEOUTS}
         defaults |= {"cache_ttl_seconds": settings.GATEWAY_CACHE_TTL}
         texts = {name: (f"{value:g}", f"Empty: {value:g} s.") for name, value in defaults.items()}
@@ -165,7 +165,7 @@ class ProviderList(ChangeList):
 
 
 class ListedProvider(Protocol):
-    """What a row of the list has beside the columns: see ProviderAdmin.get_queryset() and ProviderList."""
+    """The attributes of a row of the list besides its columns: see ProviderAdmin.get_queryset() and ProviderList."""
 
     health: Health
     model_count: int
@@ -240,13 +240,14 @@ class ProviderAdmin(ServiceAdmin):
         return super().add_view(request, form_url, {**(extra_context or {}), **context})
 
     def try_out(self, request: HttpRequest) -> Trial:
-        """What the provider answers that the form describes."""
+        """Ask the provider that the form describes."""
         form_class = self.get_form(request, fields=flatten_fieldsets(self.get_fieldsets(request)))
         form_class.is_trial = True
         return try_provider(form_class(request.POST))
 
     def response_add(self, request: HttpRequest, obj: Provider, post_url_continue: str | None = None) -> HttpResponse:
-        """The choice of its models if it was asked for them. Without models it serves nothing: a warning says so."""
+        """The choice of its models if it was asked for them. Without models it serves no requests: a warning says "
+        "so."""
         trial = _trials.get(request, Trial())
         if names := new_names(obj, trial.names):
             sentence = _listed(obj, trial.milliseconds, len(trial.names))

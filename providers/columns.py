@@ -9,8 +9,8 @@ from django.db import models
 from gateway_project.database.names import is_clear
 from providers.pricing.prices import PRICE_DECIMALS
 
-LEAST_SECONDS = 0.01  # as of the settings that stand in for a time-out that is not given
-# What may be stored, and so what the API and the console take.
+LEAST_SECONDS = 0.01  # the same bounds as for the settings that apply without a value
+# The largest value that may be stored, and so the largest that API and console accept.
 LONGEST_CREDENTIAL = 20_000
 LONGEST_TIMEOUT = 86_400
 LEAST_CHECK_SECONDS, LONGEST_CHECK_SECONDS = 10, 86_400
@@ -49,7 +49,7 @@ def check_interval(value: int) -> None:
 
 
 def check_positive(value: float) -> None:
-    """Refuse values that are no durations: too small, infinite or not a number."""
+    """Refuse values that are not durations: too small, infinite or not a number."""
     if not LEAST_SECONDS <= value < float("inf"):
         raise ValidationError(f"Must be a number of seconds, at least {LEAST_SECONDS}.")
 
@@ -77,7 +77,7 @@ class Modality(models.TextChoices):
 
 
 def check_modalities(value: object) -> None:
-    """Refuse what is no list of modalities, each once."""
+    """Refuse everything but a list of modalities without repetitions."""
     if not isinstance(value, list) or not all(isinstance(one, str) and one in Modality.values for one in value):
         raise ValidationError(f"Must be a list of {', '.join(Modality.values)}.")
     if len(set(value)) < len(value):

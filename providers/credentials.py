@@ -23,7 +23,7 @@ class CredentialUnreadable(Exception):
 
 
 class KeyMissing(CredentialUnreadable):
-    """The key that the text was sealed under is not among those at hand."""
+    """The text was sealed with a key that is not configured."""
 
 
 def encrypt(text: str, *, origin: str, keys: Sequence[str]) -> str:
@@ -50,7 +50,7 @@ def is_sealed_with(token: str, key: str) -> bool:
 
 
 def hint_of(credential: str) -> str:
-    """Its last four characters, by which people know it again; '' for a short one."""
+    """The last four characters, by which people recognise the credential; '' for a short one."""
     return credential[-4:] if len(credential) >= SHORTEST_WITH_HINT else ""
 
 

@@ -1,4 +1,4 @@
-"""What a provider says that it offers; administrators alone ask for it, and read what the errors say."""
+"""The models that a provider lists. Only administrators ask for them and see the errors."""
 
 from itertools import islice
 
@@ -64,7 +64,7 @@ def _about_status(status: int, path: str) -> str:
 
 
 def _why(error: BaseException) -> str:
-    """As a request would say it: requests wraps what happened several times over."""
+    """The cause in the words of a failed request: the library wraps it several times."""
     while error.__context__ is not None:
         error = error.__context__
     return f"it did not answer within {SECONDS} s" if isinstance(error, TimeoutError) else explain_failure(error)

@@ -79,7 +79,7 @@ class CacheAdmin(EntryAdmin):
 
     @display(description="Saved")
     def saved(self, row: CacheEntry) -> str:
-        """What its hits would have cost at the provider."""
+        """The cost that its hits would have had at the provider."""
         return "" if row.cost is None else money(row.cost * row.hits, row.currency or "")
 
     @display(description="Size", ordering="size_bytes")

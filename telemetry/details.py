@@ -32,7 +32,7 @@ LONG_FIELDS = (
     "decision",
 )  # not loaded by lists of entries
 REQUESTS = (EntryType.WORK_REQUEST, EntryType.MIRROR)
-NO_PRICE = "no price"  # of work that was done, and whose model has none
+NO_PRICE = "no price"  # of an answered request whose model has no price
 LABEL_VARIANTS = {
     Candidate.ANSWERED: "success", Candidate.STORED: "success", Candidate.FAILED: "danger",
     Candidate.INTERRUPTED: "warning", Candidate.RESTING: "warning", Candidate.FULL: "warning",
@@ -152,7 +152,7 @@ def _guardrails(entry: LogEntry) -> str:
 
 
 def _links(entry: LogEntry) -> Iterator[tuple[str, str]]:
-    """What can be done about the request: where it, and another like it, is explained, tried and stopped."""
+    """The actions for the request: links that explain it, send it again or lock its key."""
     if entry.entry_type in REQUESTS:
         yield "Explain what happened", reverse("admin:explain-entry", args=[entry.pk])
     if entry.entry_type == EntryType.WORK_REQUEST and entry.user_id:

@@ -162,7 +162,7 @@ class PriceAdmin(ServiceAdmin):
         return services.set_price(**values)
 
     def store(self, request: HttpRequest, form: ServiceForm) -> models.Model:
-        """The stored row: a new one, where the price had begun."""
+        """The stored row: a new row if the price had begun."""
         if form.instance.pk is None or not form.changed_data:
             return super().store(request, form)
         row, before = form.instance, self.serialized(form.instance)

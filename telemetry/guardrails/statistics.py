@@ -1,4 +1,4 @@
-"""What guardrails came to within full hours, for each guardrail and direction, by hour or day."""
+"""The results of guardrails within full hours, for each guardrail and direction, by hour or day."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime

@@ -32,7 +32,7 @@ class Grouping(Filter):
 
 
 class GuardrailCountsViewSet(ApiViewSet):
-    """How often guardrails searched requests and answers, and what they came to."""
+    """How often guardrails searched requests and answers, with the results."""
 
     resource_name = "guardrail-counts"
     serializer_class = GuardrailCountsSerializer
@@ -60,7 +60,7 @@ class GuardrailCountsViewSet(ApiViewSet):
 
 
 class GuardrailSampleViewSet(ListMixin[GuardrailSample]):
-    """What a guardrail has matched; each reading is audited."""
+    """The matches of a guardrail; each reading is audited."""
 
     resource_name = "samples"
     queryset = GuardrailSample.objects.newest_first()
@@ -79,7 +79,7 @@ class GuardrailSampleViewSet(ListMixin[GuardrailSample]):
         return samples.readable(timezone.now()).filter(guardrail_id=read_id(self.kwargs["guardrail_id"]))
 
     def list(self, request: Request, **kwargs: str) -> Response:
-        """What a guardrail has matched, newest first."""
+        """The matches of a guardrail, newest first."""
         response = super().list(request, **kwargs)
         number = read_id(self.kwargs["guardrail_id"])
         # Not by record(), which reads the body that a GET does not have.

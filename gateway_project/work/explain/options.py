@@ -1,4 +1,4 @@
-"""What the query string asks of an explanation."""
+"""The options of an explanation in the query string."""
 
 import re
 from ipaddress import ip_address

@@ -1,4 +1,4 @@
-"""manage.py search_index on|off: the index that makes the search of logs quick, and writing them dear."""
+"""manage.py search_index on|off: the index that makes searching the log fast and writing it expensive."""
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connection

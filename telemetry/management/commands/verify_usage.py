@@ -1,4 +1,4 @@
-"""manage.py verify_usage: whether the hours of usage say what the log says."""
+"""manage.py verify_usage: whether the hours of usage equal the log."""
 
 from argparse import ArgumentTypeError
 from datetime import UTC, datetime

@@ -83,7 +83,7 @@ class ExplainedLimit(Part):
 
 
 class ExplainedGuardrail(Part):
-    """A guardrail and what it comes to, never what it finds. Null is what waits for an answer, or is not recorded."""
+    """A guardrail and its result, without the matches. A null result waits for an answer, or is not recorded."""
 
     id = serializers.IntegerField()
     name = serializers.CharField()
@@ -118,7 +118,7 @@ class ExplainedOutgoing(Part):
 
 
 class Explanation(Part):
-    """What would happen to a request, and why. Nothing is sent, and nothing is taken from a limit."""
+    """What would happen to a request, and why. Nothing is sent, and no limit counts it."""
 
     allowed = serializers.BooleanField()
     sentences = serializers.ListField(child=serializers.CharField())

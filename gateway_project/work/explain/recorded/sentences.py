@@ -1,4 +1,4 @@
-"""What happened to a request, in plain English, and what the log does not know of it."""
+"""What happened to a request, in plain English, and what the log does not contain."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
