@@ -1,4 +1,4 @@
-"""What a 429 says: the only place that turns a limit into words."""
+"""The messages of 429s: the only place that turns a limit into words."""
 
 from datetime import UTC, datetime, timedelta
 

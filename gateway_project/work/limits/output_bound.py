@@ -1,4 +1,4 @@
-"""The most tokens that a key allows an answer to have: larger ones are refused, and it is sent where there is none."""
+"""The most tokens that a key allows in an answer: larger maxima are refused, and a request without one gets it."""
 
 from collections.abc import Iterator, Sequence
 

@@ -196,7 +196,7 @@ def cache_record(
 
 
 def _identity(exchange: Exchange) -> JsonObject:
-    """Who asked what of which provider, as far as it is known by now."""
+    """The user, the model and the provider of the request, as far as they are known by now."""
     entry: JsonObject = {
         "entry_type": "Mirror" if exchange.is_mirror else "WorkRequest",
         "timestamp": timestamp(exchange.started_at),
@@ -224,7 +224,8 @@ def _identity(exchange: Exchange) -> JsonObject:
 
 
 def _cache_status(exchange: Exchange) -> str:
-    """What the cache said; empty if the request was refused before it was asked, and does not bypass it anyway."""
+    """The result of the cache lookup; empty if the request was refused before it, and does not bypass the cache "
+    "anyway."""
     is_looked_up = exchange.cache.key and not isinstance(exchange.error, LimitError)
     is_asked = exchange.target is not None or is_looked_up or exchange.options.cache_control == "bypass"
     return exchange.cache.status if is_asked else ""

@@ -1,4 +1,4 @@
-"""Bounds what unknown callers write: the first refusals of an address have entries, the others are counted."""
+"""Limits the entries of unknown callers: the first refusals of an address have entries, the others are counted."""
 
 import threading
 import time
@@ -20,7 +20,7 @@ OTHERS = ""  # in the place of an address: all those beyond MAX_COUNTS
 
 
 class Refusal(NamedTuple):
-    """What is counted together: an address, and with which error it was refused."""
+    """The key by which refusals are counted: an address and an error."""
 
     origin: str
     kind: type[GatewayError]

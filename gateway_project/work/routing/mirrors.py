@@ -1,4 +1,4 @@
-"""Requests that are sent to a second target once they are answered: they wait here, and never slow a request."""
+"""Requests that are sent to a second target after they were answered: they wait here, and never slow a request."""
 
 import logging
 import threading

@@ -1,4 +1,4 @@
-"""What a remote guardrail asks, and how it reads the answer. Pure."""
+"""The question of a remote guardrail, and how it reads the answer. Pure."""
 
 import base64
 import binascii
@@ -35,7 +35,7 @@ class Question(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What a service says of the texts. `categories` are why it blocks them; `texts` are what replaces them."""
+    """The verdict of a service on the texts. `categories`: why it blocks them; `texts`: their replacements."""
 
     categories: tuple[str, ...] = ()
     texts: list[str] | None = None
