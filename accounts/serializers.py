@@ -149,13 +149,13 @@ class UserAttributes(_UserAttributes):
     """What may be changed in a user."""
 
     example = {"displayName": "Alice", "email": "alice@example.org"}
-    group_id = Id(required=False, allow_null=True, help_text="Another group for a service account.")
-    new_password = _new_password(required=False, help_text="Ends other sessions of the user.")
+    group_id = Id(required=False, allow_null=True, help_text="The new group of a service account.")
+    new_password = _new_password(required=False, help_text="The new password. It ends the other sessions of the user.")
     current_password = _password(required=False, help_text="Required with newPassword to change your own password.")
 
     def validate(self, values: JsonObject) -> JsonObject:
         if "current_password" in values and "new_password" not in values:
-            raise serializers.ValidationError({"new_password": "Is missing beside currentPassword."})
+            raise serializers.ValidationError({"new_password": "Is missing: send it together with currentPassword."})
         return values
 
 
@@ -193,7 +193,7 @@ class GroupAttributes(Attributes):
 
     example = {"name": "search", "members": [{"id": 1}]}
     name = Text(max_length=MAX_GROUP_NAME_LENGTH, validators=[check_name])
-    members = References(required=False, source="member_ids", help_text="All of them.")
+    members = References(required=False, source="member_ids", help_text="The complete list.")
     parent_id = Id(
         required=False, allow_null=True, help_text="The group above, or null for none. Only an admin can change this."
     )
