@@ -155,7 +155,7 @@ class UserAdmin(RevocableAdmin[User]):
             Tab("Groups", "accounts_group_changelist", {"member": name}, row.groups.count()),
             Tab("Rules", "rules_rule_changelist", {"user": name}, row.rules.count()),
             Tab("Limits", "licensing_limit_changelist", {"user": name}, row.limits.count()),
-            Tab("Logins", "accounts_session_changelist", {"user": name}, row.sessions.live().count()),
+            Tab("Sessions", "accounts_session_changelist", {"user": name}, row.sessions.live().count()),
             usage_tab(user=row.pk),
             log_tab(user=name),
         ]
