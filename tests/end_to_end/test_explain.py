@@ -261,8 +261,8 @@ class TestKeysOfTheirOwnRestrictions:
         assert document["error"]["exception"] == "PermissionDenied"
         assert document["rules"] == document["candidates"] == []
         assert document["sentences"][1] == (
-            f"The networks of key {issued.key.name} have to contain 127.0.0.1: "
-            "it may be used from 192.0.2.0/24, 2001:db8::/32 only."
+            f"The networks of key {issued.key.name} have to contain 127.0.0.1. "
+            "Now the key may only be used from 192.0.2.0/24, 2001:db8::/32."
         )
 
     def test_the_network_of_another_is_judged_if_an_address_is_named(self, world, provider):

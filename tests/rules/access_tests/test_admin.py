@@ -56,7 +56,7 @@ def test_a_form_that_breaks_a_test_asks_for_a_reason(console, scene):
     assert console.post(path, fields | {"override_reason": "Agreed."}).status_code == 302
     assert Rule.objects.get().regex == "o3"
     entry = AuditEntry.objects.get(action="override")
-    assert (entry.message.endswith("The reason: Agreed."), entry.actor != "") == (True, True)
+    assert (entry.message.endswith("Reason: Agreed."), entry.actor != "") == (True, True)
 
 
 @pytest.mark.parametrize("action", ["delete", "disable", "selected", "restore", "lint"])
