@@ -144,7 +144,7 @@ def test_a_press_fixes_a_problem(console, model):
     rule.refresh_from_db()
     assert not rule.enabled
     addresses = []
-    for sentence in ("is prepared. The rule is not enabled", "was prepared before. It is not enabled"):
+    for sentence in ("is prepared. The rule is not enabled", "was prepared before. The rule is not enabled"):
         window.open("rules/rule/lint/")
         page.locator("#main tr", has_text=f"Group {model}:").get_by_role("button").click()
         stand_still(page)
