@@ -50,10 +50,10 @@ test-servers: $(VENV)/.installed-dev  ## the suite with PostgreSQL and Redis (of
 	$(SUITE) tests.support.servers $(PARALLEL) -m "not slow and not browser and not embedded and not few_at_once"
 	$(SUITE) tests.support.servers -n 3 --dist loadfile -m "not slow and few_at_once"
 
-test-slow: $(VENV)/.installed-dev  ## the long tests, and all that `make test` tries a part of
+test-slow: $(VENV)/.installed-dev  ## the slow tests, and all cases of tests of which `make test` runs a part
 	THOROUGH=1 $(BIN)/python -m tests.support.servers -m "slow or thorough"
 
-attacks: $(VENV)/.installed-dev  ## try to stop, cheat and enter the gateway; print promise, target, figure; ATTACKS="--update" stores it
+attacks: $(VENV)/.installed-dev  ## try to stop the gateway, evade its limits and enter; print promise, target, figure; ATTACKS="--update" stores it
 	$(BIN)/python -m tests.support.promises attack $(ATTACKS)
 
 faults: $(VENV)/.installed-dev  ## break what the gateway depends on; print promise, target, figure; FAULTS="--update" stores it, SOAK=1800 adds 30 minutes
@@ -74,11 +74,11 @@ lint-rest:
 	$(BIN)/python manage.py makemigrations --check --dry-run --skip-checks
 	$(BIN)/python manage.py check --fail-level WARNING
 
-format: $(VENV)/.installed-dev  ## put the code into the house's form
+format: $(VENV)/.installed-dev  ## format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/.installed-dev  ## measure the gateway against an empty and a bare view
+bench: $(VENV)/.installed-dev  ## measure the gateway, and for comparison an empty and a bare view
 	$(BIN)/python -m bench $(BENCH)
 
 replay: $(VENV)/.installed-dev  ## show what a change does to recorded requests and answers; REPLAY="--update" stores it
@@ -91,18 +91,18 @@ query-counts: $(VENV)/.installed-dev  ## write how many SQL queries each page of
 routing-table: $(VENV)/.installed-dev  ## simulate an hour of each routing strategy; TABLE="--update" writes docs/routing.md
 	$(BIN)/python -m tests.support.routing_simulation $(TABLE)
 
-guardrail-measure: $(VENV)/.installed-dev  ## precision and recall of injection on SET=path; MEASURE="--all positive" without labels
+guardrail-measure: $(VENV)/.installed-dev  ## precision and recall of the type injection on SET=path; MEASURE="--all positive" for texts without labels
 	$(BIN)/python -m tests.support.guardrail_sets $(SET) $(MEASURE)
 
-screenshots: $(VENV)/.installed-dev  ## take the pictures of docs/console.md anew
+screenshots: $(VENV)/.installed-dev  ## take the pictures of docs/console.md again
 	$(BIN)/python -m tests.support.console.screenshots
 
-sbom: $(VENV)/.installed-dev  ## write sbom.json, the list of all that the gateway consists of (CycloneDX)
+sbom: $(VENV)/.installed-dev  ## write sbom.json, the list of the gateway's components (CycloneDX)
 	$(BIN)/cyclonedx-py requirements --pyproject pyproject.toml --mc-type application --output-reproducible --output-format JSON --output-file sbom.json requirements.lock
 
-lock: $(VENV)/.installed-dev  ## write the lock files anew
+lock: $(VENV)/.installed-dev  ## write the lock files again
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-strip-extras --generate-hashes --no-emit-index-url --no-emit-find-links -o requirements.lock requirements.txt
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-strip-extras --generate-hashes --no-emit-index-url --no-emit-find-links -o requirements-dev.lock requirements-dev.txt
 
-clean:  ## remove the virtual environment and what running left behind
+clean:  ## remove the virtual environment and generated files
 	rm -rf $(VENV) var .pytest_cache .ruff_cache .mypy_cache .import_linter_cache

@@ -93,7 +93,7 @@ def claim_database_file():
         try:
             claim_use(Path(settings.DATABASES["default"]["NAME"]))
         except InUse:
-            sys.stderr.write("The database is being restored: start the gateway when that is done.\n")
+            sys.stderr.write("The database is being restored. Start the gateway when the restore has ended.\n")
             sys.exit(3)
 
 

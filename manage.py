@@ -9,7 +9,7 @@ try:
     from django.core.management import execute_from_command_line
     from django.db.utils import DatabaseError, OperationalError
 except ModuleNotFoundError as missing:
-    sys.exit(f"{sys.executable} lacks {missing.name}: use the Python that has what requirements.lock names.")
+    sys.exit(f"{sys.executable} lacks {missing.name}: use the Python in which requirements.lock is installed.")
 
 from gateway_project.env import InvalidSetting
 
@@ -27,7 +27,7 @@ def main() -> None:
     except InvalidSetting as refused:
         sys.exit(str(refused))
     except EOFError:
-        sys.exit("The command asked for something, and its input has ended.")
+        sys.exit("The command asked a question, but its input has ended.")
     except KeyboardInterrupt:  # with the status that shells have for it
         sys.exit(128 + signal.SIGINT)
     except DatabaseError as error:

@@ -42,13 +42,13 @@ class UserForm(ServiceForm):
         widget=UnfoldAdminPasswordWidget(attrs={"autocomplete": "new-password"}),
         strip=False,
         required=False,
-        help_text="Leave empty to keep the current password. A new password ends the user's logins.",
+        help_text="Leave empty to keep the current password. A new password ends the user's sessions.",
     )
     present_password = forms.CharField(
         widget=UnfoldAdminPasswordWidget(attrs={"autocomplete": "current-password"}),
         strip=False,
         required=False,
-        help_text="Required to change your own password. Changing it ends your other logins.",
+        help_text="Required to change your own password. Changing it ends your other sessions.",
     )
 
     class Meta:
@@ -56,8 +56,9 @@ class UserForm(ServiceForm):
         fields = ["username", "kind", "owning_group", "display_name", "email", "is_active", "roles"]
         labels = {"is_active": "Active", "owning_group": "Group"}
         help_texts = {
-            "kind": "A service account is a program: it has keys, and no password. It cannot be changed later.",
-            "owning_group": "For a service account: the group that it belongs to, as one of its members.",
+            "kind": "A service account is for a program: it has keys, but no password. The kind cannot be changed "
+            "later.",
+            "owning_group": "For a service account: the group that owns it. The account is a member of this group.",
             "username": "The login name. It cannot be changed later.",
             "is_active": "An inactive user cannot log in, and their keys are refused.",
             "roles": "The user's permissions. The role admin may do everything, including use the console.",
@@ -154,7 +155,7 @@ class UserAdmin(RevocableAdmin[User]):
             Tab("Groups", "accounts_group_changelist", {"member": name}, row.groups.count()),
             Tab("Rules", "rules_rule_changelist", {"user": name}, row.rules.count()),
             Tab("Limits", "licensing_limit_changelist", {"user": name}, row.limits.count()),
-            Tab("Logins", "accounts_session_changelist", {"user": name}, row.sessions.live().count()),
+            Tab("Sessions", "accounts_session_changelist", {"user": name}, row.sessions.live().count()),
             usage_tab(user=row.pk),
             log_tab(user=name),
         ]
@@ -209,26 +210,34 @@ class UserAdmin(RevocableAdmin[User]):
         return [Credential("user", row.pk)]
 
     def deletion_effects(self, row: User) -> list[str]:
+        if row.is_service:
+            return [
+                "The account's keys are refused immediately.",
+                "The record and its log entries stay. The name can be used again.",
+            ]
         return [
-            "The user's logins end and their keys are refused immediately.",
-            "The record and its log entries stay; the name cannot be used again.",
+            "The user's sessions end and their keys are refused immediately.",
+            "The record and its log entries stay. The name cannot be used again.",
         ]
 
     @row_link("Explain", icon="troubleshoot", path="explain", page="explain", parameter="user")
     def explain(self) -> None:
         """To the explanation of a request of the user's."""
 
-    @row_action("Sign out everywhere", icon="logout", path="sign-out", effect="All logins of the user end immediately.")
+    @row_action(
+        "Sign out everywhere", icon="logout", path="sign-out", effect="All sessions of the user end immediately."
+    )
     def sign_out(self, request: HttpRequest, user: User) -> str:
         number = sessions.end_sessions(user=user)
         self.record(request, "sign out", user.pk)
-        return f"Signed out {user.username}: {number} login{'' if number == 1 else 's'} ended."
+        return f"Signed out {user.username}: {number} session{'' if number == 1 else 's'} ended."
 
     @row_action(
         "Remove second factor",
         icon="phonelink_erase",
         path="remove-second-factor",
-        effect="The user's authenticator app, passkeys and recovery codes are removed, and all logins end immediately.",
+        effect="The user's authenticator app, passkeys and recovery codes are removed, and all sessions end "
+        "immediately.",
         applies_to=has_second_factor,
     )
     def remove_second_factor(self, request: HttpRequest, user: User) -> str:
@@ -239,7 +248,7 @@ class UserAdmin(RevocableAdmin[User]):
         "Deactivate",
         icon="person_off",
         path="deactivate",
-        effect="The user's logins end and their keys are refused until the user is active again.",
+        effect="The user's sessions end and their keys are refused until the user is active again.",
         applies_to=lambda user: user.is_active,
         revokes=True,
     )
@@ -259,7 +268,8 @@ class GroupForm(ServiceForm):
         help_texts = {
             "parent": "The group above. Its rules and limits apply to this group, too, and its admins administer it.",
             "members": "The group's rules and limits apply to these users.",
-            "admins": "Members who manage the others, the service accounts' keys and limits, and see the group's log.",
+            "admins": "These members manage the other members, service accounts, keys and limits, and see the group's "
+            "log.",
         }
 
 
@@ -326,12 +336,12 @@ class GroupAdmin(RevocableAdmin[Group]):
         return credentials_within(row)
 
     def deletion_effects(self, row: Group) -> list[str]:
-        return ["Its rules stay but no longer match anyone; its limits are deleted with it."]
+        return ["Its rules stay, but no longer apply to anyone. Its limits are deleted with it."]
 
 
 @admin.register(Session)
 class SessionAdmin(ReadOnlyAdmin):
-    """Current and ended logins, of the API and of the console."""
+    """Current and ended sessions, of the API and of the console."""
 
     empty_message = "Nobody is logged in."
     list_display = [linked("user"), "device", "address", "created_at", "last_used_at", "state"]
@@ -351,7 +361,7 @@ class SessionAdmin(ReadOnlyAdmin):
         "Sign out",
         icon="logout",
         path="end",
-        effect="The tokens and console session of this login are refused immediately.",
+        effect="The tokens and the console of this session are refused immediately.",
         applies_to=lambda session: session.is_live(timezone.now()),
     )
     def end(self, request: HttpRequest, session: Session) -> str:

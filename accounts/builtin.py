@@ -14,28 +14,29 @@ USER_ROLE = "user"
 # What whoever grants a feature should know, as the console shows it.
 RISKS = {
     "work": "Sends requests to models, as far as rules and limits allow. Each may cost money.",
-    "models.create": "Adds model names to any provider and renames those, but takes no name that is offered already. "
-    "A name that somebody else adds later shares its requests.",
+    "models.create": "Adds models to any provider under names that no provider offers yet, and renames them. If "
+    "somebody else adds the same name later, both share its requests.",
     "providers.modify": "Creates, changes and deletes providers. Renames every model, gives one name to several "
-    "providers, and changes aliases. Adds credentials to providers, whose owners see what is sent with them. This "
+    "providers, and changes aliases. Adds credentials to providers: whoever owns such a credential sees what is sent "
+    "with it. This "
     "decides where everybody's requests go: prompts may reach another provider, and requests may fail.",
     "groups.view": "Shows all groups and who is in them.",
     "groups.create": "Creates groups. Rules and limits apply to one only once somebody refers to it.",
-    "groups.modify": "Adds anybody to any group, oneself included: that grants all that the rules of the group allow, "
-    "and removes people from its limits.",
+    "groups.modify": "Adds anybody, including oneself, to any group, and removes anybody. New members get all that "
+    "the group's rules allow; removed members escape its limits.",
     "rules.view": "Shows all rules: who may use which model.",
     "rules.modify": "Decides who may use which model of which provider, for everybody and oneself.",
-    "guardrails.modify": "Decides what everybody's requests and answers are searched for, and what happens to it; and "
-    "takes such protection away.",
+    "guardrails.modify": "Decides what guardrails search for in everybody's requests and answers, and what happens "
+    "then. Can remove this protection.",
     "logs.view_all": "Shows everybody's log entries, with prompts and answers where the settings keep them.",
-    "audit.view": "Shows who changed what, with the values before and after, and everybody's logins.",
+    "audit.view": "Shows who changed what, with the values before and after, and when everybody logged in.",
     "cache.view_all": "Shows everybody's cached answers.",
     "keys.view_all": "Shows everybody's API keys with names, owners and permissions, without their secrets.",
-    "stats.view": "Shows everybody's usage and cost, and the licence's uses.",
-    "users.manage": "Shows all users. Creates, changes and deletes those who may do no more than whoever has it, and "
-    "sets their passwords: whoever knows a password can log in and see what that user sees. Makes no admins, and "
-    "nobody who manages users.",
-    "licence.manage": "Replaces the licence. One for fewer users, or with an early expiry, stops work.",
+    "stats.view": "Shows everybody's usage and cost, and the active uses of the licence.",
+    "users.manage": "Shows all users. Creates, changes and deletes users who have no other permissions than the "
+    "holder, and sets their passwords: whoever knows a password can log in and see what that user sees. Cannot make "
+    "admins or users with this permission.",
+    "licence.manage": "Replaces the licence. A licence for fewer users, or with an early expiry, stops work.",
 }
 FEATURES = tuple(RISKS)
 ROLES = {ADMIN_ROLE: FEATURES, USER_ROLE: ("work", "models.create")}

@@ -46,7 +46,7 @@ MAX_EXTERNAL_ID_LENGTH = 255
 # Letters and digits of ASCII only: none of them looks like another letter, and every database knows their case.
 access_name = RegexValidator(
     r"^[A-Za-z0-9._:-]([A-Za-z0-9._: -]{0,62}[A-Za-z0-9._:-])?\Z",
-    "Must have 1 to 64 of A-Z, a-z, 0-9, the dot, _, -, : and, inside, spaces.",
+    "Must have 1 to 64 characters: A-Z a-z 0-9 . _ - : and spaces, but no space at either end.",
 )
 
 
@@ -71,13 +71,13 @@ def unique_external_id(name: str) -> models.UniqueConstraint:
 def check_name(value: str) -> None:
     """Refuse a name that a reader could not tell from another: surrounding blanks, characters that nobody sees."""
     if not is_clear(value):
-        raise ValidationError("A name has no blanks around it and only characters that can be seen.")
+        raise ValidationError("A name must not begin or end with blanks, and all its characters must be visible.")
 
 
 def check_text(value: str) -> None:
     """Refuse what PostgreSQL cannot store: the character NUL, and halves of characters."""
     if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
-        raise ValidationError("A text holds no NUL and only whole characters.")
+        raise ValidationError("A text must not contain NUL or half a character.")
 
 
 class Feature(models.Model):
@@ -156,7 +156,7 @@ class User(AbstractBaseUser):
     is_active = models.BooleanField(default=True)
     is_deleted = models.BooleanField(default=False)
     kind = models.CharField(max_length=8, choices=UserKind.choices, default=UserKind.PERSON)
-    # The group that a service account belongs to, as one of its members.
+    # The group that owns the service account, which is a member of it.
     owning_group = models.ForeignKey(
         "Group", on_delete=protect_live_accounts, null=True, blank=True, related_name="service_accounts"
     )
@@ -308,7 +308,7 @@ class Session(models.Model):
     objects = SessionQuerySet.as_manager()
 
     class Meta:
-        verbose_name = "login"
+        verbose_name = "session"
         ordering = ["-created_at"]
         indexes = [
             models.Index(fields=["user", "ended_at"], name="sessions_of_a_user"),

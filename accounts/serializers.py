@@ -68,11 +68,12 @@ class RoleAttributes(Attributes):
     # The service checks its characters: an older name, which an update may send back unchanged, may have others.
     name = Text(
         max_length=Role._meta.get_field("name").max_length,
-        help_text="1 to 64 of A-Z, a-z, 0-9, the dot, _, -, : and, inside, spaces; unique in any case.",
+        help_text="1 to 64 characters: A-Z a-z 0-9 . _ - : and spaces, but no space at either end. Unique in any case.",
     )
     features = References(required=False, help_text="The complete list of permissions that the role grants.")
     requires_second_factor = Boolean(
-        required=False, help_text="Whether its users need a second factor besides their password; default: false."
+        required=False,
+        help_text="Whether users with this role need a second factor besides their password (default: false).",
     )
 
 
@@ -89,7 +90,9 @@ class UserSerializer(serializers.Serializer):
     group_id = serializers.IntegerField(source="owning_group_id", allow_null=True)
     roles = Named(many=True)
     groups = Named(many=True)
-    second_factor = serializers.SerializerMethodField(help_text="Whether a login needs one besides the password.")
+    second_factor = serializers.SerializerMethodField(
+        help_text="Whether the user needs a second factor to log in with the password."
+    )
 
     def get_second_factor(self, user: User) -> bool:
         if hasattr(user, "app_exists") and hasattr(user, "passkey_exists"):  # in lists, which ask once for all
@@ -109,7 +112,8 @@ class _UserAttributes(Attributes):
     roles = References(
         required=False,
         source="role_ids",
-        help_text="The complete list. With users.manage, those that grant no more than the caller has; admins: any.",
+        help_text="The complete list. With users.manage: only roles that grant no more than the caller has. Admins: "
+        "any roles.",
     )
 
 
@@ -125,9 +129,9 @@ class NewUserAttributes(_UserAttributes):
     }
     user_name = Text(max_length=LONGEST_USERNAME, validators=[check_name], source="username")
     kind = Choice(
-        UserKind.values, required=False, help_text="A service account has no password, and a group; default: person."
+        UserKind.values, required=False, help_text="A service account has a group and no password (default: person)."
     )
-    group_id = Id(required=False, help_text="The group that a service account belongs to, as one of its members.")
+    group_id = Id(required=False, help_text="The group that owns the service account, which is a member of it.")
     password = _new_password(required=False, help_text="Required for a person.")
     is_deleted = Boolean(required=False)
 
@@ -145,13 +149,13 @@ class UserAttributes(_UserAttributes):
     """What may be changed in a user."""
 
     example = {"displayName": "Alice", "email": "alice@example.org"}
-    group_id = Id(required=False, allow_null=True, help_text="Another group for a service account.")
-    new_password = _new_password(required=False, help_text="Ends other sessions of the user.")
+    group_id = Id(required=False, allow_null=True, help_text="The new group of a service account.")
+    new_password = _new_password(required=False, help_text="The new password. It ends the other sessions of the user.")
     current_password = _password(required=False, help_text="Required with newPassword to change your own password.")
 
     def validate(self, values: JsonObject) -> JsonObject:
         if "current_password" in values and "new_password" not in values:
-            raise serializers.ValidationError({"new_password": "Is missing beside currentPassword."})
+            raise serializers.ValidationError({"new_password": "Is missing: send it together with currentPassword."})
         return values
 
 
@@ -189,9 +193,9 @@ class GroupAttributes(Attributes):
 
     example = {"name": "search", "members": [{"id": 1}]}
     name = Text(max_length=MAX_GROUP_NAME_LENGTH, validators=[check_name])
-    members = References(required=False, source="member_ids", help_text="All of them.")
+    members = References(required=False, source="member_ids", help_text="The complete list.")
     parent_id = Id(
-        required=False, allow_null=True, help_text="The group above, or null. Only an admin can change this."
+        required=False, allow_null=True, help_text="The group above, or null for none. Only an admin can change this."
     )
 
 
@@ -201,7 +205,8 @@ class MemberAttributes(Attributes):
     example = {"id": 1, "admin": False}
     id = Id(help_text="The user's.")
     admin = Boolean(
-        required=False, help_text="Whether they administer the group; default: false for a new member, else as it is."
+        required=False,
+        help_text="Whether the user is an admin of the group (default: false for a new member, otherwise unchanged).",
     )
 
 
@@ -230,13 +235,15 @@ class LoginAttributes(Attributes):
         help_text="A code of the user's authenticator app, or a recovery code, for a user with a second factor.",
     )
     access_token = Text(max_length=MAX_TOKEN_LENGTH, required=False)
-    refresh_token = Text(max_length=MAX_TOKEN_LENGTH, required=False, help_text="Defaults to the one in the cookie.")
+    refresh_token = Text(
+        max_length=MAX_TOKEN_LENGTH, required=False, help_text="The token (default: the one in the cookie)."
+    )
 
     def validate(self, values: JsonObject) -> JsonObject:
         required = self.REQUIRED.get((values["grant_type"], values.get("token_type")))
         if required is None:
             raise serializers.ValidationError(
-                {"token_type": "Is accessToken or refreshToken with grantType Bearer, and left out with password."}
+                {"token_type": "accessToken or refreshToken with grantType Bearer; omit it with grantType password."}
             )
         if missing := [name for name in required if name not in values]:
             raise serializers.ValidationError(dict.fromkeys(missing, "This field is required."))

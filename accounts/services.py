@@ -52,7 +52,7 @@ def create_user(
         user.set_unusable_password()
     else:
         user.password = hashing_queue.hash(_validated_password(password, user))
-    save_or_refuse(user, conflict=f"A user named {user.username!r} exists already; deleted ones keep their names.")
+    save_or_refuse(user, conflict=f"A user named {user.username!r} exists already; deleted users keep their names.")
     user.roles.set(_roles_named(roles) if role_ids is None else rows_by_id(Role.objects.all(), role_ids, field="roles"))
     return user
 
@@ -65,7 +65,7 @@ def create_federated_user(*, username: str, roles: Collection[str] = (USER_ROLE,
     """
     user = User(username=username)
     user.set_unusable_password()
-    save_or_refuse(user, conflict=f"A user named {user.username!r} exists already; deleted ones keep their names.")
+    save_or_refuse(user, conflict=f"A user named {user.username!r} exists already; deleted users keep their names.")
     user.roles.set(_roles_named(roles))
     return user
 
@@ -97,7 +97,7 @@ def create_service_account(
     )
     account.set_unusable_password()
     save_or_refuse(
-        account, conflict=f"A user named {account.username!r} exists already; deleted ones keep their names."
+        account, conflict=f"A user named {account.username!r} exists already; deleted users keep their names."
     )
     _set_roles(account, [role.pk for role in _roles_named([USER_ROLE])] if role_ids is None else role_ids)
     group.members.add(account)
@@ -107,7 +107,7 @@ def create_service_account(
 def _group_of_account(group_id: int | None) -> Group:
     """The group, locked against deletion; raises ValidationError."""
     if group_id is None:
-        raise ValidationError("is missing: a group owns each service account.", field="group_id")
+        raise ValidationError("is missing: a service account needs a group that owns it.", field="group_id")
     (group,) = rows_by_id(Group.objects.select_for_update(), [group_id], field="group_id")
     return group
 
@@ -162,7 +162,7 @@ def update_role(
     if feature_ids is not None:
         features = rows_by_id(Feature.objects.all(), feature_ids, field="features")
         if role.name == ADMIN_ROLE and set(features) != set(role.granted):
-            raise Conflict(f"the role {role.name!r} has every feature there is, and keeps them.", field="features")
+            raise Conflict(f"the role {role.name!r} always has every feature.", field="features")
         role.features.set(features)
 
 

@@ -86,7 +86,9 @@ def log_in(
 def _refuse_password_login(user: User, record_event: RecordEvent) -> None:
     """Raise AuthenticationFailed for a user whose password is right and opens no session."""
     if not may_log_in_with_password(user):
-        message = f"{user.username} was refused with the right password: only admins log in with one."
+        message = (
+            f"{user.username} was refused although the password was right: only admins can log in with a password."
+        )
         record_event(message, user=user, severity="warning")
         raise AuthenticationFailed(refusal_of_password())
 
@@ -138,11 +140,11 @@ def throttled(username: str, address: str, record_event: RecordEvent) -> Abstrac
     """Around one check of a password or code: the throttle, whose first refusals are logged. Raises RateLimited."""
 
     def record_refusal() -> None:
-        message = "Too many wrong passwords from this address; further attempts are refused for a while."
+        message = "Too many wrong passwords from this address. Further attempts are refused for a while."
         _record_failure(record_event, message, User.objects.with_username(username).first(), address)
 
     def record_delay() -> None:
-        message = "Many wrong passwords from one address, or for one account; further attempts are slowed."
+        message = "Many wrong passwords from one address, or for one account. Further attempts are slowed down."
         _record_failure(record_event, message, User.objects.with_username(username).first(), address)
 
     def is_known(origin: str) -> bool:
@@ -186,7 +188,7 @@ def _failure_message(user: User | None) -> str:
         return f"Somebody tried to log in as the service account {user.username}, which has no password."
     if not user.is_usable:
         return f"Somebody tried to log in as {user.username}, who is inactive or deleted."
-    return f"A wrong password was given for {user.username}."
+    return f"The password for {user.username} was wrong."
 
 
 @transaction.atomic

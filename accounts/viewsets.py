@@ -80,7 +80,7 @@ class UserViewSet(RevocationMixin, ListMixin, CreateMixin, UpdateMixin, DestroyM
     create_attributes = serializers.NewUserAttributes
     update_attributes = serializers.UserAttributes
     filters = {
-        "currentUser": BooleanFilter("", "Only yourself; needs no permission."),  # get_queryset() looks at it
+        "currentUser": BooleanFilter("", "true: only yourself; needs no permission."),  # get_queryset() looks at it
         "id": IntegerFilter("id"),
         "isDeleted": BooleanFilter("is_deleted"),
         "active": BooleanFilter("is_active"),

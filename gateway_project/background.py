@@ -61,7 +61,7 @@ class RepeatedErrors:
         if kind is DatabaseError:
             self._log.log(self._database_level, "%s: %s", self._database_message(), str(error).split("\n")[0])
         else:
-            self._log.error("The %s failed; it will be retried.", self._name, exc_info=error)
+            self._log.error("The %s failed. The gateway tries again.", self._name, exc_info=error)
 
 
 class BackgroundThread:

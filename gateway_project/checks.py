@@ -82,7 +82,7 @@ def processes_share_a_store(settings: LazySettings) -> Iterator[CheckMessage]:
     processes = max(settings.WEB_CONCURRENCY, settings.GATEWAY_PROCESSES)
     if processes > 1 and not settings.REDIS_URL:
         yield Error(
-            f"{processes} processes run without REDIS_URL: each would have its own limits and its own cache.",
+            f"{processes} processes run without REDIS_URL: each has its own limits and its own cache.",
             hint="Set REDIS_URL, or WEB_CONCURRENCY=1 without GATEWAY_PROCESSES.",
             id="gateway.E004",
         )
@@ -100,8 +100,9 @@ def gevent_has_servers(settings: LazySettings) -> Iterator[CheckMessage]:
         )
     # All that bounds clients before a request is complete is in the worker of threads.
     yield Warning(
-        "GATEWAY_WORKER_CLASS is gevent: slow clients, floods of connections and floods of logins are not bounded.",
-        hint="Set GATEWAY_WORKER_CLASS=thread, or put a proxy in front as docs/operations.md says under gevent.",
+        "GATEWAY_WORKER_CLASS is gevent: the gateway does not limit slow clients, floods of connections and floods of "
+        "logins.",
+        hint="Set GATEWAY_WORKER_CLASS=thread, or put a proxy in front (docs/operations.md, gevent).",
         id="gateway.W007",
     )
 
@@ -157,7 +158,7 @@ def variables_are_known(settings: LazySettings) -> Iterator[CheckMessage]:
     for name, setting in settings.MISSPELT.items():
         yield Warning(
             f"{name} is set, but no setting has this name.",
-            hint=f"Is {setting} the setting that you want to set?",
+            hint=f"Did you mean {setting}?",
             id="gateway.W005",
         )
 
@@ -224,7 +225,7 @@ def identity_provider_is_usable(settings: LazySettings) -> Iterator[CheckMessage
         read_rules(settings.GATEWAY_OIDC_RULES)
         problem = "" if settings.GATEWAY_OIDC_CLIENT_ID else "GATEWAY_OIDC_CLIENT_ID is missing"
         if not is_secure(settings.GATEWAY_OIDC_ISSUER) or "?" in settings.GATEWAY_OIDC_ISSUER:
-            problem = "GATEWAY_OIDC_ISSUER is no https address"
+            problem = "GATEWAY_OIDC_ISSUER is not an https address"
         elif "openid" not in settings.GATEWAY_OIDC_SCOPES.split():
             problem = "GATEWAY_OIDC_SCOPES lacks openid"
     except ValidationError as error:

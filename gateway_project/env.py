@@ -109,7 +109,7 @@ class Env:
         names = self.names(name, default)
         for host in names:
             if not re.fullmatch(r"[^/:\s]+|\[[0-9a-f:.]+\]", host, re.IGNORECASE):
-                raise _invalid(name, host, "names alone, without scheme and port, and IPv6 in brackets")
+                raise _invalid(name, host, "host names without scheme and port; IPv6 addresses in brackets")
         return names
 
     @reader

@@ -38,9 +38,13 @@ def _local_secret(name: str) -> Path | None:
         secret = local_secret(VAR_DIR / "secrets" / name)
         value = _read(secret)
     except OSError as error:
-        raise InvalidSetting(f"GATEWAY_VAR_DIR: {error.filename} cannot be made or read: {error.strerror}.") from None
+        raise InvalidSetting(
+            f"GATEWAY_VAR_DIR: {error.filename} cannot be created or read: {error.strerror}."
+        ) from None
     if not value:
-        raise InvalidSetting(f"GATEWAY_VAR_DIR: {secret} is empty: put its secret back, or delete it for a new one.")
+        raise InvalidSetting(
+            f"GATEWAY_VAR_DIR: {secret} is empty. Put the secret back, or delete the file to get a new secret."
+        )
     return secret
 
 

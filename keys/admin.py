@@ -75,7 +75,7 @@ class KeyAdmin(RevocableAdmin[ApiKey]):
 
     viewset = KeyViewSet
     form = KeyForm
-    empty_message = "There are no API keys. Only logged-in users can send work requests."
+    empty_message = "There are no API keys. Without keys only logged-in users can send requests."
     list_display = ["name", "public_id", linked("owner"), linked("provider"), "state", "expires", "costs", "last_used"]
     list_filter = [
         StateFilter,
@@ -254,7 +254,8 @@ class KeyAdmin(RevocableAdmin[ApiKey]):
         "Rotate",
         icon="autorenew",
         path="rotate",
-        effect="The key gets a new secret and keeps its limits and its history. A former secret ends at once.",
+        effect="The key gets a new secret and keeps its limits and its history. A previous secret that is still "
+        "accepted ends at once.",
         form=RotationForm,
     )
     def rotate(self, request: HttpRequest, key: ApiKey, form: RotationForm) -> HttpResponse:
@@ -282,7 +283,7 @@ class KeyAdmin(RevocableAdmin[ApiKey]):
 
     @bulk_action(
         "Extend",
-        effect="The keys expire at the end of this day.",
+        effect="The last day (UTC) on which the keys are accepted.",
         form=ExtensionForm,
         applies_to=lambda key: not key.is_expired(),
     )

@@ -69,7 +69,7 @@ class KeyForm(ServiceForm):
     permissions = forms.MultipleChoiceField(
         widget=UnfoldAdminCheckboxSelectMultipleWidget,
         initial=["work"],
-        help_text="A subset of the owner's permissions. A key never allows more than its owner may currently do.",
+        help_text="A subset of the owner's permissions. A key never allows more than its owner currently has.",
     )
 
     never_expires = forms.BooleanField(
@@ -79,25 +79,25 @@ class KeyForm(ServiceForm):
         help_text="The key stays valid until it is locked, expired or deleted.",
     )
     models = Lines(
-        "Patterns (RE2, whole name) of the models and aliases that the key may use, of those that the rules allow; one "
-        "on each line. Empty: all of these."
+        "Patterns (RE2, whole name) of the models and aliases that the key may use, one per line. Rules must allow "
+        "them too. Empty: all that the rules allow."
     )
-    networks = Lines("Networks that the key is accepted from, such as 192.0.2.0/24; one on each line. Empty: all.")
-    tags = Lines("Tags of each request with the key, such as team=search; one on each line.")
+    networks = Lines("Networks that the key is accepted from, one per line, such as 192.0.2.0/24. Empty: all.")
+    tags = Lines("Tags of each request with the key, one per line, such as team=search.")
     max_tokens_per_request = forms.IntegerField(
         required=False,
         min_value=1,
         max_value=MAX_TOKENS,
         label="Tokens in an answer",
         widget=UnfoldAdminIntegerFieldWidget,
-        help_text="The most tokens that an answer may have. Empty: no bound.",
+        help_text="The most tokens that an answer may have. Empty: no limit.",
     )
     content_logging = forms.ChoiceField(
         required=False,
         choices=[(kind.value, label) for kind, label in LOGGING_LABELS.items()],
         initial=ContentLogging.DEFAULT.value,
         widget=UnfoldAdminSelectWidget,
-        help_text="What the log keeps of prompts and answers, if the gateway keeps more.",
+        help_text="What the log keeps of prompts and answers. It never keeps more than the gateway's setting.",
     )
 
     limit_measure = forms.ChoiceField(
@@ -122,15 +122,15 @@ class KeyForm(ServiceForm):
         decimal_places=6,
         label="Amount",
         widget=UnfoldAdminDecimalFieldWidget,
-        help_text="0 is unlimited, whatever the default setting says.",
+        help_text="0: unlimited, even if the default setting has a limit.",
     )
 
     class Meta:
         model = ApiKey
         fields = ["name", "owner", "expiry", "not_before", "provider"]
         help_texts = {
-            "provider": "A key linked to a provider uses that provider for every model.",
-            "not_before": "In UTC. The key is refused before this time. Empty: valid at once.",
+            "provider": "With a provider, the key uses only this provider, for every model.",
+            "not_before": "In UTC. The key is refused before this time. Empty: now.",
         }
 
     def __init__(self, *args: object, **options: object) -> None:
@@ -186,7 +186,7 @@ class KeyForm(ServiceForm):
         if measure and amount is None and "limit_amount" not in self.errors:
             self.add_error("limit_amount", "Enter an amount.")
         elif amount is not None and not measure and "limit_measure" not in self.errors:
-            self.add_error("limit_measure", "Choose what the amount is of.")
+            self.add_error("limit_measure", "Choose what the amount limits.")
         if measure and amount is not None:
             window = "none" if measure in WITHOUT_WINDOW else window
             values["limits"] = [{"measure": measure, "window": window, "amount": f"{amount:f}"}]
@@ -197,7 +197,7 @@ class RotationForm(forms.Form):
 
     hours = forms.ChoiceField(
         label="The current secret keeps working for",
-        choices=[("24", "24 hours"), ("0", "no time: it ends now"), ("1", "1 hour"), ("168", "7 days")],
+        choices=[("24", "24 hours"), ("0", "not at all: it ends now"), ("1", "1 hour"), ("168", "7 days")],
         widget=NativeSelect,
     )
 

@@ -25,7 +25,7 @@ def work_only() -> list[str]:
 def check_permissions(value: object) -> None:
     """Refuse what is not a list of feature names."""
     if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
-        raise ValidationError("Permissions are a list of feature names.")
+        raise ValidationError("Permissions must be a list of feature names.")
 
 
 def protect_live_keys(

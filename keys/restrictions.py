@@ -130,7 +130,7 @@ def _network_problem(text: str) -> str:
         network = ip_network(text, strict=False)
     except ValueError:
         return "must be a network such as 192.0.2.0/24 or 2001:db8::/32."
-    return f"has bits behind its prefix: write {network}."
+    return f"has bits set after its prefix: write {network}."
 
 
 def read_tags(value: object, path: str = "") -> dict[str, str]:

@@ -107,7 +107,7 @@ class KeySelector(Attributes):
     """Selects the keys of an owner, or one of them by its name."""
 
     example = {"name": "nightly"}
-    user = Id(required=False, help_text="The owner; defaults to the caller.")
+    user = Id(required=False, help_text="The owner (default: the caller).")
     name = Text(required=False, max_length=MAX_NAME_LENGTH, help_text="The name of the key.")
 
 
@@ -122,15 +122,15 @@ class Restrictions(Attributes):
         read_models,
         _texts(MAX_PATTERNS, MAX_PATTERN_LENGTH),
         required=False,
-        help_text="Patterns (RE2, whole name) of the models and aliases that it may use, where the rules allow them.",
+        help_text="Patterns (RE2, whole name) of the models and aliases that the key may use, if rules allow them too.",
     )
     networks = Read(
         read_networks,
         _texts(MAX_NETWORKS, MAX_NETWORK_LENGTH),
         required=False,
-        help_text="The only networks that it is accepted from, IPv4 or IPv6, such as `192.0.2.0/24`.",
+        help_text="The only networks that the key is accepted from, IPv4 or IPv6, such as `192.0.2.0/24`.",
     )
-    not_before = DateTime(required=False, allow_null=True, help_text="It is refused before this time.")
+    not_before = DateTime(required=False, allow_null=True, help_text="The key is refused before this time.")
     tags = Read(
         read_tags,
         {
@@ -139,19 +139,20 @@ class Restrictions(Attributes):
             "additionalProperties": {"type": "string", "maxLength": MAX_TAG_LENGTH},
         },
         required=False,
-        help_text="Tags of each of its requests; they replace those of the same name in `X-Svc-Tags`.",
+        help_text="Tags of each request with the key. They replace tags of the same name in `X-Svc-Tags`.",
     )
     max_tokens_per_request = Integer(
         required=False,
         allow_null=True,
         min_value=1,
         max_value=MAX_TOKENS,
-        help_text="The most tokens that an answer may have; requests that ask for none ask the provider for so many.",
+        help_text="The most tokens that an answer may have. A request without a maximum is sent to the provider with "
+        "this one.",
     )
     content_logging = Choice(
         list(ContentLogging),
         required=False,
-        help_text="What the log keeps of prompts and answers: as the gateway, sizes and hashes, or nothing. "
+        help_text="What the log keeps of prompts and answers: the same as the gateway, sizes and hashes, or nothing. "
         "Only admins can set less than the gateway keeps.",
     )
 
@@ -160,7 +161,7 @@ class OwnLimits(Read):
     """The limits of a new key."""
 
     def __init__(self) -> None:
-        help_text = "Limits of the key, as in `/limits/`. Whoever is no admin can only set less than the defaults."
+        help_text = "Limits of the key, as in `/limits/`. Only admins can set more than the defaults."
         super().__init__(_read_limits, own_limits.SCHEMA, required=False, help_text=help_text)
 
 
@@ -184,11 +185,11 @@ class NewKeyAttributes(Restrictions):
     expiry = DateTime(
         required=False,
         allow_null=True,
-        help_text="When it expires: null for never; defaults to one year from now. GATEWAY_KEY_MAX_DAYS may bound it.",
+        help_text="When the key expires; null: never (default: one year from now). GATEWAY_KEY_MAX_DAYS may limit it.",
     )
-    permissions = PermissionNames(required=False, help_text="A subset of the owner's features; defaults to `work`.")
+    permissions = PermissionNames(required=False, help_text="A subset of the owner's features (default: `work`).")
     provider = Id(required=False, allow_null=True, help_text="The only provider that the key may use, with any model.")
-    user = Id(required=False, help_text="The owner; defaults to the caller.")
+    user = Id(required=False, help_text="The owner (default: the caller).")
     limits = OwnLimits()
 
 
@@ -200,7 +201,7 @@ class RotationAttributes(Attributes):
         required=False,
         min_value=0,
         max_value=MAX_OVERLAP_HOURS,
-        help_text="Hours for which the previous secret stays valid; defaults to 24. Send 0 if the key has leaked.",
+        help_text="Hours for which the previous secret stays valid (default: 24). Send 0 if the key has leaked.",
     )
 
 
@@ -210,9 +211,7 @@ class KeyAttributes(KeySelector, Restrictions):
     example = {"name": "nightly", "newName": "weekly"}
     new_name = Text(required=False, max_length=MAX_NAME_LENGTH)
     expire = BooleanText(required=False, help_text="true lets the key expire now.")
-    expiry = DateTime(required=False, allow_null=True, help_text="When it expires; null for never.")
-    permissions = PermissionNames(required=False, help_text="All of them: a subset of the owner's features.")
-    provider = Id(
-        required=False, allow_null=True, help_text="The only provider that the key may use; 0 or null for any."
-    )
+    expiry = DateTime(required=False, allow_null=True, help_text="When the key expires; null: never.")
+    permissions = PermissionNames(required=False, help_text="The complete list: a subset of the owner's features.")
+    provider = Id(required=False, allow_null=True, help_text="The only provider that the key may use; 0 or null: any.")
     locked = Boolean(required=False, help_text="A locked key is refused. Only admins can change this.")

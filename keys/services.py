@@ -106,7 +106,7 @@ def _refuse_too_many(owner: User, now: datetime) -> None:
             User.objects.select_for_update().filter(pk=owner.pk).values_list("pk")
         )  # two keys at once: one after the other
         if ApiKey.objects.live().of(owner).unexpired(now).count() >= most:
-            raise Conflict(f"{owner.username!r} has {most:,} keys, the most there may be. Delete some first.")
+            raise Conflict(f"{owner.username!r} has {most:,} keys, the maximum. Delete some first.")
 
 
 def default_lifetime() -> timedelta:
@@ -123,7 +123,7 @@ def _latest_expiry(now: datetime) -> datetime | None:
 
 def _check_expiry(expiry: datetime | None, now: datetime) -> None:
     if expiry is not None and expiry <= now:
-        raise ValidationError("must lie in the future.", field="expiry")
+        raise ValidationError("must be in the future.", field="expiry")
     latest = _latest_expiry(now)
     if latest is not None and (expiry is None or expiry > latest):
         days = settings.GATEWAY_KEY_MAX_DAYS
@@ -192,7 +192,7 @@ def _change_expiry(key: ApiKey, expiry: datetime | None, now: datetime) -> None:
     if expiry == key.expiry:
         return
     if key.is_expired(now):
-        raise Conflict("this key has expired for good: issue a new one.", field="expiry")
+        raise Conflict("this key has expired. Issue a new one.", field="expiry")
     _check_expiry(expiry, now)
     key.expiry = expiry
 
@@ -242,7 +242,7 @@ def rotate_key(key: ApiKey, *, overlap: timedelta = OVERLAP) -> IssuedKey:
     lock_row(key, ApiKey.objects.live())
     now = timezone.now()
     if key.is_expired(now) or key.locked_time is not None:
-        raise Conflict("This key is no longer valid: issue a new one.")
+        raise Conflict("This key is no longer valid. Issue a new one.")
     new_key = secrets.generate()
     key.former_public_id, key.former_digest, key.former_until = key.public_id, key.digest, now + overlap
     key.public_id, key.digest = new_key.public_id, new_key.digest

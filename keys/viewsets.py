@@ -37,7 +37,7 @@ from providers.models import Provider
 
 SEES_ALL = "keys.view_all"
 BY_QUERY = {
-    "user": IntegerFilter("owner_id", "The owner of the keys; defaults to the caller."),
+    "user": IntegerFilter("owner_id", "The owner of the keys (default: the caller)."),
     "name": TextFilter("name"),
 }
 
@@ -136,7 +136,9 @@ class KeyViewSet(RevocationMixin, ListMixin):
         unproblematic = (ContentLogging.DEFAULT, current)
         kind = values.get("content_logging", current)
         if kind not in unproblematic and not self.authenticated_caller.is_admin:
-            raise PermissionDenied("only an admin can set less than the gateway keeps.", field="content_logging")
+            raise PermissionDenied(
+                "only an admin can make the log keep less than the gateway's setting.", field="content_logging"
+            )
 
     def rotate(self, request: Request, **kwargs: str) -> Response:
         """Give a key a new secret. Only this response shows the key's text.
@@ -156,10 +158,10 @@ class KeyViewSet(RevocationMixin, ListMixin):
     def selected_key(self, selection: JsonObject) -> ApiKey:
         """The live key that the request identifies; raises ValidationError and NotFound."""
         if self.target_id() is None and "name" not in selection:
-            raise ValidationError("is missing; it identifies the key.", field="name")
+            raise ValidationError("is missing: it says which key to change.", field="name")
         key = self.selected_keys(selection).first()
         if key is None and self.target_id() is not None and "name" in selection:
-            raise NotFound("No key with this id and name. name identifies the key; newName renames it.")
+            raise NotFound("No key with this id and name. name says which key to change; newName renames it.")
         if key is None:
             raise NotFound("No such key.")
         return key

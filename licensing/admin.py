@@ -63,8 +63,8 @@ class LimitForm(ServiceForm):
         model = Limit
         fields = [*SUBJECTS, "measure", "amount", "is_strict", "unpriced", "unpriced_price"]
         help_texts = {
-            "amount": "0 is unlimited, whatever the default setting says.",
-            "group": "Its members share it.",
+            "amount": "0: unlimited, even if the default setting has a limit.",
+            "group": "The members share the limit.",
         }
 
     def __init__(self, *args: object, **options: object) -> None:
@@ -222,7 +222,7 @@ class LimitAdmin(ServiceAdmin):
         services.delete_limit(row)
 
     def deletion_effects(self, row: Limit) -> list[str]:
-        return [f"The limit of {row.subject} will be deleted. The default limit applies from then on."]
+        return [f"The limit of {row.subject} is deleted. From then on the default limit applies."]
 
 
 def _default_limits(request: HttpRequest) -> str:
@@ -262,7 +262,7 @@ class LicenceForm(forms.Form):
         label="Licence key",
         max_length=MAX_SENT_LENGTH,
         widget=UnfoldAdminTextareaWidget(attrs={"rows": 5}),
-        help_text="The licence is checked first; an invalid one changes nothing.",
+        help_text="The licence is checked first. An invalid licence changes nothing.",
     )
 
 

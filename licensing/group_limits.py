@@ -21,13 +21,13 @@ def check_group_limit(caller: Caller, limit: Limit) -> None:
         return
     above = check_subject(caller, limit)
     if not limit.amount:
-        raise PermissionDenied("must be above 0: only an admin can set no limit.", field="amount")
+        raise PermissionDenied("must be above 0: only an admin can set 0 (unlimited).", field="amount")
     if limit.unpriced != Unpriced.REFUSE:
         raise PermissionDenied("only an admin can choose this.", field="unpriced")
     most = _bound(limit, above)
     if most is not None and limit.amount > most:
         raise PermissionDenied(
-            f"must be at most {most.normalize():f}, which the group or the default has.", field="amount"
+            f"must be at most {most.normalize():f}, the limit of the group or the default.", field="amount"
         )
 
 

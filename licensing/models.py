@@ -70,8 +70,8 @@ class Unpriced(models.TextChoices):
     """What a cost limit does with work whose model has no price."""
 
     REFUSE = "refuse", "Refuse it"
-    COUNT = "count", "Count it at a price of its own"
-    IGNORE = "ignore", "Let it pass for free"
+    COUNT = "count", "Count it at a fixed price"
+    IGNORE = "ignore", "Do not count it"
 
 
 class LimitStatus(NamedTuple):
@@ -102,14 +102,14 @@ class Limit(models.Model):
     is_strict = models.BooleanField(
         "strict",
         default=False,
-        help_text="A request must fit with its largest possible use, not only with its estimated one.",
+        help_text="The limit must have room for the largest possible use of a request, not only for the estimated use.",
     )
     unpriced = models.CharField(
         "without a price",
         max_length=6,
         choices=Unpriced,
         default=Unpriced.REFUSE,
-        help_text="What a cost limit does with a model that has no price.",
+        help_text="What the limit does with requests for a model that has no price.",
     )
     unpriced_price = models.DecimalField(
         "price without a price",
@@ -117,7 +117,7 @@ class Limit(models.Model):
         decimal_places=6,
         default=0,
         validators=[MinValueValidator(0)],
-        help_text="What a million tokens of such a model count, in the currency of the limit.",
+        help_text="The amount that a million tokens of such a model count, in the currency of the limit.",
     )
     # Usage counts from this time (the database's): the creation, or the last change from unlimited to an amount.
     bounds_since = models.DateTimeField(db_default=Now(), editable=False)
@@ -142,7 +142,7 @@ class Limit(models.Model):
             models.CheckConstraint(
                 condition=Q(unpriced_price__gte=0) & (~Q(unpriced=Unpriced.COUNT) | Q(unpriced_price__gt=0)),
                 name="limit_counts_unpriced_at_a_price",
-                violation_error_message="To count work without a price, say what a million tokens count.",
+                violation_error_message="To count work without a price, enter what a million tokens count.",
             ),
             models.CheckConstraint(
                 condition=Q(is_strict=False) | Q(measure__in=["tokens", "cost"]),
@@ -152,14 +152,15 @@ class Limit(models.Model):
             models.CheckConstraint(
                 condition=Q(measure="concurrent", window="none") | (~Q(measure="concurrent") & ~Q(window="none")),
                 name="limit_window_fits_its_measure",
-                violation_error_message="Concurrent requests have the window none, all else has not.",
+                violation_error_message="Limits of concurrent requests have the window none; all other limits need a "
+                "window.",
             ),
             *(
                 models.UniqueConstraint(
                     fields=[subject, "measure", "window"],
                     condition=Q(**{f"{subject}__isnull": False}),
                     name=f"one_limit_of_a_kind_a_{subject}",
-                    violation_error_message=f"There is a limit of this measure and window for this {subject} already.",
+                    violation_error_message=f"A limit of this measure and window for this {subject} exists already.",
                     violation_error_code="unique",
                 )
                 for subject in SUBJECTS

@@ -137,11 +137,11 @@ def set_limit(*, measure: str, amount: Decimal, window: str = "", **values: Unpa
     """
     window = window or (Window.NONE if measure in WITHOUT_WINDOW else "")
     if not window:
-        raise ValidationError("is missing; it is minute, day or month.", field="window")
+        raise ValidationError("is missing: send minute, day or month.", field="window")
     limit = Limit(measure=measure, window=window, amount=validated_amount(measure, amount), **values)
     _check_options(limit)
     subject = next((name for name in SUBJECTS if name in values), "subject")
-    conflict = f"This {subject} has a limit of this measure and window: change that one."
+    conflict = f"This {subject} already has a limit of this measure and window. Change that limit."
     save_or_refuse(limit, conflict=conflict)
     return limit
 
@@ -175,7 +175,9 @@ def _check_options(limit: Limit) -> None:
     if limit.is_strict and limit.measure not in (Measure.TOKENS, Measure.COST):
         raise ValidationError("only limits of tokens and of cost can be strict.", field="is_strict")
     if limit.unpriced == Unpriced.COUNT and not limit.unpriced_price:
-        raise ValidationError("is missing: what a million tokens without a price count.", field="unpriced_price")
+        raise ValidationError(
+            "is missing: send the amount that a million tokens without a price count.", field="unpriced_price"
+        )
     if limit.unpriced_price != round(limit.unpriced_price, COST_DECIMALS) or limit.unpriced_price > MAX_COST:
         raise ValidationError(f"is at most {MAX_COST}, with {COST_DECIMALS} decimals.", field="unpriced_price")
 

@@ -75,7 +75,9 @@ def verify(text: str, public_key: str) -> Claims:
     try:
         read_public_key(public_key).verify(signature, text.rpartition(".")[0].encode())
     except InvalidSignature:
-        raise KeyRefused("Its signature is not the vendor's: it was altered, or made for another public key.") from None
+        raise KeyRefused(
+            "Its signature is not the vendor's: the key was altered, or made for another public key."
+        ) from None
     _check_header(_object(header))
     return _claims(_object(payload))
 
@@ -98,7 +100,7 @@ def _private(text: str) -> Ed25519PrivateKey:
 def _check_header(header: JsonObject) -> None:
     # Unknown header parameters may change a key's meaning: none is ignored (RFC 7515, 4.1.11).
     if header.get("alg") != HEADER["alg"] or header.keys() - HEADER.keys():
-        raise KeyRefused("Its header must say alg EdDSA, and nothing else that matters.")
+        raise KeyRefused("Its header must have alg EdDSA and no other member that changes the meaning.")
 
 
 def _claims(claims: JsonObject) -> Claims:

@@ -88,7 +88,7 @@ class StatsViewSet(ApiViewSet):
     """Active uses: the current number, and the highest of each day."""
 
     resource_name = "stats"
-    filters = {"days": Days("", about="The number of days to include, up to today (UTC).")}
+    filters = {"days": Days("", about="The number of days to include, up to and including today (UTC).")}
     response_specs = {"list": ResponseSpec((StatsAnswer,))}
 
     def list(self, request: Request, **kwargs: str) -> Response:

@@ -48,11 +48,11 @@ from providers.models import TIMEOUTS, Provider, ProviderCredential, ProviderFor
 from providers.sealing import credentials_of
 from providers.viewsets import ProviderViewSet
 
-FOLDED = ["collapse"]  # what few change; open while it has an error
+FOLDED = ["collapse"]  # rarely changed fields; open while one has an error
 # The tables of what belongs to a provider are registered with this module.
 __all__ = ["CredentialAdmin", "ModelAdmin", "PriceAdmin", "ProviderAdmin"]
 NO_MODELS = "The provider has no models, so no request is sent to it. Fetch them, or add them by hand."
-# What the new providers that are saved at this moment answered before.
+# The answers of the new providers that are being saved at this moment.
 _trials: WeakKeyDictionary[HttpRequest, Trial] = WeakKeyDictionary()
 
 
@@ -60,7 +60,7 @@ class ProviderForm(ServiceForm):
     """A provider. Its credential can be set and is never shown."""
 
     form_names = {"api_key": "secret", "models": "new_models"}
-    secret = secret_field("Leave empty to keep it; a new scheme, host or port in the URL clears it.")
+    secret = secret_field("Leave empty to keep the credential. A new scheme, host or port in the URL clears it.")
     clear_credential = forms.BooleanField(required=False, help_text="Forget the credential.")
     new_models = forms.CharField(
         required=False,
@@ -84,8 +84,8 @@ class ProviderForm(ServiceForm):
             "auth_method": "Authentication",
             "cache_ttl_seconds": "Cache lifetime (seconds)",
             "max_response_bytes": "Longest answer (bytes)",
-            "health_check_seconds": "Every (seconds)",
-            "health_check_always": "Also while it works",
+            "health_check_seconds": "Check every (seconds)",
+            "health_check_always": "Check also while it works",
             **{name: f"{name.removesuffix('_seconds').replace('_', ' ').capitalize()} (seconds)" for name in TIMEOUTS},
         }
 
@@ -103,7 +103,7 @@ class ProviderForm(ServiceForm):
         self.initial["unknown_parameters"] = ""
 
     def clean_name(self) -> str:
-        """The name; that another provider has it is said with whatever else is wrong."""
+        """The name. A conflict with another provider is reported together with all other errors."""
         name: str = self.cleaned_data["name"]
         if self.instance.pk is None and Provider.objects.filter(name=name).exists():
             raise ValidationError(services.name_conflict(name))
@@ -119,14 +119,14 @@ class ProviderForm(ServiceForm):
             raise ValidationError(capfirst(error.message)) from None
 
     def clean(self) -> JsonObject:
-        """The fields; with what the provider answered if it was asked, beside the field that has to change."""
+        """The fields. If the provider was asked, its error is shown at the field that has to change."""
         trial = _trials.get(self.request)
         if trial is not None and trial.error is not None:
             self.add_error(self.form_names.get(trial.error.field, trial.error.field), trial.error.message)
         return self.cleaned_data
 
     def _show_defaults(self) -> None:
-        """What applies where a field is left empty: the value of the setting."""
+        """Show the values of the settings that apply if a field is empty."""
         defaults = {name: getattr(settings, f"GATEWAY_{name.removesuffix('_seconds').upper()}") for name in TIMEOUTS}
         defaults |= {"cache_ttl_seconds": settings.GATEWAY_CACHE_TTL}
         texts = {name: (f"{value:g}", f"Empty: {value:g} s.") for name, value in defaults.items()}
@@ -135,7 +135,9 @@ class ProviderForm(ServiceForm):
         for name, (placeholder, help_text) in texts.items():
             if (field := self.fields.get(name)) is not None:
                 field.widget.attrs["placeholder"] = placeholder
-                field.help_text = f"0 stores nothing. {help_text}" if name == "cache_ttl_seconds" else help_text
+                field.help_text = (
+                    f"0: answers are not cached. {help_text}" if name == "cache_ttl_seconds" else help_text
+                )
 
     def _label(self, name: str, value: str, label: str) -> None:
         """Replace the label of one value of a choice."""
@@ -147,7 +149,7 @@ class ProviderForm(ServiceForm):
 def _format_defaults() -> str:
     """What the default of each format does with unknown parameters."""
     *first, last = sorted(name for name, one in FORMATS.items() if one.strict)
-    return f"Default of the formats {', '.join(first)} and {last}: drop them. Of all others: pass them on."
+    return f"Default for the formats {', '.join(first)} and {last}: drop them. Default for all others: pass them on."
 
 
 class ProviderList(ChangeList):
@@ -163,7 +165,7 @@ class ProviderList(ChangeList):
 
 
 class ListedProvider(Protocol):
-    """What a row of the list has beside the columns: see ProviderAdmin.get_queryset() and ProviderList."""
+    """The attributes of a row of the list besides its columns: see ProviderAdmin.get_queryset() and ProviderList."""
 
     health: Health
     model_count: int
@@ -238,13 +240,14 @@ class ProviderAdmin(ServiceAdmin):
         return super().add_view(request, form_url, {**(extra_context or {}), **context})
 
     def try_out(self, request: HttpRequest) -> Trial:
-        """What the provider answers that the form describes."""
+        """Ask the provider that the form describes."""
         form_class = self.get_form(request, fields=flatten_fieldsets(self.get_fieldsets(request)))
         form_class.is_trial = True
         return try_provider(form_class(request.POST))
 
     def response_add(self, request: HttpRequest, obj: Provider, post_url_continue: str | None = None) -> HttpResponse:
-        """The choice of its models if it was asked for them. Without models it serves nothing: a warning says so."""
+        """The choice of its models if it was asked for them. Without models it serves no requests: a warning says "
+        "so."""
         trial = _trials.get(request, Trial())
         if names := new_names(obj, trial.names):
             sentence = _listed(obj, trial.milliseconds, len(trial.names))
@@ -321,14 +324,14 @@ class ProviderAdmin(ServiceAdmin):
     def deletion_effects(self, row: Provider) -> list[str]:
         return [
             "Its models, credentials and limits are deleted with it.",
-            "It cannot be deleted while live keys or rules refer to it.",
+            "The provider cannot be deleted while live keys or rules refer to it.",
         ]
 
     @row_action(
         "Test connection",
         icon="network_check",
         path="test",
-        effect="The provider is asked for its list of models, with each credential; no prompt is sent.",
+        effect="The gateway asks the provider for its list of models, once with each credential. It sends no prompt.",
         atomic=False,
     )
     def test_connection(self, request: HttpRequest, provider: Provider) -> str:
@@ -342,7 +345,7 @@ class ProviderAdmin(ServiceAdmin):
         "Fetch models",
         icon="download",
         path="fetch-models",
-        effect="The provider is asked for its list of models; you choose which of them to add.",
+        effect="The gateway asks the provider for its list of models. Then you choose which of them to add.",
         atomic=False,
     )
     def fetch_models(self, request: HttpRequest, provider: Provider) -> HttpResponse | str:
@@ -354,11 +357,11 @@ class ProviderAdmin(ServiceAdmin):
         took = (time.perf_counter() - started_at) * 1000
         if names := new_names(provider, offered):
             return choice_page(request, provider, names, _listed(provider, took, len(offered)))
-        return f"{_listed(provider, took, len(offered))} There is none to add."
+        return f"{_listed(provider, took, len(offered))} There is no new model to add."
 
-    def add_models(self, request: HttpRequest, provider: Provider, chosen: list[str]) -> str:
+    def add_models(self, request: HttpRequest, provider: Provider, selection: list[str]) -> str:
         """Add the chosen models; a sentence on how many they are."""
-        names = new_names(provider, chosen)
+        names = new_names(provider, selection)
         if names:
             with transaction.atomic(), self.recorded_change(request, provider, attributes=["models"]):
                 for name in names:

@@ -1,4 +1,4 @@
-"""Sees to it that every format the code can speak has its row after each migrate."""
+"""Creates the row of every format that the code knows after each migrate."""
 
 from django.apps import AppConfig
 from django.db.models.signals import post_migrate

@@ -32,7 +32,7 @@ class Target(NamedTuple, Generic[P]):
 
     @property
     def key(self) -> tuple[int, str]:
-        """What tells it from the other targets of a request."""
+        """What distinguishes it from the other targets of a request."""
         return self.provider.id, self.model
 
 

@@ -9,8 +9,8 @@ from django.db import models
 from gateway_project.database.names import is_clear
 from providers.pricing.prices import PRICE_DECIMALS
 
-LEAST_SECONDS = 0.01  # as of the settings that stand in for a time-out that is not given
-# What may be stored, and so what the API and the console take.
+LEAST_SECONDS = 0.01  # the same bounds as for the settings that apply without a value
+# The largest value that may be stored, and so the largest that API and console accept.
 LONGEST_CREDENTIAL = 20_000
 LONGEST_TIMEOUT = 86_400
 LEAST_CHECK_SECONDS, LONGEST_CHECK_SECONDS = 10, 86_400
@@ -21,20 +21,25 @@ def check_provider_name(value: str) -> None:
     """Refuse a name that `provider/model` could not be split at, or that no reader can tell from another."""
     if "/" in value or not is_clear(value):
         raise ValidationError(
-            "A provider's name has no slash, no blanks around it and only characters that can be seen."
+            "A provider's name must not contain a slash or begin or end with a blank, and all its characters must be "
+            "visible. "
         )
 
 
 def check_model_name(value: str) -> None:
     """Refuse a name that no reader can tell from another."""
     if not is_clear(value):
-        raise ValidationError("A model's name has no blanks around it and only characters that can be seen.")
+        raise ValidationError(
+            "A model's name must not begin or end with blanks, and all its characters must be visible."
+        )
 
 
 def check_credential_name(value: str) -> None:
     """Refuse a name that no reader can tell from another."""
     if not is_clear(value):
-        raise ValidationError("A credential's name has no blanks around it and only characters that can be seen.")
+        raise ValidationError(
+            "A credential's name must not begin or end with blanks, and all its characters must be visible."
+        )
 
 
 def check_interval(value: int) -> None:
@@ -44,7 +49,7 @@ def check_interval(value: int) -> None:
 
 
 def check_positive(value: float) -> None:
-    """Refuse values that are no durations: too small, infinite or not a number."""
+    """Refuse values that are not durations: too small, infinite or not a number."""
     if not LEAST_SECONDS <= value < float("inf"):
         raise ValidationError(f"Must be a number of seconds, at least {LEAST_SECONDS}.")
 
@@ -72,16 +77,18 @@ class Modality(models.TextChoices):
 
 
 def check_modalities(value: object) -> None:
-    """Refuse what is no list of modalities, each once."""
+    """Refuse everything but a list of modalities without repetitions."""
     if not isinstance(value, list) or not all(isinstance(one, str) and one in Modality.values for one in value):
         raise ValidationError(f"Must be a list of {', '.join(Modality.values)}.")
     if len(set(value)) < len(value):
-        raise ValidationError("Must name each modality once.")
+        raise ValidationError("Must contain each modality once.")
 
 
 def modalities_field() -> models.JSONField:
     """A list of modalities; null: as the public table says."""
-    return models.JSONField(null=True, blank=True, validators=[check_modalities], help_text="Empty: the known ones.")
+    return models.JSONField(
+        null=True, blank=True, validators=[check_modalities], help_text="Empty: as the public table says."
+    )
 
 
 IS_CURRENCY = RegexValidator(r"^[A-Z]{3}\Z", "Must be three capital letters, such as USD.")
@@ -90,7 +97,7 @@ IS_CURRENCY = RegexValidator(r"^[A-Z]{3}\Z", "Must be three capital letters, suc
 def check_pattern(value: str) -> None:
     """Refuse a pattern that could not match: with capitals, blanks or unprintable characters."""
     if value != value.lower() or " " in value or not value.isprintable():
-        raise ValidationError("Must be lower case without blanks; * stands for any characters.")
+        raise ValidationError("Must be lower case without blanks. * stands for any characters.")
 
 
 def amount_field(**options: Any) -> models.DecimalField:

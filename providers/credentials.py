@@ -23,7 +23,7 @@ class CredentialUnreadable(Exception):
 
 
 class KeyMissing(CredentialUnreadable):
-    """The key that the text was sealed under is not among those at hand."""
+    """The text was sealed with a key that is not configured."""
 
 
 def encrypt(text: str, *, origin: str, keys: Sequence[str]) -> str:
@@ -50,7 +50,7 @@ def is_sealed_with(token: str, key: str) -> bool:
 
 
 def hint_of(credential: str) -> str:
-    """Its last four characters, by which people know it again; '' for a short one."""
+    """The last four characters, by which people recognise the credential; '' for a short one."""
     return credential[-4:] if len(credential) >= SHORTEST_WITH_HINT else ""
 
 
@@ -59,7 +59,7 @@ def origin_of(url: str) -> str:
     parts = urlsplit(url)
     port = DEFAULT_PORTS.get(parts.scheme) if parts.port is None else parts.port
     if not parts.hostname or port is None:
-        raise ValueError("The URL names no host, or no port that follows from its scheme.")
+        raise ValueError("The URL has no host, or its scheme has no known port.")
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     return f"{parts.scheme}://{host}:{port}"
 

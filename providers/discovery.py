@@ -1,4 +1,4 @@
-"""What a provider says that it offers; administrators alone ask for it, and read what the errors say."""
+"""The models that a provider lists. Only administrators ask for them and see the errors."""
 
 from itertools import islice
 
@@ -33,7 +33,7 @@ def ask_for_models(transport: Transport, *, url: str, auth_method: str, credenti
     try:
         session.headers.update(auth.headers(auth_method, credential))
     except auth.CredentialUnusable as error:
-        raise ProviderError(f"The provider cannot be asked: {error}.", field="models") from None
+        raise ProviderError(f"The gateway cannot send a request to the provider: {error}.", field="models") from None
     if auth_method == "x-api-key":
         session.headers["anthropic-version"] = "2023-06-01"
     base, _, query = url.partition("?")
@@ -47,7 +47,7 @@ def ask_for_models(transport: Transport, *, url: str, auth_method: str, credenti
                 raise ProviderError(_about_status(answer.status_code, path), field=field)
             return _names(orjson.loads(b"".join(islice(answer.iter_content(PIECE_BYTES), MOST_PIECES))))
     except RefusedAddress as refused:
-        raise ProviderError(f"The provider is not called: {refused}.", field="url") from None
+        raise ProviderError(f"The gateway does not call the provider: {refused}.", field="url") from None
     except OSError as error:  # requests' errors are OSErrors
         raise ProviderError(f"The provider could not be reached: {_why(error)}.", field="url") from None
     except ValueError:
@@ -64,7 +64,7 @@ def _about_status(status: int, path: str) -> str:
 
 
 def _why(error: BaseException) -> str:
-    """As a request would say it: requests wraps what happened several times over."""
+    """The cause in the words of a failed request: the library wraps it several times."""
     while error.__context__ is not None:
         error = error.__context__
     return f"it did not answer within {SECONDS} s" if isinstance(error, TimeoutError) else explain_failure(error)

@@ -114,7 +114,9 @@ class Provider(models.Model):
     format = models.ForeignKey(ProviderFormat, on_delete=models.PROTECT, related_name="providers")
     enabled = models.BooleanField(default=True)
     priority = integer_field(default=100, help_text="Lower is tried first.")
-    weight = integer_field(least=1, default=1, help_text="Share of the work within a priority.")
+    weight = integer_field(
+        least=1, default=1, help_text="Share of the requests among providers with the same priority."
+    )
     cache_scope = models.CharField(max_length=10, choices=CacheScope, blank=True, default=CacheScope.SETTING)
     cache_ttl_seconds = integer_field(null=True, blank=True)
     connect_timeout_seconds = seconds_field()
@@ -126,9 +128,9 @@ class Provider(models.Model):
     health_check_seconds = models.PositiveIntegerField(
         default=0,
         validators=[check_interval],
-        help_text="How often a tiny request checks it while it fails. 0: never.",
+        help_text="Seconds between checks of a failing provider, each a tiny request. 0: never.",
     )
-    health_check_always = models.BooleanField(default=False, help_text="Check it also while it works.")
+    health_check_always = models.BooleanField(default=False, help_text="Check the provider also while it works.")
     created_at = models.DateTimeField(default=timezone.now, editable=False)
     updated_at = models.DateTimeField(auto_now=True)
 
@@ -174,7 +176,11 @@ class ProviderCredential(models.Model):
     name = SearchedField(max_length=100, validators=[check_credential_name])
     credential = models.TextField(blank=True, default="", editable=False)
     credential_hint = models.CharField(max_length=4, blank=True, default="", editable=False)
-    weight = integer_field(least=1, default=1, help_text="Share of the provider's work; its own credential has 1.")
+    weight = integer_field(
+        least=1,
+        default=1,
+        help_text="Share of the provider's requests. The credential on the provider's page has weight 1.",
+    )
     enabled = models.BooleanField(default=True)
     requests_per_minute = _most("requests per minute")
     tokens_per_minute = _most("tokens per minute")
@@ -215,13 +221,13 @@ class Model(models.Model):
         blank=True,
         default="",
         validators=[check_model_name],
-        help_text="What the provider is asked for. Empty: the name.",
+        help_text="The model name in requests to the provider. Empty: the name above.",
     )
     context_length = integer_field(
         least=1,
         null=True,
         blank=True,
-        help_text="Maximum tokens of a request and its answer. Empty: the known maximum.",
+        help_text="Most tokens of a request and its answer together. Empty: as the public table says.",
     )
     input_modalities = modalities_field()
     output_modalities = modalities_field()
@@ -229,7 +235,7 @@ class Model(models.Model):
         least=1,
         null=True,
         blank=True,
-        help_text="Maximum tokens of an answer, for providers that require one. Empty: the known maximum.",
+        help_text="Most tokens of an answer, for providers that require a maximum. Empty: as the public table says.",
     )
 
     # Who may rename it without the right to change providers; null for models that came with their provider.
@@ -296,7 +302,9 @@ class ModelPrice(models.Model):
         help_text="Host of the provider's URL. Empty: any.",
     )
     model = SearchedField(max_length=200, validators=[check_pattern])
-    above_input_tokens = models.PositiveBigIntegerField(default=0, help_text="For requests with more input than this.")
+    above_input_tokens = models.PositiveBigIntegerField(
+        default=0, help_text="The price applies to requests with more input tokens than this."
+    )
     currency = models.CharField(max_length=3, validators=[IS_CURRENCY])
     input = amount_field()
     output = amount_field()

@@ -58,7 +58,7 @@ def _opened(row: Holder, provider: Provider) -> str:
         return decrypt(row.credential, origin=provider.origin, keys=settings.GATEWAY_ENCRYPTION_KEYS)
     except CredentialUnreadable:
         which = "The credential" if row is provider else f"The credential {row.name!r}"
-        raise ProviderError(f"{which} cannot be decrypted with the present keys: enter it again.") from None
+        raise ProviderError(f"{which} cannot be decrypted with the current encryption keys: enter it again.") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +90,11 @@ def reseal_credentials(counting: Callable[[list[Sealed]], Iterable[Sealed]] = it
     """
     results: Counter[bool | None] = Counter()
     unreadable: list[str] = []
-    for sealed in counting(list(_all_sealed())):
+    for secret in counting(list(_all_sealed())):
         try:
-            results[_reseal(sealed)] += 1
+            results[_reseal(secret)] += 1
         except (CredentialUnreadable, ValueError):
-            unreadable.append(sealed.name)
+            unreadable.append(secret.name)
     return ResealResult(results[True], results[False], tuple(unreadable))
 
 
@@ -110,12 +110,12 @@ def _all_sealed() -> Iterator[Sealed]:
 
 
 @transaction.atomic
-def _reseal(sealed: Sealed) -> bool | None:
+def _reseal(secret: Sealed) -> bool | None:
     """Whether it was rewritten; None if there is no credential any more. Raises CredentialUnreadable, ValueError."""
     keys = settings.GATEWAY_ENCRYPTION_KEYS
     # Held: a credential that is set at this moment must not be overwritten with the one from before.
     row: Any
-    row = sealed.table._default_manager.select_for_update().exclude(credential="").filter(pk=sealed.id).first()
+    row = secret.table._default_manager.select_for_update().exclude(credential="").filter(pk=secret.id).first()
     if row is None:
         return None
     if is_sealed_with(row.credential, keys[0]):

@@ -71,9 +71,11 @@ class HealthDetail(NestedSerializer):
     attempts = serializers.IntegerField()
     failures = serializers.IntegerField()
     last_error = LastErrorSerializer(allow_null=True)
-    processes = serializers.IntegerField(help_text="How many processes know the provider.")
-    open_circuits = serializers.IntegerField(help_text="In how many of them its circuit is open.")
-    rests_until = serializers.DateTimeField(allow_null=True, help_text="It sent Retry-After.")
+    processes = serializers.IntegerField(help_text="The number of processes that know the provider.")
+    open_circuits = serializers.IntegerField(help_text="The number of processes in which its circuit is open.")
+    rests_until = serializers.DateTimeField(
+        allow_null=True, help_text="Until when the provider gets no requests, because it sent Retry-After."
+    )
     models = ModelHealthSerializer(many=True)
 
     def get_attribute(self, instance: Provider) -> Health | None:
@@ -166,10 +168,13 @@ class ProviderChanges(Attributes):
     enabled = Boolean(required=False)
     priority = Integer(required=False, min_value=0, max_value=MAX_INTEGER, help_text="Lower is tried first.")
     weight = Integer(
-        required=False, min_value=1, max_value=MAX_INTEGER, help_text="Share of the work within a priority."
+        required=False,
+        min_value=1,
+        max_value=MAX_INTEGER,
+        help_text="Share of the requests among providers with the same priority.",
     )
     cache_scope = Choice(
-        CacheScope.values, required=False, help_text="Who shares cached answers; empty: the default setting applies."
+        CacheScope.values, required=False, help_text="Who shares cached answers; empty: as the default setting says."
     )
     cache_ttl_seconds = Integer(required=False, allow_null=True, min_value=0, max_value=MAX_INTEGER)
     connect_timeout_seconds = _timeout()
@@ -180,13 +185,15 @@ class ProviderChanges(Attributes):
     unknown_parameters = Choice(
         UnknownParameters.values,
         required=False,
-        help_text="How to treat parameters that the format does not know. Default of a new provider: drop if "
-        "providers of this format refuse unknown parameters, else pass.",
+        help_text="What happens to parameters that the format does not know. Default of a new provider: drop if "
+        "providers of this format refuse unknown parameters, otherwise pass.",
     )
     health_check_seconds = CheckInterval(
-        required=False, help_text="How often a tiny request checks it while it fails; it costs a token. 0: never."
+        required=False,
+        help_text="Seconds between checks of a failing provider. A check is a tiny request that costs "
+        "a token. 0: never.",
     )
-    health_check_always = Boolean(required=False, help_text="Whether it is checked while it works, too.")
+    health_check_always = Boolean(required=False, help_text="Whether the provider is also checked while it works.")
 
 
 class ProviderAttributes(ProviderChanges):
@@ -244,15 +251,15 @@ class ModelAttributes(Attributes):
         required=False,
         allow_blank=True,
         max_length=Model._meta.get_field("upstream_name").max_length,
-        help_text="What the provider is asked for; empty: the name. Needs the permission providers.modify.",
+        help_text="The model name in requests to the provider; empty: the name. Needs the permission providers.modify.",
     )
     context_length = Integer(
         required=False,
         allow_null=True,
         min_value=1,
         max_value=MAX_INTEGER,
-        help_text="Tokens of a request and its answer; null: as the public table says. Needs the permission "
-        "providers.modify.",
+        help_text="Most tokens of a request and its answer together; null: as the public table says. Needs the "
+        "permission providers.modify.",
     )
     input_modalities = _modalities()
     output_modalities = _modalities()
@@ -261,8 +268,8 @@ class ModelAttributes(Attributes):
         allow_null=True,
         min_value=1,
         max_value=MAX_INTEGER,
-        help_text="How long answers can be, for formats that have to say it; null: as the public table says. Only an "
-        "admin sets it.",
+        help_text="Most tokens of an answer, for formats that require a maximum; null: as the public table says. Only "
+        "an admin can set it.",
     )
 
 
@@ -290,13 +297,14 @@ class CredentialAttributes(Attributes):
         source="credential",
         allow_blank=True,
         max_length=LONGEST_CREDENTIAL,
-        help_text="Sent as the provider's own credential is. Sending the mask back changes nothing.",
+        help_text="The credential. It is sent in the same way as the provider's own. Sending the mask back changes "
+        "nothing.",
     )
     weight = Integer(
         required=False,
         min_value=1,
         max_value=MAX_INTEGER,
-        help_text="Share of the provider's requests; its own credential has a weight of 1.",
+        help_text="Share of the provider's requests. The provider's own credential has weight 1.",
     )
     enabled = Boolean(required=False)
     requests_per_minute = _most()

@@ -124,7 +124,7 @@ def add_credential(*, provider: Provider, name: str, credential: str, **options:
     """
     lock_row(provider, Provider.objects.all())
     if ProviderCredential.objects.of(provider).count() >= MOST_CREDENTIALS:
-        raise Conflict(f"The provider {provider.name!r} has {MOST_CREDENTIALS} credentials, the most there may be.")
+        raise Conflict(f"The provider {provider.name!r} has {MOST_CREDENTIALS} credentials, the maximum.")
     _refuse_unknown(options, CREDENTIAL_OPTIONS)
     row = ProviderCredential(provider=provider, name=name, **options)
     _set_credential(row, credential)
@@ -158,7 +158,7 @@ def remove_credential(row: ProviderCredential) -> None:
 
 def _set_credential(row: ProviderCredential, credential: str) -> None:
     if not credential:
-        raise ValidationError("must not be empty; disable or delete a credential that is not used.", field="api_key")
+        raise ValidationError("must not be empty. Disable or delete a credential that you do not use.", field="api_key")
     _refuse_mask(credential)
     seal(row, credential, row.provider)
 
@@ -190,7 +190,7 @@ def add_model(
     lock_row(provider, Provider.objects.all())
     most = settings.GATEWAY_MAX_MODELS_PER_PROVIDER
     if Model.objects.of(provider).count() >= most:
-        raise Conflict(f"The provider {provider.name!r} has {most:,} models, the most there may be. Delete some first.")
+        raise Conflict(f"The provider {provider.name!r} has {most:,} models, the maximum. Delete some first.")
     _refuse_unknown(options, MODEL_OPTIONS)
     model = Model(provider=provider, name=name, added_by_id=added_by, **options)
     _save_model(model)
@@ -212,7 +212,7 @@ def change_model(model: Model, *, only_renamed_by: int | None = None, **changes:
     lock_row(model, Model.objects.all())
     needs_own_name = only_renamed_by is not None and changes.get("name", model.name) != model.name
     if needs_own_name and model.added_by_id != only_renamed_by:
-        reason = "you can rename only models that you added; others need the permission providers.modify."
+        reason = "you can rename only models that you added. Renaming others needs the permission providers.modify."
         raise PermissionDenied(reason, field="name")
     for field, value in changes.items():
         setattr(model, field, value)
@@ -294,7 +294,7 @@ def set_price(*, valid_from: datetime | None = None, source: str = PriceSource.E
     now = timezone.now()
     values["host"], values["model"] = values.get("host", "").lower(), values["model"].lower()
     price = ModelPrice(valid_from=_not_past(valid_from, now), source=source, **values)
-    save_or_refuse(price, conflict="There is already a price for this. Change that one.")
+    save_or_refuse(price, conflict="A price for this exists already. Change that price.")
     return price
 
 
@@ -311,7 +311,7 @@ def change_price(
     price = _lock_price(price)
     begins = _not_past(None if valid_from == price.valid_from else valid_from, now)
     if price.valid_from >= now and valid_from not in (None, price.valid_from):
-        reason = "the start of a future price cannot be changed; delete the price and create a new one."
+        reason = "the start of a future price cannot be changed. Delete the price and create a new one."
         raise Conflict(reason, field="valid_from")
     if all(getattr(price, name) == value for name, value in changes.items()):
         return price
@@ -320,7 +320,7 @@ def change_price(
         price.pk, price.valid_from, price._state.adding = None, begins, True
     for name, value in {**changes, "source": source}.items():
         setattr(price, name, value)
-    save_or_refuse(price, conflict="There is already a price for this. Change that one.")
+    save_or_refuse(price, conflict="A price for this exists already. Change that price.")
     return price
 
 
@@ -353,9 +353,7 @@ def _lock_price(price: ModelPrice) -> ModelPrice:
 
 def _not_past(moment: datetime | None, now: datetime) -> datetime:
     if moment is not None and moment < now - CLOCKS_DIFFER:
-        raise ValidationError(
-            "must not lie in the past: the cost of past requests does not change.", field="valid_from"
-        )
+        raise ValidationError("must not be in the past: the cost of past requests does not change.", field="valid_from")
     return moment or now
 
 
@@ -385,7 +383,7 @@ def checked_url(url: str) -> str:
     if not url.isprintable() or any(character in url for character in " \\"):
         raise ValidationError("must not contain blanks, backslashes or unprintable characters.", field="url")
     if url.partition(":")[0].lower() not in ("http", "https"):
-        raise ValidationError("must be http or https: it has to begin with http:// or https://.", field="url")
+        raise ValidationError("must begin with http:// or https://.", field="url")
     try:
         parts = urlsplit(url)
         if not parts.hostname:

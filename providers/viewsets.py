@@ -158,7 +158,7 @@ class ModelViewSet(PartOfProvider, ListMixin, CreateMixin, UpdateMixin, DestroyM
             if caller.has(MODIFY) and not is_for_admins:
                 continue
             if values.pop(name) not in _shown(row, name):
-                who = "only an admin can set it." if is_for_admins else f"only with the permission {MODIFY}."
+                who = "only an admin can set this." if is_for_admins else f"needs the permission {MODIFY}."
                 raise PermissionDenied(who, field=name)
 
     def perform_destroy(self, row: Model) -> None:
@@ -195,7 +195,7 @@ class PriceViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
     update_attributes = PriceChanges
     response_specs = {
         "update": ResponseSpec(
-            headers={"PriceId": "The id of the new price.", "Content-Location": "Where it is found."}
+            headers={"PriceId": "The id of the new price.", "Content-Location": "The path of the new row."}
         )
     }
     filters = {

@@ -36,7 +36,7 @@ AUDIENCES = [("user", "One user"), ("group", "The members of a group"), ("everyo
 NOBODY = ("nobody", "Nobody")
 PLAIN = ("name", "description", "enabled", "effect", "position", "regex")
 PREVIEW = "_preview"  # the button of browsers without scripts
-EFFECTIVE_WITHIN = "It takes effect in every process within a second."
+EFFECTIVE_WITHIN = "The change takes effect in every process within a second."
 
 
 class RuleForm(ServiceForm):
@@ -49,10 +49,11 @@ class RuleForm(ServiceForm):
         fields = ["name", "description", "enabled", "effect", "position", "user", "group", "regex", "provider"]
         help_texts = {
             "regex": "An RE2 pattern for the whole model name: gpt-4.* matches gpt-4o too. Empty matches every model.",
-            "effect": "Rules that deny are judged before those that allow.",
-            "provider": "The rule allows only this provider, or leaves only this one out. Empty means any provider.",
+            "effect": "Rules that deny are checked before rules that allow.",
+            "provider": "An allow rule allows only this provider; a deny rule leaves only this provider out. Empty: "
+            "any provider.",
             "enabled": "Disabled rules are ignored.",
-            "position": "The order among rules of the same effect: lower first, equal ones by id.",
+            "position": "The order among rules with the same effect: lower numbers first, then by id.",
         }
         labels = {"regex": "Models"}
         widgets = {
@@ -210,8 +211,8 @@ class RuleAdmin(ServiceAdmin):
 
     def deletion_effects(self, row: Rule) -> list[str]:
         if row.denies:
-            return ["Requests that only this rule denies are left to the rules that allow from now on."]
-        return ["Requests that only this rule allows are denied from now on."]
+            return ["From now on the rules that allow decide about requests that only this rule denied."]
+        return ["From now on requests that only this rule allowed are denied."]
 
     @row_action(
         "Enable",
@@ -228,8 +229,8 @@ class RuleAdmin(ServiceAdmin):
         "Disable",
         icon="toggle_off",
         path="disable",
-        effect="The rule is ignored from now on. Requests that only this rule allows are denied; those that only this "
-        f"rule denies are left to the other rules. {EFFECTIVE_WITHIN}",
+        effect="From now on the rule is ignored. Requests that only this rule allowed are denied. The other rules "
+        "decide about requests that only this rule denied. {EFFECTIVE_WITHIN}",
         applies_to=lambda rule: rule.enabled,
     )
     def disable(self, request: HttpRequest, rule: Rule) -> str:

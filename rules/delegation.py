@@ -28,7 +28,7 @@ def check_own_rule(caller: Caller, rule: Rule) -> None:
     if not is_delegated(caller):
         return
     if not rule.is_delegated or rule.group_id not in administered_groups(caller):
-        raise PermissionDenied(f"This rule was not written by an admin of the group: changing it needs {MODIFY}.")
+        raise PermissionDenied(f"An administrator wrote this rule: changing it needs {MODIFY}.")
 
 
 def check_group_rule(caller: Caller, *, group_id: int | None, effect: str) -> None:
@@ -38,5 +38,5 @@ def check_group_rule(caller: Caller, *, group_id: int | None, effect: str) -> No
     if group_id not in administered_groups(caller):
         raise PermissionDenied("must be a group that you administer.", field="group_id")
     if effect != Effect.DENY:
-        problem = "must be deny: an admin of a group only takes away models that the group may use already."
+        problem = "must be deny: admins of a group can only take models away from the group."
         raise PermissionDenied(problem, field="effect")

@@ -235,7 +235,7 @@ def problems_of(draft: RuleDraft, verdict: Verdict, *, nobody: str) -> list[Rule
     if nobody:
         problems.append(RuleProblem(Problem.NOBODY, nobody))
     if verdict.is_empty:
-        reason = "Rules that deny refuse all that matches" if verdict.matches else NO_MODEL
+        reason = "Rules that deny refuse everything that the rule matches" if verdict.matches else NO_MODEL
         kind = Problem.DENIED if verdict.matches else Problem.UNREACHABLE
         problems.append(RuleProblem(kind, f"{reason}: the rule currently {verb} nothing."))
     elif verdict.hiding:

@@ -1,6 +1,6 @@
 """Finds the rule that allows a request: the first that matches, by order_of(). Pure, and linear in time.
 
-Rules that deny are judged before those that allow. The rules are indexed by audience, so that a request is matched
+Rules that deny are checked before rules that allow. The rules are indexed by audience, so that a request is matched
 against its own only; the matches of an audience for a model are cached.
 """
 

@@ -56,7 +56,7 @@ class Rule(models.Model):
         blank=True,
         default="",
         validators=[MaxLengthValidator(MAX_PATTERN_LENGTH), check_text],
-        help_text="RE2, against the whole model name; empty matches every model.",
+        help_text="An RE2 pattern for the whole model name. Empty: every model.",
     )
     # SET_NULL: a rule of a deleted user or group becomes a rule for nobody.
     user = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, blank=True, related_name="rules")

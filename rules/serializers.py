@@ -57,23 +57,24 @@ class RuleAttributes(Attributes):
     effect = Choice(
         Effect.values,
         required=False,
-        help_text="deny is judged before allow: it leaves its provider out, or without one refuses the request.",
+        help_text="deny rules are checked before allow rules. A deny rule leaves its provider out; without a provider "
+        "it refuses the request.",
     )
     position = Integer(
         required=False,
         min_value=0,
         max_value=MAX_POSITION,
-        help_text="Lower first, then by id: the order in which rules of the same effect are judged; 100 by default.",
+        help_text="The order among rules with the same effect: lower numbers first, then by id (default: 100).",
     )
-    regex = Pattern(required=False, help_text="An RE2 pattern for the whole model name; empty or null: every model.")
+    regex = Pattern(required=False, help_text="An RE2 pattern for the whole model name. Empty or null: every model.")
     user_id = Id(
         required=False,
         allow_null=True,
-        help_text="The user that the rule applies to; 0 is everyone. Not together with groupId.",
+        help_text="The user that the rule applies to; 0: everyone. Not together with groupId.",
     )
     group_id = Id(
         required=False,
         allow_null=True,
-        help_text="The group that the rule applies to; 0 is everyone. Not together with userId.",
+        help_text="The group that the rule applies to; 0: everyone. Not together with userId.",
     )
     provider_id = Id(required=False, allow_null=True, help_text="0 or null: any provider.")

@@ -110,7 +110,7 @@ def restore_rule(*, rule_id: int, version: int) -> Rule:
     """
     former = RuleVersion.objects.of(rule_id).filter(number=version).first()
     if former is None:
-        raise NotFound(f"No version {version} of a rule with id {rule_id} is kept.")
+        raise NotFound(f"There is no version {version} of a rule with id {rule_id}.")
     rule = Rule.objects.select_for_update().filter(pk=rule_id).first() or Rule(pk=rule_id)
     _write(rule, RuleChanges(**former.attributes))
     record_version(rule, RuleChange.RESTORE)
@@ -149,7 +149,7 @@ def _set_audience(rule: Rule, changes: RuleChanges) -> None:
     user_id = changes.get("user_id", 0 if rule.everyone == Everyone.USER else rule.user_id)
     group_id = changes.get("group_id", 0 if rule.everyone == Everyone.GROUP else rule.group_id)
     if user_id is not None and group_id is not None:
-        raise ValidationError("userId, groupId: at most one of them is set; send null for the other.")
+        raise ValidationError("userId, groupId: set at most one of them, and send null for the other.")
     rule.everyone = Everyone.USER if user_id == 0 else Everyone.GROUP if group_id == 0 else Everyone.NOT
     # A deleted user cannot be chosen, but a rule that is for one already can still be changed.
     users = User.objects.filter(Q(is_deleted=False) | Q(pk=rule.user_id))

@@ -25,7 +25,7 @@ def _for(field: str, everyone: str) -> Filter:
     """Rules for one user or group; 0 selects the rules for everyone, which no other id selects."""
     return IntegerFilter(
         lambda rules, row_id: rules.filter(**{field: row_id}) if row_id else rules.filter(everyone=everyone),
-        "0 selects the rules for everyone; nothing else does.",
+        "0: only the rules for everyone.",
     )
 
 
@@ -44,7 +44,7 @@ class RuleViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
         "groupId": _for("group_id", Everyone.GROUP),
         "providerId": IntegerFilter(
             lambda rules, row_id: rules.filter(provider_id=row_id or None),
-            "0 selects the rules for any provider.",
+            "0: only the rules for any provider.",
         ),
         "name": TextFilter("name"),
         "effect": ChoiceFilter("effect", Effect.values),

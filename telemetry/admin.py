@@ -62,7 +62,7 @@ OUTCOMES = {
 }  # fmt: skip
 TAIL = 50
 REQUESTS, MESSAGES = "requests", "messages"
-TOO_LONG = "The search takes too long: narrow it by time."
+TOO_LONG = "The search takes too long. Choose a shorter period."
 EXPORTS = {"csv": (log_as_csv, "text/csv; charset=utf-8"), "jsonl": (log_as_json_lines, "application/x-ndjson")}
 
 
@@ -95,7 +95,7 @@ class AttemptedFilter(TextFilter):
 
 
 def _by_key(entries: QuerySet, name: str, value: str) -> QuerySet:
-    # Not by a name of a lookup: those are made of two underlines, and so may be the names of tags.
+    # Not by the name of a lookup: it contains two underscores, and so may the name of a tag.
     tagged = entries.filter(tags__has_key=name)
     return tagged.alias(tagged=KeyTransform(name, "tags")).filter(tagged=value) if value else tagged
 
@@ -120,7 +120,7 @@ def _tab(request: HttpRequest) -> str:
 
 
 class InfinitePaginator(ThemesPaginator):
-    """Pages as the API reads them; the theme knows by its name that nothing is counted."""
+    """Pages as the API reads them. By the name of this class, the theme knows that nothing is counted."""
 
     def page(self, number: int) -> Page:
         number = self.validate_number(number)
@@ -203,7 +203,9 @@ class LogAdmin(EntryAdmin):
     """What happened."""
 
     unlisted = LONG_FIELDS
-    empty_message = "There are no such entries. Each request and each change adds one, under its tab."
+    empty_message = (
+        "There are no such entries. Each request adds an entry to the tab Requests, each change one to the tab Audit."
+    )
     list_display = ["moment"]  # get_list_display() has all
     list_display_links = ["moment"]
     list_filter = [
@@ -234,7 +236,8 @@ class LogAdmin(EntryAdmin):
     list_before_template = "console/log_tools.html"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet:
-        """Requests, or the messages that are nobody else's: an address that names a type has entries of this type."""
+        """Requests, or messages without an entry of their own elsewhere; if the address names a type, entries of "
+        "this type."""
         entries = super().get_queryset(request)
         if view_name(request).endswith("_change") or request.GET.get("entry_type__exact"):
             return entries

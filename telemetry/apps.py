@@ -1,4 +1,4 @@
-"""Sees to it that entries find the partition of their time after each migrate."""
+"""Creates the partitions of the log after each migrate."""
 
 from django.apps import AppConfig
 from django.db import connection
@@ -26,7 +26,7 @@ class TelemetryConfig(AppConfig):
 
 
 def make_partitions(using: str, **signal: object) -> None:
-    """Make the partitions of now and of the time to come, where the log has partitions by now."""
+    """Create the current and coming partitions, if the log is partitioned."""
     from django.utils import timezone
 
     from telemetry.retention import partitions

@@ -12,7 +12,7 @@ class LoggedAttempt(NamedTuple):
     provider_id: int
     provider_name: str
     credential_id: int  # 0: the provider's own
-    model: str  # our name of it, at that provider
+    model: str  # the gateway's name of the model
     status: int  # 200, or that of the error
     cause: str  # why it failed; '' if it answered
     exception: str  # the name of the error; '' if it answered
@@ -26,6 +26,6 @@ class LoggedAttempt(NamedTuple):
 
 
 ATTEMPT_FIELDS = LoggedAttempt._fields
-# Causes that say nothing against the provider: it answered, nobody waited for it, or it refused what was asked.
+# Causes that are no failure of the provider: it answered, nobody waited for it, or it refused the request's content.
 ANSWERED, INTERRUPTED, REJECTED = "", "interrupted", "rejected"
 BLAMELESS = (ANSWERED, INTERRUPTED, REJECTED, "context_length", "content_filter")

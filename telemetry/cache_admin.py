@@ -44,7 +44,7 @@ class CacheAdmin(EntryAdmin):
     """Stored answers."""
 
     unlisted = ("response",)
-    empty_message = "The cache is empty. Answers of providers are stored here until they expire."
+    empty_message = "The cache is empty. It stores answers of providers until they expire."
     list_display = [
         STORED, NAMES.model_name, NAMES.provider, NAMES.user, "size", "hits", "saved",
         moment("last_hit_at", "Last hit"), moment("expires_at", "Expires"),
@@ -79,7 +79,7 @@ class CacheAdmin(EntryAdmin):
 
     @display(description="Saved")
     def saved(self, row: CacheEntry) -> str:
-        """What its hits would have cost at the provider."""
+        """The cost that its hits would have had at the provider."""
         return "" if row.cost is None else money(row.cost * row.hits, row.currency or "")
 
     @display(description="Size", ordering="size_bytes")
@@ -102,10 +102,11 @@ class CacheAdmin(EntryAdmin):
                 return self.took_too_long(request)
             number = f"{count:,}" if count <= 10_000 else "more than 10,000"
             effect = (
-                f"Removes {_entries(number, count)} from the cache. The next identical requests go to the provider."
+                f"This removes {_entries(number, count)} from the cache. The next identical requests go to the "
+                "provider."
             )
             if not request.GET:
-                effect += " No filter is set: these are all entries."
+                effect += " No filter is set: this purges all entries."
             context = self.admin_site.context(
                 request,
                 f"Purge {_entries(number, count)}",

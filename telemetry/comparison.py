@@ -56,7 +56,7 @@ def compare(entry: LogEntry, entries: EntryQuerySet | None = None) -> Comparison
 
 
 def described(entry: LogEntry, entries: EntryQuerySet) -> JsonObject:
-    """An entry's stages and the steps of its attempts beside those of its kind among these entries, as data."""
+    """An entry's stages and the steps of its attempts, compared with similar ones of these entries, as data."""
     comparison = compare(entry, entries)
     baselines = {} if comparison is None else comparison.stages
     calls = [LoggedAttempt(*call).stages for call in entry.provider_calls or ()]

@@ -32,7 +32,7 @@ LONG_FIELDS = (
     "decision",
 )  # not loaded by lists of entries
 REQUESTS = (EntryType.WORK_REQUEST, EntryType.MIRROR)
-NO_PRICE = "no price"  # of work that was done, and whose model has none
+NO_PRICE = "no price"  # of an answered request whose model has no price
 LABEL_VARIANTS = {
     Candidate.ANSWERED: "success", Candidate.STORED: "success", Candidate.FAILED: "danger",
     Candidate.INTERRUPTED: "warning", Candidate.RESTING: "warning", Candidate.FULL: "warning",
@@ -137,7 +137,7 @@ def _facts(entry: LogEntry) -> Iterator[tuple[str, object]]:
     return ((name, value) for name, value in facts.items() if value not in ("", None))
 
 
-_REPAIRED = ", the model was asked once more"
+_REPAIRED = ", the model was asked a second time"
 _REPAIRS = {None: "", True: _REPAIRED, False: f"{_REPAIRED}, without success"}
 
 
@@ -152,7 +152,7 @@ def _guardrails(entry: LogEntry) -> str:
 
 
 def _links(entry: LogEntry) -> Iterator[tuple[str, str]]:
-    """What can be done about the request: where it, and another like it, is explained, tried and stopped."""
+    """The actions for the request: links that explain it, send it again or lock its key."""
     if entry.entry_type in REQUESTS:
         yield "Explain what happened", reverse("admin:explain-entry", args=[entry.pk])
     if entry.entry_type == EntryType.WORK_REQUEST and entry.user_id:
@@ -160,7 +160,7 @@ def _links(entry: LogEntry) -> Iterator[tuple[str, str]]:
     if entry.entry_type == EntryType.WORK_REQUEST and entry.operation in ("", Operation.CHAT):
         yield "Open in playground", f"{reverse('admin:playground')}?entry={entry.pk}"
     if entry.entry_type == EntryType.WORK_REQUEST and _may_lock(entry.key_id):
-        yield "Block this key", reverse("admin:keys_apikey_lock", args=[entry.key_id])
+        yield "Lock this key", reverse("admin:keys_apikey_lock", args=[entry.key_id])
 
 
 def _may_lock(key_id: int | None) -> bool:

@@ -46,11 +46,11 @@ class EntryPagination(ApiPagination):
         try:
             rows = self._rows(queryset, first)
             if self.page_index > 1 and not rows:
-                raise ValidationError("there are fewer pages.", parameter=self.page_query_param)
+                raise ValidationError("the list has fewer pages.", parameter=self.page_query_param)
             self.has_next = len(rows) > self.page_length
             self.total, self.estimated = self._total(queryset, first + len(rows))
         except QueryTimeout:
-            raise ValidationError("The search takes too long: narrow it with start and end.") from None
+            raise ValidationError("The search takes too long. Choose a shorter period with start and end.") from None
         return rows[: self.page_length]
 
     def _rows(self, queryset: EntryQuerySet[Row], first: int) -> list[Row]:

@@ -35,12 +35,12 @@ class LoggedAttemptsField(serializers.Field):
             "properties": {
                 "providerId": {"type": "integer"},
                 "providerName": {"type": "string"},
-                "credentialId": {"type": "integer", "description": "0: the provider's own."},
+                "credentialId": {"type": "integer", "description": "The id of the credential; 0: the provider's own."},
                 "model": {"type": "string", "description": "The name of the model at this provider."},
                 "status": {"type": "integer"},
-                "cause": {"type": "string", "description": "Why it failed; empty if it answered."},
+                "cause": {"type": "string", "description": "Why the attempt failed; empty if the provider answered."},
                 "exception": {"type": "string"},
-                "beginMs": {"type": "number", "description": "Since the request came."},
+                "beginMs": {"type": "number", "description": "Milliseconds since the request came."},
                 "durationMs": {"type": "number"},
                 "cost": {"type": ["string", "null"]},
                 "currency": {"type": "string"},
@@ -76,14 +76,17 @@ class LoggedGuardrailsField(serializers.JSONField):
                 "result": {"type": "string", "enum": ["passed", "blocked", "redacted", "monitored", "failed"]},
                 "milliseconds": {"type": "number"},
                 "counts": {"type": "object", "additionalProperties": {"type": "integer"}},
-                "action": {"type": "string", "description": "What it was to do; absent from entries before an update."},
+                "action": {
+                    "type": "string",
+                    "description": "The guardrail's action; entries of older versions do not have it.",
+                },
                 "repairs": {
                     "type": "boolean",
-                    "description": "True if the model may have been asked once more; otherwise absent.",
+                    "description": "True if the model could be asked a second time; otherwise absent.",
                 },
                 "repaired": {
                     "type": "boolean",
-                    "description": "Whether a second answer was valid; absent if the model was not asked for one.",
+                    "description": "Whether the second answer was valid; absent if there was no second answer.",
                 },
             },
             "required": ["id", "name", "direction", "result", "milliseconds", "counts"],
@@ -151,7 +154,9 @@ class StageComparison(serializers.Serializer[JsonObject]):
 
     kind = ComparedKind()
     entries = serializers.IntegerField(
-        allow_null=True, min_value=0, help_text="With how many it is compared; null if that took too long."
+        allow_null=True,
+        min_value=0,
+        help_text="The number of requests in the comparison; null if the comparison took too long.",
     )
     stages = ComparedStage(many=True)
 

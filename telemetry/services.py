@@ -46,7 +46,9 @@ def complete_cache_list() -> None:
     Raises ServiceUnavailable if a process has not stored its part in time.
     """
     if not ship_everything():
-        raise ServiceUnavailable("Not every process has listed what it cached yet, so nothing was removed; try again.")
+        raise ServiceUnavailable(
+            "Nothing was removed, because not every process has listed its cached answers yet. Try again."
+        )
 
 
 @transaction.atomic
@@ -60,7 +62,9 @@ def purge(entries: QuerySet[CacheEntry]) -> int:
         # Rows first: an answer stored again in between gets its row after this transaction.
         CacheEntry.objects.filter(pk__in=batch).delete()
         if not forget_cached_answers(batch.values()):
-            raise ServiceUnavailable("The cache does not answer, so it would continue to serve what is removed here.")
+            raise ServiceUnavailable(
+                "Nothing was removed, because the cache does not answer and would continue to serve the entries."
+            )
         removed += len(batch)
     return removed
 
@@ -114,7 +118,9 @@ def usage_csv(query: UsageQuery) -> str:
     """The whole answer as CSV; raises ValidationError for more than MAX_EXPORTED_ROWS."""
     page = usage(query, 0, MAX_EXPORTED_ROWS)
     if page.total > MAX_EXPORTED_ROWS:
-        raise ValidationError(f"There are more than {MAX_EXPORTED_ROWS} lines: narrow it with from and to.")
+        raise ValidationError(
+            f"There are more than {MAX_EXPORTED_ROWS} lines. Choose a shorter period with from and to."
+        )
     dimensions = [statistics.DIMENSIONS[name] for name in query.by]
     columns = [column for name in dimensions for column in (name, NAMES[name][0] if name in NAMES else "") if column]
     return usage_as_csv(page.rows, [*columns, *SHOWN])

@@ -38,7 +38,7 @@ from telemetry.usage import statistics
 
 CSV = "text/csv"
 COMMON = {
-    "start": DateTimeFilter(lambda entries, moment: entries.between(start=moment), "The earliest moment."),
+    "start": DateTimeFilter(lambda entries, moment: entries.between(start=moment), "Only entries from this time on."),
     "end": DateTimeFilter(lambda entries, moment: entries.between(end=moment), "Only entries before this time."),
     "search": TextFilter(lambda entries, text: entries.containing(text), "Part of their text."),
     "id": IntegerFilter("user_id", "The user who caused them."),
@@ -75,23 +75,24 @@ class LogViewSet(EntryViewSet):
         "source": ChoiceFilter("entry_source", EntrySource.values),
         "guardrail": IntegerFilter(
             lambda entries, number: entries.guarded_by(id=number),
-            "A guardrail that searched the request or its answer; with guardrailResult: and that had this result.",
+            "The id of a guardrail that searched the request or its answer. Together with guardrailResult, this "
+            "guardrail had that result.",
         ),
         "guardrailResult": ChoiceFilter(
             lambda entries, result: entries.guarded_by(result=result),
             list(RESULTS),
-            "What one of the guardrails came to.",
+            "The result of a guardrail.",
         ),
         "trustedIssuer": TextFilter("trusted_issuer", "The name of the trusted issuer whose token was sent."),
-        "model": TextFilter("model", "The model that was asked for, by its whole name."),
+        "model": TextFilter("model", "The whole name of the model that the request asked for."),
         "outcome": ChoiceFilter("outcome", [value for value in Outcome.values if value]),
         "attemptedProvider": IntegerFilter(
             lambda entries, number: entries.asking(number),
-            "A provider that answered or was asked, also if another one served the request in the end.",
+            "A provider that was asked, even if another one served the request in the end.",
         ),
         "groupId": IntegerFilter(
             lambda entries, number: entries.of_groups([number]),
-            "Requests whose user was in the group, or in one below, at that moment.",
+            "Requests whose user was in the group, or in a group below it, at that moment.",
         ),
     }
 
@@ -151,7 +152,7 @@ class CacheViewSet(EntryViewSet):
         They are gone from the list and from the cache that serves them.
         """
         if self.document or self.document.id is not None:
-            raise ValidationError("Select what to purge in the query, not in the body.")
+            raise ValidationError("Select the entries in the query, not in the body.")
         entries = self.chosen()
         services.complete_cache_list()
         with transaction.atomic():
@@ -207,7 +208,9 @@ class Tag(Filter):
 class Sort(Filter):
     """The order of the rows."""
 
-    expected = f"one of {', '.join(map(camel, statistics.SORTED_BY))} or of `by`, with a minus for the greatest first"
+    expected = (
+        f"one of {', '.join(map(camel, statistics.SORTED_BY))} or of `by`; with a minus in front: the greatest first"
+    )
     schema = {"type": "string"}
 
     def read(self, text: str) -> str:
@@ -228,8 +231,8 @@ class Form(Filter):
 
 
 PERIOD = {
-    "from": DateTimeFilter("", "Starts with the hour of this time; defaults to 30 days including today (UTC)."),
-    "to": DateTimeFilter("", "Rounded up to the next full hour; exclusive."),
+    "from": DateTimeFilter("", "Starts with the hour of this time (default: 30 days including today, UTC)."),
+    "to": DateTimeFilter("", "Exclusive, rounded up to the next full hour."),
 }
 
 
@@ -245,9 +248,9 @@ class UsageViewSet(ApiViewSet):
         "by": Dimensions("", "The dimensions to group by."),
         "sort": Sort(
             "",
-            "The order; defaults to time if the first dimension is hour or day, otherwise to the most requests first.",
+            "The order (default: by time if the first dimension is hour or day, otherwise the most requests first).",
         ),
-        "format": Form("", "csv returns all rows as comma-separated values, as Accept: text/csv does."),
+        "format": Form("", "csv: all rows as comma-separated values, like Accept: text/csv."),
         "userId": IntegerFilter("user_id"),
         "groupId": IntegerFilter("group"),
         "keyId": IntegerFilter("key_id"),
@@ -272,7 +275,7 @@ class UsageViewSet(ApiViewSet):
             return csv_response(services.usage_csv(query), query, filters_of(request.query_params))
         page = services.usage(query, (number - 1) * size, size)
         if number > 1 and not page.rows:
-            raise ValidationError("there are fewer pages.", parameter="page[number]")
+            raise ValidationError("the list has fewer pages.", parameter="page[number]")
         services.add_health(page.rows)
         position = PagePosition(number, size, page.total, has_next=number * size < page.total)
         response = listing(request, self.get_serializer(page.rows, many=True).data, position)
@@ -282,7 +285,7 @@ class UsageViewSet(ApiViewSet):
     def refuse_paging(self) -> None:
         """Raises ValidationError for a page of a CSV file, which always has all rows."""
         if parameters := [name for name in PAGING if name in self.request.query_params]:
-            raise ValidationError("comma-separated values have no pages; omit it.", parameter=parameters[0])
+            raise ValidationError("omit it: comma-separated values have no pages.", parameter=parameters[0])
 
     def usage_query(self, values: JsonObject) -> statistics.UsageQuery:
         """The query. Raises ValidationError, and PermissionDenied for somebody else's usage."""
@@ -302,7 +305,7 @@ class UsageViewSet(ApiViewSet):
                 raise PermissionDenied("Usage by group needs the permission stats.view.")
             return
         if filters.setdefault("user_id", caller.user.pk) != caller.user.pk:
-            raise PermissionDenied("Seeing the usage of others needs the permission stats.view.")
+            raise PermissionDenied("The usage of others needs the permission stats.view.")
 
 
 def csv_response(text: str, query: statistics.UsageQuery, filters: JsonObject) -> HttpResponse:

@@ -39,4 +39,4 @@ def test_one_that_is_interrupted_ends_without_a_word(asking):
 def test_one_that_gets_no_answer_says_so_in_a_line(asking):
     result, refused = asking.communicate(timeout=30)
     assert (asking.returncode, result) == (1, "")
-    assert refused == "The command asked for something, and its input has ended.\n"
+    assert refused == "The command asked a question, but its input has ended.\n"

@@ -6,7 +6,7 @@ from accounts.models import User
 
 WRONG_CREDENTIALS = "The user name or the password is wrong."
 # The same for a wrong password and for a right one that does not count: an answer must not tell which it was.
-WRONG_OR_NO_ADMIN = f"{WRONG_CREDENTIALS} Only admins log in with one: use single sign-on."
+WRONG_OR_NO_ADMIN = f"{WRONG_CREDENTIALS} Only admins can log in with a password: use single sign-on."
 
 
 def is_for_admins_only() -> bool:

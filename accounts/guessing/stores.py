@@ -142,4 +142,4 @@ def process_stores() -> Stores:
 
 
 def warn(error: Exception) -> None:
-    log.warning("The shared cache fails (%s): failed logins are counted by each process.", type(error).__name__)
+    log.warning("The shared cache fails (%s): each process counts failed logins by itself.", type(error).__name__)

@@ -47,7 +47,7 @@ def _refuse_excess(group_id: int) -> None:
     if accounts.live().count() >= MAX_ACCOUNTS:
         raise Conflict(f"The group has {MAX_ACCOUNTS} service accounts. Delete some first.")
     if accounts.filter(created_at__gte=timezone.now() - timedelta(days=1)).count() >= MAX_NEW_ACCOUNTS:
-        raise Conflict(f"The group has had {MAX_NEW_ACCOUNTS} new service accounts in a day. Make others tomorrow.")
+        raise Conflict(f"The group got {MAX_NEW_ACCOUNTS} new service accounts within a day. Create others tomorrow.")
 
 
 def _refuse_named_by_issuers(username: str) -> None:
@@ -57,7 +57,9 @@ def _refuse_named_by_issuers(username: str) -> None:
     # Without a prefix, any name is that of a user whom some token stands for.
     prefixes = tuple(name_key(prefix) for prefix, subjects in issuers if not subjects)
     if name_key(username) in names or name_key(username).startswith(prefixes):
-        raise Conflict("Tokens of a trusted issuer stand for this name: an administrator has to make the account.")
+        raise Conflict(
+            "Tokens of a trusted issuer stand for this user name: only an administrator can create the account."
+        )
 
 
 def check_account_changes(caller: Caller, user: User, changes: Mapping[str, object]) -> None:

@@ -31,7 +31,7 @@ def check_manageable(caller: Caller, user: User) -> None:
 def refuse_own_key(caller: Caller, user_id: int | None) -> None:
     """Raise PermissionDenied if a key would change its owner."""
     if caller.owns(user_id) and not caller.is_login:
-        raise PermissionDenied("An API key cannot change its owner, not even one of an admin.")
+        raise PermissionDenied("An API key cannot change its own owner, even if the owner is an admin.")
 
 
 def check_roles(caller: Caller, user: User, roles: Iterable[Role]) -> None:
@@ -40,7 +40,7 @@ def check_roles(caller: Caller, user: User, roles: Iterable[Role]) -> None:
         return
     if caller.owns(user.pk) or not caller.has(MANAGE_USERS):
         raise PermissionDenied(
-            "only an admin can assign roles, and for other users whoever has users.manage.", field="roles"
+            "assigning roles needs the role admin, or for other users the permission users.manage.", field="roles"
         )
     grantable = _grantable_features(caller)
     for role in roles:

@@ -12,6 +12,6 @@ class Migration(migrations.Migration):
     operations = [
         migrations.AlterModelOptions(
             name='session',
-            options={'ordering': ['-created_at'], 'verbose_name': 'login'},
+            options={'ordering': ['-created_at'], 'verbose_name': 'session'},
         ),
     ]

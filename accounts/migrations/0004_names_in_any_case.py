@@ -7,7 +7,7 @@ from django.db.models.functions import Lower
 BUILT_IN = ("admin", "user")
 NAME = django.core.validators.RegexValidator(
     "^[A-Za-z0-9._:-]([A-Za-z0-9._: -]{0,62}[A-Za-z0-9._:-])?\\Z",
-    "Must have 1 to 64 of A-Z, a-z, 0-9, the dot, _, -, : and, inside, spaces.",
+    "Must have 1 to 64 characters: A-Z a-z 0-9 . _ - : and spaces, but no space at either end.",
 )
 
 

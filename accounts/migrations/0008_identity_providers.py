@@ -41,7 +41,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('name', models.CharField(max_length=100, validators=[accounts.sso.models.check_clear])),
-                ('slug', models.CharField(max_length=50, validators=[django.core.validators.RegexValidator('^[a-z0-9](?:[a-z0-9-]{0,48}[a-z0-9])?\\Z', 'Must have 1 to 50 of a-z, 0-9 and, inside, -.')])),
+                ('slug', models.CharField(max_length=50, validators=[django.core.validators.RegexValidator('^[a-z0-9](?:[a-z0-9-]{0,48}[a-z0-9])?\\Z', 'Must have 1 to 50 characters: a-z 0-9 and -, but no - at either end.')])),
                 ('issuer', models.CharField(max_length=500, validators=[django.core.validators.RegexValidator('^[\\x21-\\x7e]*\\Z', 'Must have only visible characters of ASCII.')])),
                 ('client_id', models.CharField(max_length=200, validators=[django.core.validators.RegexValidator('^[\\x21-\\x7e]*\\Z', 'Must have only visible characters of ASCII.')])),
                 ('credential', models.TextField(blank=True, default='', editable=False)),

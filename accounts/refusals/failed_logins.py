@@ -82,7 +82,7 @@ def _record_counts(accounts: Mapping[str, int], addresses: Mapping[str, int]) ->
         "login",
         "auth",
         after={"failedLogins": number, "users": users, "unknownNames": unknown, "addresses": addresses},
-        message=f"{number:,} more logins failed, for {whom}, from {', '.join(_most(addresses))}.",
+        message=f"{number:,} more logins failed: for {whom}, from {', '.join(_most(addresses))}.",
         severity="warning",
         is_refusal=True,
     )

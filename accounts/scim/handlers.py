@@ -41,7 +41,7 @@ class Call:
         except ValidationError as error:
             raise InvalidSyntaxException(detail=error.message) from None
         if b"\\u0000" in self.body:
-            raise InvalidSyntaxException(detail="A text holds no NUL.")
+            raise InvalidSyntaxException(detail="A text must not contain NUL.")
         return payload
 
 
@@ -155,7 +155,7 @@ def read_schema(call: Call) -> Reply:
 def _described(documents: dict[str, JsonObject], call: Call) -> Reply:
     document = documents.get(call.path["id"])
     if document is None:
-        raise NotFoundException(detail="SCIM has none with this id here.")
+        raise NotFoundException(detail="No resource with this id.")
     return Reply(200, document)
 
 
@@ -164,4 +164,4 @@ def refuse_unsupported(call: Call) -> Reply:
 
 
 def refuse_unknown(call: Call) -> Reply:
-    raise NotFoundException(detail="SCIM has nothing at this path.")
+    raise NotFoundException(detail="There is nothing at this path.")

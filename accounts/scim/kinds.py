@@ -160,10 +160,10 @@ def _require_free_names(values: Mapping[str, Any], own: User | None) -> None:
     """Raise UniquenessException if another user, deleted or not, has this name or external id."""
     others = User.objects.exclude(pk=own.pk) if own else User.objects.all()
     if "username" in values and (other := others.with_username(values["username"]).first()):
-        whose = "a deleted user, who keeps it" if other.is_deleted else "another user"
-        raise UniquenessException(detail=f"userName: {values['username']!r} is the name of {whose}.")
+        whose = "a deleted user, who keeps the name" if other.is_deleted else "another user"
+        raise UniquenessException(detail=f"userName: {values['username']!r} is already the name of {whose}.")
     if values.get("external_id") and others.filter(external_id=values["external_id"]).exists():
-        raise UniquenessException(detail=f"externalId: {values['external_id']!r} is that of another user.")
+        raise UniquenessException(detail=f"externalId: {values['external_id']!r} is already the id of another user.")
 
 
 def _audited_user(user: User) -> JsonObject:
@@ -227,9 +227,9 @@ def _require_free_group(change: GroupChange, own: Group | None) -> None:
     """Raise UniquenessException if another group has this name or external id."""
     others = Group.objects.exclude(pk=own.pk) if own else Group.objects.all()
     if change.name is not None and others.filter(name=change.name).exists():
-        raise UniquenessException(detail=f"displayName: {change.name!r} is the name of another group.")
+        raise UniquenessException(detail=f"displayName: {change.name!r} is already the name of another group.")
     if change.external_id and others.filter(external_id=change.external_id).exists():
-        raise UniquenessException(detail=f"externalId: {change.external_id!r} is that of another group.")
+        raise UniquenessException(detail=f"externalId: {change.external_id!r} is already the id of another group.")
 
 
 def _audited_group(group: Group, added: list[int], removed: list[int]) -> JsonObject:

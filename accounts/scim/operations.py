@@ -214,7 +214,7 @@ def _apply(operation: Operation, change: GroupChange) -> None:
     elif path.partition(".")[0] in SERVER_OWNED:
         raise MutabilityException(detail=f"{operation.path} is read-only.")
     elif not path and operation.op == "remove":
-        raise NoTargetException(detail="Removing needs a path.")
+        raise NoTargetException(detail="A remove operation needs a path.")
     elif not path:
         raise InvalidValueException(detail="An operation without a path needs an object as its value.")
     elif not re.fullmatch(r"[\w$:.\-]+(\[.*\](\.\w+)?)?", path):
@@ -237,7 +237,9 @@ def _apply_to_members(operation: Operation, change: GroupChange) -> None:
             change.leave({_user_id(place["id"])})
         return
     if operation.path.lower() != "members":
-        raise InvalidPathException(detail='The paths of members are members, and members[value eq "…"] to remove one.')
+        raise InvalidPathException(
+            detail='The path of members must be members, or members[value eq "…"] to remove one.'
+        )
     if operation.op == "add":
         change.join(_user_ids(operation.value))
     elif operation.op == "replace":

@@ -165,7 +165,7 @@ class _Translation(FilterVisitor[Q]):
         self.conditions += 1
         name = self.prefix + without_schema(str(path)).lower()
         if name not in self.attributes:
-            raise InvalidFilterException(detail=f"Nothing can be filtered by {self.prefix}{path}.")
+            raise InvalidFilterException(detail=f"{self.prefix}{path} cannot be used in a filter.")
         if self.conditions > MAX_CONDITIONS:
             raise InvalidFilterException(detail=f"A filter has at most {MAX_CONDITIONS} conditions.")
         return self.attributes[name]

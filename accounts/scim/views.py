@@ -93,7 +93,7 @@ def _parameters(request: HttpRequest) -> dict[str, str]:
     """The parameters of the query, by names that are the same in any case; raises ValidationError."""
     parameters = {name: str(value) for name, value in request.GET.items()}
     if any("\0" in value for value in parameters.values()):
-        raise ValidationError("A parameter holds no NUL.")
+        raise ValidationError("A parameter must not contain NUL.")
     return parameters
 
 

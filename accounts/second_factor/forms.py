@@ -32,7 +32,7 @@ class LoginCodeForm(forms.Form):
     code = forms.CharField(
         max_length=MAX_OTP_LENGTH,
         widget=CodeInput(attrs={**CODE, "autofocus": True}),
-        help_text="The code of your authenticator app, or a recovery code.",
+        help_text="The code that your authenticator app shows, or a recovery code.",
     )
 
 

@@ -94,8 +94,8 @@ def renew_codes(site: Site, request: HttpRequest) -> HttpResponse:
             _add_error(form, error)
     context = {
         "form": form,
-        "effect": "The former recovery codes are refused from now on.",
-        "action": "Make new codes",
+        "effect": "The old recovery codes are refused from now on.",
+        "action": "Create new codes",
         "back": site.url("second-factor"),
     }
     return site.show(request, "confirm", "New recovery codes", context, is_login=False)
@@ -126,7 +126,7 @@ def _confirm_removal(site: Site, request: HttpRequest, remove: partial[None], wh
             return site.redirect("second-factor")
         except GatewayError as error:
             _add_error(form, error)
-    effect = f"From now on {what} is no second factor any more. Your other sessions end."
+    effect = f"You can no longer log in with {what}. Your other sessions end."
     context = {"form": form, "effect": effect, "action": "Remove", "back": site.url("second-factor")}
     return site.show(request, "confirm", f"Remove {what}", context, is_login=False)
 

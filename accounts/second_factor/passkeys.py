@@ -99,7 +99,7 @@ def check_passkey(request: HttpRequest, user: User, answer: str, record_event: R
         credential = _server(request).authenticate_complete(state, list(passkeys.values()), document)
         count = AuthenticationResponse.from_dict(document).response.authenticator_data.counter
     except (*REFUSALS, AuthenticationFailed):
-        record_event(f"A wrong second factor was given for {user.username}.", user=user, severity="warning")
+        record_event(f"{user.username} entered a wrong second factor.", user=user, severity="warning")
         raise AuthenticationFailed(NOT_ACCEPTED) from None
     _count_use(user, websafe_encode(credential.credential_id), count, record_event)
 
@@ -110,7 +110,7 @@ def _count_use(user: User, credential_id: str, count: int, record_event: RecordE
     is_later = Q(sign_count__lt=count) | (Q(sign_count=0) if count == 0 else Q(pk=None))
     passkey = user.passkeys.filter(is_later, credential_id=credential_id)
     if not passkey.update(sign_count=count, last_used_at=timezone.now()):
-        message = f"A passkey of {user.username} was refused: its count of uses has not risen, so it may be a copy."
+        message = f"A passkey of {user.username} was refused: its count of uses did not rise, so it may be a copy."
         record_event(message, user=user, severity="error")
         raise AuthenticationFailed(NOT_ACCEPTED)
 

@@ -74,10 +74,10 @@ def add_passkey(
     """
     lock_user(user)
     if user.passkeys.count() >= MAX_PASSKEYS:
-        raise Conflict(f"There are {MAX_PASSKEYS} passkeys, the most that a user may have.")
+        raise Conflict(f"You have {MAX_PASSKEYS} passkeys, the most that a user may have.")
     recovery_codes = [] if has_second_factor(user) else _renew_codes(user)
     passkey = Passkey(user=user, name=name, **asdict(credential))
-    save_or_refuse(passkey, conflict="You have a passkey of this name, or this device's passkey is known already.")
+    save_or_refuse(passkey, conflict="You already have a passkey with this name, or on this device.")
     audit.record(actor, "add passkey", "users", user.pk, after=_shown(passkey))
     end_sessions(user=user, except_for=current_session)
     return recovery_codes

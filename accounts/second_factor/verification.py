@@ -13,7 +13,7 @@ from accounts.second_factor.models import AuthenticatorApp, Passkey, RecoveryCod
 from gateway_project.errors import AuthenticationFailed, SecondFactorMissing, SecondFactorRequired
 from providers.credentials import CredentialUnreadable
 
-WRONG_CODE = "The code is wrong, or was used before."
+WRONG_CODE = "The code is wrong or was used before."
 # Called with a message, `user` and `severity`, to write a log entry.
 RecordEvent = Callable[..., None]
 
@@ -55,7 +55,7 @@ def _awaited(
     error: SecondFactorRequired | SecondFactorMissing, user: User, record_event: RecordEvent
 ) -> SecondFactorRequired | SecondFactorMissing:
     """The error, about this user; somebody knows the password, which the log has to say even if nothing follows."""
-    record_event(f"The right password of {user.username} was given; a second factor is awaited.", user=user)
+    record_event(f"{user.username} entered the right password; the second factor is still missing.", user=user)
     error.user = user
     return error
 
@@ -72,7 +72,7 @@ def check_code(user: User, code: str, record_event: RecordEvent) -> None:
 
 def _refuse_unless(is_right: bool, user: User, record_event: RecordEvent) -> None:
     if not is_right:
-        record_event(f"A wrong second factor was given for {user.username}.", user=user, severity="warning")
+        record_event(f"{user.username} entered a wrong second factor.", user=user, severity="warning")
         raise AuthenticationFailed(WRONG_CODE)
 
 

@@ -36,12 +36,13 @@ class IdentityProviderForm(ServiceForm):
         help_texts = {
             "name": "The login pages show: Continue with …",
             "slug": "In the addresses of the flow: a-z, 0-9 and -.",
-            "issuer": "Exactly as the provider's discovery document has it.",
+            "issuer": "Exactly as in the provider's discovery document.",
             "create_users": "A first login creates a user. Without it, only linked users log in.",
-            "match_user_names": "A first login takes over the local user of the same name, but none with more rights "
-            "than usual.",
-            "rules": "One a line: groups contains llm-admins → role admin; email_domain equals example.com → group "
-            "Staff; always → role user. Each login gives what they say, and takes it away again.",
+            "match_user_names": "A first login takes over the local user of the same name, unless that user has "
+            "special rights such as the role admin.",
+            "rules": "One rule per line: groups contains llm-admins → role admin; email_domain equals example.com → "
+            "group Staff; always → role user. Each login gives the roles and groups of the rules that match, and "
+            "takes away those of the others.",
         }
         widgets = {
             "name": UnfoldAdminTextInputWidget,
@@ -79,7 +80,7 @@ class IdentityProviderAdmin(ServiceAdmin):
         "Fetch keys now",
         icon="key",
         path="fetch",
-        effect="Its addresses and keys are read from the provider now; logins do not wait for this.",
+        effect="The gateway reads the provider's addresses and keys now. Logins do not wait for this.",
         atomic=False,
         applies_to=lambda row: row.enabled,
     )
@@ -115,7 +116,7 @@ class IdentityProviderAdmin(ServiceAdmin):
 
     def deletion_effects(self, row: IdentityProvider) -> list[str]:
         return [
-            "Nobody can log in with it any more. Sessions that began there go on.",
+            "Nobody can log in with it any more. Existing sessions go on.",
             "Users and their identities stay.",
         ]
 
@@ -130,7 +131,7 @@ class IdentityForm(ServiceForm):
     class Meta:
         model = Identity
         fields = ["user", "issuer", "subject"]
-        help_texts = {"subject": "The claim sub of the user's tokens, as the provider shows it."}
+        help_texts = {"subject": "The claim sub of the user's tokens, exactly as the provider shows it."}
 
 
 @admin.register(Identity)
@@ -139,7 +140,7 @@ class IdentityAdmin(ServiceAdmin):
 
     viewset = IdentityViewSet
     form = IdentityForm
-    empty_message = "There are no identities. The first login of a user with an identity provider makes one."
+    empty_message = "There are no identities. A user's first login with an identity provider creates one."
     list_display = [linked("user"), "issuer", "subject", "last_login"]
     list_display_links = ["subject"]
     search_fields = ["user__name_key", "issuer", "subject"]
@@ -166,4 +167,4 @@ class IdentityAdmin(ServiceAdmin):
         services.unlink_identity(row)
 
     def deletion_effects(self, row: Identity) -> list[str]:
-        return ["The subject does not log in as this user any more. The user and their sessions stay."]
+        return ["The subject can no longer log in as this user. The user and their sessions stay."]

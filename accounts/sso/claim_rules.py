@@ -18,7 +18,7 @@ RULE = re.compile(
     r"(?:(?P<always>always)|(?P<claim>\S+)\s+(?P<test>contains|equals)\s+(?P<value>.+?))"
     r"\s*(?:→|->|=>)\s*(?P<kind>role|group)\s+(?P<name>.+)"
 )
-EXAMPLE = "a rule reads like: groups contains llm-admins → role admin."
+EXAMPLE = "a rule looks like this: groups contains llm-admins → role admin."
 
 
 class GrantKind(StrEnum):
@@ -70,7 +70,7 @@ def read_rules(text: str) -> list[ClaimRule]:
 def _rule(number: int, line: str) -> ClaimRule:
     match = RULE.fullmatch(line) if len(line) <= MAX_LINE_LENGTH else None
     if match is None:
-        raise ValidationError(f"line {number} is no rule; {EXAMPLE}", field="rules")
+        raise ValidationError(f"line {number} is not a rule; {EXAMPLE}", field="rules")
     grant = Grant(GrantKind(match["kind"]), _unquoted(match["name"]))
     if match["always"]:
         return ClaimRule(number, grant)

@@ -31,7 +31,7 @@ def provider_of(slug: str) -> IdentityProvider:
     for provider in enabled_providers():
         if provider.slug == slug:
             return provider
-    raise NotFound("There is no identity provider here.")
+    raise NotFound("There is no identity provider at this address.")
 
 
 def environment_provider() -> IdentityProvider | None:

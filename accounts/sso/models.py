@@ -18,7 +18,9 @@ MAX_NAME_LENGTH, MAX_SLUG_LENGTH, MAX_ISSUER_LENGTH, MAX_SUBJECT_LENGTH = 100, 5
 MAX_CLIENT_LENGTH, MAX_SECRET_LENGTH, MAX_SCOPES_LENGTH, MAX_CLAIM_LENGTH = 200, 2000, 500, 200
 MAX_RULES_LENGTH = 20_000
 DEFAULT_SCOPES = "openid profile email"
-slug_form = RegexValidator(r"^[a-z0-9](?:[a-z0-9-]{0,48}[a-z0-9])?\Z", "Must have 1 to 50 of a-z, 0-9 and, inside, -.")
+slug_form = RegexValidator(
+    r"^[a-z0-9](?:[a-z0-9-]{0,48}[a-z0-9])?\Z", "Must have 1 to 50 characters: a-z 0-9 and -, but no - at either end."
+)
 printable = RegexValidator(r"^[\x21-\x7e]*\Z", "Must have only visible characters of ASCII.")
 scopes_form = RegexValidator(r"^[\x21-\x7e]+( [\x21-\x7e]+)*\Z", "Must be names with one space between them.")
 
@@ -26,13 +28,13 @@ scopes_form = RegexValidator(r"^[\x21-\x7e]+( [\x21-\x7e]+)*\Z", "Must be names 
 def check_clear(value: str) -> None:
     """Refuse a name that a reader could not tell from another."""
     if not is_clear(value):
-        raise ValidationError("A name has no blanks around it and only characters that can be seen.")
+        raise ValidationError("A name must not begin or end with blanks, and all its characters must be visible.")
 
 
 def check_no_nul(value: str) -> None:
     """Refuse what PostgreSQL cannot store."""
     if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
-        raise ValidationError("A text holds no NUL and only whole characters.")
+        raise ValidationError("A text must not contain NUL or half a character.")
 
 
 def _claim(default: str) -> models.CharField:

@@ -34,15 +34,16 @@ START = Operation(
     {"302": Answer("To the identity provider.", headers={"Location": {"schema": {"type": "string"}}, **SETS_COOKIE})},
     tag="auth",
     who=ANYBODY,
-    description="For a browser. After the login it goes to `next`, or gets the cookies that `POST /auth/login` sets.",
+    description="For a browser. After the login, the browser goes to `next`. Without `next` it gets the cookies that "
+    "`POST /auth/login` sets.",
     parameters=(SLUG, _parameter("next", "A path of the gateway to go to after the login.")),
     errors=(ValidationError, NotFound, ProviderError, ProviderTimeout),
 )
 CALLBACK = Operation(
-    "Where an identity provider sends a browser back to",
+    "The address to which an identity provider sends the browser back",
     {
         "200": Answer(
-            "Logged in: a page that leads on, or a message with the cookies that `POST /auth/login` sets.",
+            "Logged in: a page that leads to `next`, or a message with the cookies that `POST /auth/login` sets.",
             {JSON: MESSAGE, HTML: PAGE},
             headers=SETS_COOKIE,
         )

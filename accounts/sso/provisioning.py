@@ -80,7 +80,7 @@ def _first_login(provider: IdentityProvider, claims: JsonObject, *, is_granted: 
     name = User.normalize_username(composed(claim_text(claims, provider.user_name_claim)))
     if not name or not is_clear(name):  # PostgreSQL must not even be asked for some of them
         raise LoginRefused(
-            "The identity provider does not say your user name. Tell an administrator.",
+            "The identity provider did not send your user name. Tell an administrator.",
             f"{provider.name} sends no user name in the claim {provider.user_name_claim!r}: the login was refused.",
         )
     existing = User.objects.with_username(name).first()
@@ -89,7 +89,7 @@ def _first_login(provider: IdentityProvider, claims: JsonObject, *, is_granted: 
     elif provider.create_users and is_granted:
         user = services.create_federated_user(username=name, roles=() if provider.rules.strip() else (USER_ROLE,))
     else:
-        reason = "no rule gives them anything" if provider.create_users else "there is no such user"
+        reason = "no claim rule matches" if provider.create_users else "there is no such user"
         raise LoginRefused(
             "You have no account here. Ask an administrator for one.",
             f"{name!r:.160} tried to log in with {provider.name}, and {reason}.",
@@ -109,7 +109,7 @@ def _matched(provider: IdentityProvider, user: User) -> User:
     if not provider.match_user_names or is_powerful or is_protected or is_linked or not user.may_log_in:
         raise LoginRefused(
             "An account with your user name exists here already, and is not linked to you. Tell an administrator.",
-            f"Somebody tried to log in with {provider.name} as {user.username}, who is not linked to them.",
+            f"Somebody tried to log in with {provider.name} as {user.username}, but is not linked to this user.",
             user,
         )
     return user
@@ -164,8 +164,8 @@ def _update_user(
         role_ids = None
     else:
         role_ids = _store_user(user, roles, current, display_name=display_name, email=email)
-    stored = current if role_ids is None else role_ids
-    identity.granted_roles = sorted(_own_grants(granted & stored, current, identity.granted_roles))
+    role_ids_now = current if role_ids is None else role_ids
+    identity.granted_roles = sorted(_own_grants(granted & role_ids_now, current, identity.granted_roles))
 
 
 def _store_user(
@@ -175,7 +175,7 @@ def _store_user(
     try:
         services.update_user(user, role_ids=sorted(roles), display_name=display_name, email=email)
     except Conflict:
-        log.warning("%s stays an admin, although no rule says so: there is no other one.", user.username)
+        log.warning("%s stays an admin, although no rule says so: there is no other admin.", user.username)
         admin_ids = Role.objects.named(ADMIN_ROLE).values_list("pk", flat=True)
         roles = roles | (current & set(admin_ids))
         services.update_user(user, role_ids=sorted(roles), display_name=display_name, email=email)
@@ -195,9 +195,9 @@ def _update_groups(identity: Identity, granted: set[int], *, managed: set[int]) 
     identity.granted_groups = sorted(_own_grants(granted, current, identity.granted_groups))
 
 
-def _own_grants(granted: set[int], current: set[int], recorded: Collection[int]) -> set[int]:
-    """Of what rules give now, that which they gave: what an administrator had given before stays without a rule."""
-    return {one for one in granted if one not in current or one in recorded}
+def _own_grants(granted: set[int], current: set[int], earlier_grants: Collection[int]) -> set[int]:
+    """The ids that rules gave, of those that they give now. What an administrator gave before stays without a rule."""
+    return {one for one in granted if one not in current or one in earlier_grants}
 
 
 def _display_name(claims: JsonObject, provider: IdentityProvider) -> str | None:

@@ -48,15 +48,15 @@ class IdentityProviderAttributes(Attributes):
         "createUsers": True,
         "rules": "always → role user",
     }
-    name = Text(max_length=MAX_NAME_LENGTH, help_text='What the login pages call it: "Continue with …".')
+    name = Text(max_length=MAX_NAME_LENGTH, help_text='The name on the login pages: "Continue with …".')
     slug = Text(max_length=MAX_SLUG_LENGTH, help_text="In the addresses of the flow: a-z, 0-9 and -.")
-    issuer = Text(max_length=MAX_ISSUER_LENGTH, help_text="Exactly as its discovery document has it.")
+    issuer = Text(max_length=MAX_ISSUER_LENGTH, help_text="Exactly as in its discovery document.")
     client_id = Text(max_length=MAX_CLIENT_LENGTH)
     client_secret = Text(
         required=False,
         allow_blank=True,
         max_length=MAX_SECRET_LENGTH,
-        help_text="Empty for a public client. Answers have its mask, which may be sent back.",
+        help_text="Empty for a public client. Answers show a mask, which can be sent back unchanged.",
     )
     scopes = Text(required=False, max_length=MAX_SCOPES_LENGTH, help_text=f"By default `{DEFAULT_SCOPES}`.")
     enabled = Boolean(required=False)
@@ -66,13 +66,13 @@ class IdentityProviderAttributes(Attributes):
     create_users = Boolean(required=False, help_text="Whether a first login creates a user.")
     match_user_names = Boolean(
         required=False,
-        help_text="Whether a first login takes over the local user of the same name; never an admin.",
+        help_text="Whether a first login takes over the local user of the same name. Admins are never taken over.",
     )
     rules = Text(
         required=False,
         allow_blank=True,
         max_length=MAX_RULES_LENGTH,
-        help_text="One a line, such as `groups contains llm-admins → role admin`.",
+        help_text="One rule per line, such as `groups contains llm-admins → role admin`.",
     )
 
 

@@ -50,7 +50,7 @@ def create_identity_provider(**values: Unpack[IdentityProviderChanges]) -> Ident
     Raises Conflict if one of the first three exists or there are too many, and ValidationError with the wrong field.
     """
     if IdentityProvider.objects.count() >= MAX_PROVIDERS:
-        raise Conflict(f"There are {MAX_PROVIDERS} identity providers, the most there may be.")
+        raise Conflict(f"There are {MAX_PROVIDERS} identity providers, the maximum.")
     provider = IdentityProvider()
     _write(provider, values)
     return provider
@@ -70,7 +70,7 @@ def fetch_provider_keys(provider: IdentityProvider) -> int:
     Raises Conflict for a disabled provider, RateLimited right after another fetch, and UpstreamError.
     """
     if not provider.enabled:
-        raise Conflict("The identity provider is disabled, so nothing is fetched from it.")
+        raise Conflict("The identity provider is disabled. Nothing is fetched from it.")
     now = timezone.now()
     recent = now - timedelta(seconds=FETCH_SECONDS)
     rows = IdentityProvider.objects.filter(pk=provider.pk)
@@ -142,7 +142,7 @@ def link_identity(*, user_id: int, issuer: str, subject: str) -> Identity:
     if user.is_service:
         raise ValidationError("must not be a service account, which never logs in.", field="user_id")
     identity = Identity(user=user, issuer=issuer, subject=subject)
-    save_or_refuse(identity, conflict="This subject, or this user, has an identity at this issuer already.")
+    save_or_refuse(identity, conflict="This subject or this user already has an identity at this issuer.")
     return identity
 
 

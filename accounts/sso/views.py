@@ -71,12 +71,12 @@ def _login_page() -> str:
 def start(request: HttpRequest, slug: str) -> HttpResponseBase:
     """Send the browser to the provider."""
     provider = provider_of(slug)
-    url, sealed = flow.begin(provider, read_next(request.GET))
+    url, login_cookie = flow.begin(provider, read_next(request.GET))
     response = HttpResponseRedirect(url)
     # Lax: the browser comes back from another site.
     response.set_cookie(
         COOKIE,
-        sealed,
+        login_cookie,
         max_age=flow.LOGIN_SECONDS,
         path=COOKIE_PATH,
         secure=settings.SESSION_COOKIE_SECURE,
@@ -123,8 +123,8 @@ def _record_refusal(request: HttpRequest, provider: IdentityProvider, error: Gat
 def _parameters(query: QueryDict) -> Mapping[str, str]:
     """The parameters of the answer; raises ValidationError if one is there twice."""
     if repeated := [name for name, values in query.lists() if len(values) > 1]:
-        raise ValidationError("must be there once.", parameter=repeated[0][:100]) from flow.AnswerRefused(
-            "a parameter is there twice"
+        raise ValidationError("must be sent once.", parameter=repeated[0][:100]) from flow.AnswerRefused(
+            "a parameter was sent twice"
         )
     return {name: str(value) for name, value in query.items()}
 

@@ -36,15 +36,15 @@ class TrustedIssuerForm(ServiceForm):
         label="Stored keys",
         required=False,
         widget=UnfoldAdminTextareaWidget(attrs=JSON_AREA),
-        help_text="The issuer's public keys as a JSON Web Key Set, if the gateway cannot fetch them.",
+        help_text="The issuer's public keys as a JSON Web Key Set. Only if the gateway cannot fetch them.",
     )
     subjects = forms.JSONField(
         required=False,
         initial=dict,
         empty_value={},
         widget=UnfoldAdminTextareaWidget(attrs=JSON_AREA),
-        help_text='As JSON: {"system:serviceaccount:search:indexer": "indexer"}. If there are any, no other value of '
-        "the claim is accepted.",
+        help_text='As JSON: {"system:serviceaccount:search:indexer": "indexer"}. If any are listed, all other '
+        "values of the claim are refused.",
     )
 
     class Meta:
@@ -52,13 +52,14 @@ class TrustedIssuerForm(ServiceForm):
         fields = list(FIELDS)
         labels = {"jwks_url": "Address of the keys"}
         help_texts = {
-            "issuer": "The exact iss of its tokens.",
-            "audience": "What must be in aud of its tokens. Let nobody else accept tokens for it.",
-            "jwks_url": "An https URL. Empty: as the issuer's /.well-known/openid-configuration says.",
-            "user_claim": "The claim that names the sender.",
-            "user_prefix": "Without subjects, the user name is this prefix followed by the value of the claim.",
-            "leeway_seconds": "How far its clock may differ from the gateway's.",
-            "max_age_seconds": "For how long after iat a token is accepted, whatever its exp says.",
+            "issuer": "The exact value of iss in its tokens.",
+            "audience": "The value that aud of its tokens must contain. No other service should accept tokens for "
+            "this audience.",
+            "jwks_url": "An https URL. Empty: the address in the issuer's /.well-known/openid-configuration.",
+            "user_claim": "The claim that names the user who sends the request.",
+            "user_prefix": "Without subjects: the user name is this prefix followed by the value of the claim.",
+            "leeway_seconds": "The most seconds by which its clock may differ from the gateway's.",
+            "max_age_seconds": "The most seconds after iat for which a token is accepted, whatever its exp says.",
         }
 
 
@@ -92,7 +93,7 @@ class TrustedIssuerAdmin(ServiceAdmin):
         "Fetch keys now",
         icon="key",
         path="fetch",
-        effect="The keys are read from the issuer's own server now, which takes up to 5 seconds.",
+        effect="The gateway reads the keys from the issuer's server now. This takes up to 5 seconds.",
         atomic=False,
         applies_to=lambda row: row.enabled and not row.has_own_keys,
     )

@@ -40,9 +40,9 @@ def fetch_keys_now(row: TrustedIssuer) -> None:
     Raises Conflict for an issuer whose keys are not fetched, and RateLimited right after another fetch.
     """
     if row.has_own_keys:
-        raise Conflict("The keys of this issuer are stored in jwks, so none are fetched.")
+        raise Conflict("The keys of this issuer are stored in jwks. None are fetched.")
     if not row.enabled:
-        raise Conflict("The issuer is disabled, so its keys are not fetched.")
+        raise Conflict("The issuer is disabled. Its keys are not fetched.")
     if not claim_fetch(row.pk, every=ORDERED_SECONDS, now=timezone.now()):
         raise RateLimited("The keys have just been fetched.", retry_after=ORDERED_SECONDS)
     fetch_and_store(KeySource(row.pk, row.name, row.issuer, row.jwks_url))
@@ -55,9 +55,12 @@ def fetch_and_store(source: KeySource) -> bool:
         keys = fetch_keys(source)
     except DocumentUnavailable as error:
         if store_fetch_problem(source.id, f"{error}."):
-            log.warning("The keys of the trusted issuer %s are not fetched: %s.", source.name, error)
+            log.warning("The keys of the trusted issuer %s could not be fetched: %s.", source.name, error)
         if drop_stale_keys(source.id):
-            log.error("The keys of the trusted issuer %s were not fetched for a day: they count no more.", source.name)
+            log.error(
+                "The keys of the trusted issuer %s could not be fetched for a day. They are no longer accepted.",
+                source.name,
+            )
         return False
     problem = " ".join(keys.problems)
     store_fetched_keys(source.id, issuer=source.issuer, jwks_url=source.jwks_url, jwks=keys.document, problem=problem)
@@ -83,7 +86,7 @@ def _discover(issuer: str, deadline: float) -> str:
     address = configuration.get("jwks_uri")
     # Only a configuration of this machine may lead to this machine over http.
     if not isinstance(address, str) or not is_fetchable(address) or (is_local(address) and not is_local(issuer)):
-        raise DocumentUnavailable(f"{url} names no https address as jwks_uri")
+        raise DocumentUnavailable(f"the jwks_uri in {url} is not an https address")
     return address
 
 

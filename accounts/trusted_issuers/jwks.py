@@ -80,11 +80,11 @@ def _problem(row: JsonObject, uses: int) -> str:
     if not 0 < len(row.get("kid", "")) <= MAX_KEY_ID_LENGTH:
         return "has no kid."
     if uses > 1:
-        return "is not the only one with this kid."
+        return "has the same kid as another key."
     if row.get("kty") == "oct":
         return "is symmetric: whoever can verify its signatures can also make them."
     if not _algorithms_of(row):
-        return f"is for none of {', '.join(ALGORITHMS)}."
+        return f"fits none of the algorithms {', '.join(ALGORITHMS)}."
     return _size_problem(row)
 
 

@@ -71,52 +71,55 @@ class TrustedIssuerAttributes(Attributes):
     }
     name = Text(max_length=MAX_NAME_LENGTH)
     enabled = Boolean(required=False)
-    issuer = Text(max_length=MAX_ISSUER_LENGTH, help_text="The exact `iss` of its tokens.")
-    audience = Text(max_length=MAX_AUDIENCE_LENGTH, help_text="What must be in `aud` of its tokens.")
+    issuer = Text(max_length=MAX_ISSUER_LENGTH, help_text="The exact value of `iss` in its tokens.")
+    audience = Text(max_length=MAX_AUDIENCE_LENGTH, help_text="The value that `aud` of its tokens must contain.")
     algorithms = Read(
         read_algorithms,
         ALGORITHM_LIST,
         required=False,
-        help_text="How its tokens may be signed; defaults to RS256 and ES256.",
+        help_text="The algorithms that may sign its tokens (default: RS256 and ES256).",
     )
     jwks_url = Text(
         required=False,
         allow_blank=True,
         max_length=MAX_URL_LENGTH,
-        help_text="Where its keys are, over https; by default as `{issuer}/.well-known/openid-configuration` says.",
+        help_text="The https URL of its keys (default: the one in `{issuer}/.well-known/openid-configuration`).",
     )
     jwks = Read(
         read_jwks,
         KEY_SET,
         required=False,
-        help_text="Its public keys as a JSON Web Key Set, if none are to be fetched.",
+        help_text="Its public keys as a JSON Web Key Set. If set, none are fetched.",
     )
     user_claim = Text(
-        required=False, max_length=MAX_CLAIM_LENGTH, help_text="The claim that says who sends; defaults to `sub`."
+        required=False,
+        max_length=MAX_CLAIM_LENGTH,
+        help_text="The claim that names the user who sends the request (default: `sub`).",
     )
     user_prefix = Text(
         required=False,
         allow_blank=True,
         max_length=MAX_PREFIX_LENGTH,
-        help_text="Without `subjects`: the user is the one named by this, followed by the claim.",
+        help_text="Without `subjects`: the user name is this prefix followed by the value of the claim.",
     )
     subjects = Read(
         read_subjects,
         SUBJECTS,
         required=False,
-        help_text="User names by values of the claim; if there are any, no other value is accepted.",
+        help_text="User names by values of the claim. If any are listed, all other values are refused.",
     )
     leeway_seconds = Integer(
         required=False,
         min_value=0,
         max_value=MAX_LEEWAY_SECONDS,
-        help_text="How far its clock may differ from the gateway's; defaults to 30.",
+        help_text="The most seconds by which its clock may differ from the gateway's (default: 30).",
     )
     max_age_seconds = Integer(
         required=False,
         min_value=MIN_AGE_SECONDS,
         max_value=MAX_AGE_SECONDS,
-        help_text="For how long after `iat` a token is accepted, whatever its `exp` says; defaults to 86,400.",
+        help_text="The most seconds after `iat` for which a token is accepted, whatever its `exp` says (default: "
+        "86,400).",
     )
 
 

@@ -47,7 +47,7 @@ def create_trusted_issuer(**values: Unpack[IssuerChanges]) -> TrustedIssuer:
     Raises Conflict if there is one of this name, or for this issuer and audience, and ValidationError.
     """
     if TrustedIssuer.objects.count() >= MAX_ISSUERS:
-        raise Conflict(f"There are {MAX_ISSUERS} trusted issuers, the most there may be. Delete some first.")
+        raise Conflict(f"There are {MAX_ISSUERS} trusted issuers, the maximum. Delete some first.")
     row = TrustedIssuer()
     _write(row, values)
     return row
@@ -113,7 +113,7 @@ def _write(row: TrustedIssuer, changes: IssuerChanges) -> None:
     _check_source(row)
     if any(getattr(row, name) != getattr(before, name) for name in SOURCE):
         row.fetched_jwks, row.fetched_at, row.fetch_begun_at, row.fetch_problem = None, None, None, ""
-    conflict = f"There is a trusted issuer named {row.name!r}, or for this issuer and audience, already."
+    conflict = f"A trusted issuer named {row.name!r}, or with this issuer and audience, exists already."
     save_or_refuse(row, conflict=conflict)
 
 
@@ -126,12 +126,12 @@ def _check_source(row: TrustedIssuer) -> None:
     """Raise ValidationError unless it is clear where the keys come from."""
     if row.jwks is not None:
         if row.jwks_url:
-            raise ValidationError("must be empty beside jwks: stored keys are not fetched.", field="jwks_url")
+            raise ValidationError("must be empty if jwks is set: stored keys are not fetched.", field="jwks_url")
     elif row.jwks_url:
         if not is_fetchable(row.jwks_url):
             raise ValidationError(NEEDS_HTTPS, field="jwks_url")
     elif row.issuer and not is_fetchable(row.issuer):
-        problem = "must be an https URL, at which its keys are discovered, unless jwksUrl or jwks is set."
+        problem = "must be an https URL unless jwksUrl or jwks is set: the gateway finds the keys there."
         raise ValidationError(problem, field="issuer")
     if row.jwks is None:
         for field in ("jwks_url", "issuer"):

@@ -50,7 +50,7 @@ def read_algorithms(value: object, path: str = "") -> list[str]:
 def read_subjects(value: object, path: str = "") -> dict[str, str]:
     """User names by the exact values of the claim; raises ValidationError."""
     if not isinstance(value, dict):
-        raise ValidationError('must be an object of user names by values of the claim: {"…": "ann"}.', field=path)
+        raise ValidationError('must be an object with user names by values of the claim: {"…": "ann"}.', field=path)
     if len(value) > MAX_SUBJECTS:
         raise ValidationError(f"must have at most {MAX_SUBJECTS:,} members.", field=path)
     for subject, username in value.items():
@@ -74,7 +74,7 @@ def read_jwks(value: object, path: str = "") -> JsonObject | None:
     except BadKeySet as error:
         raise ValidationError(str(error), field=path) from None
     if problems or not keys:
-        raise ValidationError(problems[0] if problems else "must have a key for signatures.", field=path)
+        raise ValidationError(problems[0] if problems else "must contain a key for signatures.", field=path)
     return key_set.document
 
 

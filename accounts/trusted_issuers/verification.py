@@ -14,7 +14,7 @@ from gateway_project.json_types import JsonObject
 MAX_TOKEN_LENGTH = 8192
 MAX_SUBJECT_LENGTH = 500
 REQUIRED = ["iss", "aud", "exp", "iat"]
-UNKNOWN_KEY = "The key that signed this token is not known."
+UNKNOWN_KEY = "The key that signed this token is unknown."
 IS_FETCHED = f"{UNKNOWN_KEY} The issuer's keys are fetched now; send the request again in a few seconds."
 
 
@@ -99,7 +99,7 @@ def verify_token(token: str, algorithm: object, key: PublicKey, issuer: IssuerSn
 def require_time(token: VerifiedToken, now: float) -> None:
     """Raise AuthenticationFailed before the token is good, and after."""
     if now >= token.ends:
-        raise AuthenticationFailed("The token has expired, or is older than is accepted of its issuer.")
+        raise AuthenticationFailed("The token has expired, or is older than the gateway accepts from its issuer.")
     if now < token.begins:
         raise AuthenticationFailed("The token is not valid yet.")
 

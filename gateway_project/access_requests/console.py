@@ -62,7 +62,7 @@ def _row(request: HttpRequest, request_id: int) -> AccessRequest | None:
 class AccessRequestAdmin(ReadOnlyAdmin):
     """All requests, with what became of them."""
 
-    empty_message = "Nobody has asked for anything. Users ask at /me/access/."
+    empty_message = "There are no access requests. Users create them at /me/access/."
     list_display = ["moment", "subject", linked("user"), "label", "reason", linked("decided_by"), "ends_at", "note"]
     list_display_links = ["moment"]
     list_filter = ["state", "kind", equals("user", "user", "user__name_key"), equals("model", "model", "model")]
@@ -77,7 +77,7 @@ class AccessRequestAdmin(ReadOnlyAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[AccessRequest]:
         return super().get_queryset(request).shown()
 
-    @display(description="Asked (UTC)", ordering="id")
+    @display(description="Created (UTC)", ordering="id")
     def moment(self, row: AccessRequest) -> str:
         return f"{row.created_at:%Y-%m-%d %H:%M}"
 

@@ -33,5 +33,5 @@ def _end(request_id: int) -> bool:
         with audit.acting_as(lambda: ACTOR), overriding(reason, field="reason"), races_as_conflicts():
             return end_due_request(request_id, actor=ACTOR)
     except GatewayError as error:
-        log.error("Access request %s could not be ended and is tried again: %s", request_id, error.sentence)
+        log.error("Access request %s could not be ended. The gateway tries again: %s", request_id, error.sentence)
         return False

@@ -100,7 +100,7 @@ def grant_limit(request: AccessRequest, actor: audit.Actor) -> None:
     # Two grants at once: one after the other.
     list(User.objects.select_for_update().filter(pk=request.user_id).values_list("pk"))
     if AccessRequest.objects.granted().filter(**_kind_of_limit(request)).exists():
-        raise Conflict("An earlier request for this limit is granted. End that one first.")
+        raise Conflict("The grant of an earlier request for this limit is still in force. End that grant first.")
     limit = Limit.objects.filter(**_kind_of_limit(request)).first()
     before = _limit(limit)
     if limit is None:

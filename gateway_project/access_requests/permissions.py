@@ -44,7 +44,7 @@ def visible_requests(caller: Caller) -> AccessRequestQuerySet[AccessRequest]:
 def require_decider(caller: Caller, request: AccessRequest) -> None:
     """Raise PermissionDenied unless the caller may decide about the request, which is not their own."""
     if caller.owns(request.user_id):
-        raise PermissionDenied("Somebody else decides about your own request.")
+        raise PermissionDenied("You cannot decide about your own request.")
     if request.kind in decidable_kinds(caller):
         return
     if request.kind == RequestKind.MEMBERSHIP and request.group_id in administered_groups(caller):

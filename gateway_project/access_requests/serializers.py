@@ -53,13 +53,15 @@ class AccessRequestAttributes(Attributes):
 
     example = {"kind": "model", "model": "gpt-5", "reason": "For the evaluation in May."}
     kind = Choice(RequestKind.values)
-    model = Text(required=False, max_length=MAX_MODEL_LENGTH, help_text="For the kind model: its name.")
-    provider_id = Id(required=False, allow_null=True, help_text="For the kind model: of this provider alone.")
-    group_id = Id(required=False, help_text="For the kind membership, of a group that you may know.")
-    group_name = Text(required=False, help_text="For the kind membership, in the place of groupId: its whole name.")
+    model = Text(required=False, max_length=MAX_MODEL_LENGTH, help_text="For the kind model: the name of the model.")
+    provider_id = Id(required=False, allow_null=True, help_text="For the kind model: only the model of this provider.")
+    group_id = Id(required=False, help_text="For the kind membership: the id of a group that you may see.")
+    group_name = Text(
+        required=False, help_text="For the kind membership, instead of groupId: the whole name of the group."
+    )
     measure = Choice(Measure.values, required=False, help_text="For the kind limit.")
     window = Choice(Window.values, required=False, help_text="For the kind limit.")
-    amount = Amount(required=False, help_text="For the kind limit: of the user, above the present one.")
+    amount = Amount(required=False, help_text="For the kind limit: the amount, above the user's current limit.")
     reason = Text(max_length=MAX_REASON_LENGTH)
 
 
@@ -74,4 +76,4 @@ class Approval(Refusal):
     """For how long the request is granted, and what the user is told."""
 
     example = {"until": "2030-01-31T12:00:00Z", "note": "Until the end of the project."}
-    until = DateTime(required=False, allow_null=True, help_text="When the grant ends; null: never by itself.")
+    until = DateTime(required=False, allow_null=True, help_text="When the grant ends; null: never.")

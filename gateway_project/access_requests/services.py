@@ -36,7 +36,7 @@ def ask_for_access(*, user: User, reason: str, actor: audit.Actor, **subject: Un
         raise ValidationError("must not be empty.", field="reason")
     check_subject(request)
     _refuse_excess(request)
-    save_or_refuse(request, conflict="This was asked for already.")
+    save_or_refuse(request, conflict="This request exists already.")
     _forget_oldest(user)
     audit.record(actor, "create", RESOURCE, request.pk, after=serialize_request(request))
     return request
@@ -46,10 +46,10 @@ def _refuse_excess(request: AccessRequest) -> None:
     open_requests = AccessRequest.objects.open().of(request.user)
     fields = ("kind", "model", "provider_id", "group_id", "measure", "window")
     if open_requests.filter(**{name: getattr(request, name) for name in fields}).exists():
-        raise Conflict("You have asked for this already. Withdraw that request to ask again.")
+        raise Conflict("You have an open request for this. Withdraw it before you ask again.")
     most = settings.GATEWAY_MAX_ACCESS_REQUESTS
     if most and open_requests.count() >= most:
-        raise Conflict(f"You have {most:,} open requests, the most there may be. Withdraw some first.")
+        raise Conflict(f"You have {most:,} open requests, the maximum. Withdraw some first.")
 
 
 def _forget_oldest(user: User) -> None:
@@ -64,7 +64,7 @@ def withdraw_request(request: AccessRequest, *, actor: audit.Actor) -> None:
     """Take one's own request back. Raises Conflict if it is not open, NotFound and PermissionDenied."""
     _lock(request, RequestState.OPEN)
     if not _caller(actor).owns(request.user_id):
-        raise PermissionDenied("Only who has asked can withdraw a request.")
+        raise PermissionDenied("Only the user who made a request can withdraw it.")
     with _recorded(actor, "withdraw", request):
         request.state = RequestState.WITHDRAWN
         request.ended_at = timezone.now()
@@ -77,7 +77,7 @@ def grant_request(request: AccessRequest, *, actor: audit.Actor, until: datetime
     PermissionDenied and ValidationError.
     """
     if until is not None and until <= timezone.now():
-        raise ValidationError("must lie in the future.", field="until")
+        raise ValidationError("must be in the future.", field="until")
     kind = GRANTS[RequestKind(request.kind)]
     with kind.change():
         _lock(request, RequestState.OPEN)
@@ -147,7 +147,7 @@ def _lock(request: AccessRequest, state: RequestState) -> None:
     """Lock the row to the end of the transaction; raises NotFound, and Conflict unless it is in this state."""
     lock_row(request, AccessRequest.objects.all())
     if request.state != state:
-        raise Conflict(f"The request is {request.state}; only one that is {state.value} can be changed so.")
+        raise Conflict(f"The request is {request.state}. This action needs a request that is {state.value}.")
 
 
 @contextmanager
@@ -155,7 +155,7 @@ def _recorded(actor: audit.Actor, operation: str, request: AccessRequest) -> Ite
     """Around a change of a locked request: stores it, and writes it to the log as it was before and after."""
     before = serialize_request(request)
     yield
-    save_or_refuse(request, conflict="This request was changed at the same time.")
+    save_or_refuse(request, conflict="This request was changed at the same time. Open it again.")
     after = serialize_request(request)
     message = "" if actor.caller is not None else f"The grant of access request {request.pk} has ended."
     audit.record(actor, operation, RESOURCE, request.pk, before=before, after=after, message=message)

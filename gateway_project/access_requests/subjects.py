@@ -51,7 +51,7 @@ def check_subject(request: AccessRequest) -> None:
 
 def _check_model(request: AccessRequest) -> None:
     if not is_clear(request.model) or len(request.model) > MAX_MODEL_LENGTH:
-        problem = f"has at most {MAX_MODEL_LENGTH} characters, all of which can be seen, and no blanks around it."
+        problem = f"must have at most {MAX_MODEL_LENGTH} visible characters, and must not begin or end with blanks."
         raise ValidationError(problem, field="model")
     if request.provider_id is not None and not Provider.objects.filter(pk=request.provider_id).exists():
         raise ValidationError(f"no provider with id {request.provider_id}.", field="provider_id")
@@ -64,7 +64,7 @@ def find_group(caller: Caller, *, group_id: int | None, group_name: str | None) 
     """
     if group_name is not None:
         if group_id is not None:
-            raise ValidationError("must not be sent beside groupId.", field="group_name")
+            raise ValidationError("must not be sent together with groupId.", field="group_name")
         group = Group.objects.filter(name=group_name).first()
         if group is None:
             raise ValidationError("there is no group of this name.", field="group_name")
@@ -99,7 +99,7 @@ def _check_limit(request: AccessRequest) -> None:
         raise ValidationError(f"must be one of {', '.join(Measure.values)}.", field="measure")
     request.window = request.window or (Window.NONE if request.measure in WITHOUT_WINDOW else "")
     if (request.measure in WITHOUT_WINDOW) != (request.window == Window.NONE) or request.window not in Window:
-        raise ValidationError("must be minute, day or month; of concurrent requests none.", field="window")
+        raise ValidationError("must be minute, day or month; for concurrent requests: none.", field="window")
     if not validated_amount(request.measure, request.amount):
         raise ValidationError("must be above 0.", field="amount")
     _refuse_lower(request)
@@ -110,7 +110,7 @@ def _refuse_lower(request: AccessRequest) -> None:
     present = _present_amount(request)
     if present is not None and (not present or present >= (request.amount or 0)):
         amount = f"{present.normalize():f}" if present else "unlimited"
-        raise Conflict(f"must be above the present limit, which is {amount}.", field="amount")
+        raise Conflict(f"must be above the current limit of {amount}.", field="amount")
 
 
 def _present_amount(request: AccessRequest) -> Decimal | None:

@@ -220,7 +220,7 @@ def _requirement(who: str) -> str:
     if who == OWNER:
         return "Only the owner and admins may do this, using their own login."
     if who == MANAGER:
-        return "Only the owner, using their own login, and whoever has the permission users.manage may do this."
+        return "Only the owner, using their own login, and users with the permission users.manage may do this."
     if who == LOGIN:
         return "This needs a user's own login; an API key is not enough."
     if who == USER:

@@ -20,7 +20,9 @@ def parse_object(raw: bytes) -> JsonObject:
     """The JSON object in a body. Raises ValidationError saying what is wrong with it."""
     containers = raw.count(b"{") + raw.count(b"[")
     if containers > MAX_CONTAINERS or (len(raw) > MAX_VALUES and raw.count(b",") > MAX_VALUES):
-        raise ValidationError(f"The body holds more than {MAX_CONTAINERS} objects and lists or {MAX_VALUES} values.")
+        raise ValidationError(
+            f"The body contains more than {MAX_CONTAINERS} objects and lists, or more than {MAX_VALUES} values."
+        )
     try:
         value = _decoder.decode(raw.decode("utf-8"))
         if BACKSLASH in raw and b"\\u" in raw:  # searching for one byte is ten times as fast as for two

@@ -58,7 +58,7 @@ def _count(key: str) -> int:
     try:
         return _increment(caches["default"], key)
     except Exception as error:  # it is down, full or holds a foreign value: management goes on
-        log.warning("The shared cache fails (%s): writes are counted by each process.", type(error).__name__)
+        log.warning("The shared cache fails (%s): each process counts writes by itself.", type(error).__name__)
         return _increment(caches["process"], key)
 
 

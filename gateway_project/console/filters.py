@@ -53,7 +53,7 @@ class MomentFilter(RangeDateTimeFilter):
         try:
             bounds = {"gte": self._moment("from", time.min), "lte": self._moment("to", time.max)}
         except ValidationError:
-            messages.warning(request, f"By {self.title}: not a valid date and time. No filter is applied.")
+            messages.warning(request, f"By {self.title}: this is not a valid date and time. The filter is not applied.")
             raise IncorrectLookupParameters from None
         return rows.filter(**{f"{self.field_path}__{bound}": moment for bound, moment in bounds.items() if moment})
 

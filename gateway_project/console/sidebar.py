@@ -51,7 +51,7 @@ NAVIGATION = [
         _item("Users", "person", "accounts_user_changelist"),
         _item("Groups", "group", "accounts_group_changelist"),
         _item("Roles", "badge", "accounts_role_changelist"),
-        _item("Logins", "devices", "accounts_session_changelist"),
+        _item("Sessions", "devices", "accounts_session_changelist"),
         _item("Your second factor", "phonelink_lock", "second-factor"),
         _item("Identity providers", "login", "accounts_identityprovider_changelist"),
         _item("Identities", "fingerprint", "accounts_identity_changelist"),

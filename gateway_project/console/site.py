@@ -53,7 +53,7 @@ LICENCE_FREE_AUTOCOMPLETE = ("rules",)
 REASON = "override_reason"
 # Title, sentence and status of the pages that a browser gets instead of these errors.
 NOT_FOUND = ("Not found", "There is no page at this address.", 404)
-NOT_OFFERED = ("Not possible", "The console does not offer this.", 403)
+NOT_OFFERED = ("Not possible", "The console does not have this function.", 403)
 
 
 class ConsoleSite(UnfoldAdminSite):

@@ -37,7 +37,7 @@ Row = TypeVar("Row", bound=models.Model)
 Context = dict[str, object] | None
 
 BREAKS_TESTS = "The change breaks access tests. Nothing was saved. To save it anyway, give a reason."
-CHANGED_MEANWHILE = "This was changed by someone else after you opened the page. Nothing was saved. Open it again."
+CHANGED_MEANWHILE = "Somebody else changed this row after you opened the page. Nothing was saved. Open the page again."
 
 
 class ServiceForm(forms.ModelForm):
@@ -70,7 +70,7 @@ class ServiceForm(forms.ModelForm):
         return {}
 
     @property
-    def seen_digest(self) -> str:
+    def first_digest(self) -> str:
         """The digest of the row when the form was first shown, also after the form was refused."""
         return self.data.get("_seen", "") if self.is_bound else self._current_digest()
 
@@ -98,7 +98,7 @@ class ServiceForm(forms.ModelForm):
     def _post_clean(self) -> None:
         if self.errors or self.is_trial:
             return
-        if self.seen_digest != self._current_digest():
+        if self.first_digest != self._current_digest():
             self.add_error(None, CHANGED_MEANWHILE)
             return
         try:

@@ -35,7 +35,7 @@ def file_problem() -> str:
     path = Path(connection.settings_dict["NAME"])
     if not is_sqlite() or not path.exists() or (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
         return ""
-    return f"{_name()} cannot be used: this user may not write it, or not in its folder."
+    return f"{_name()} cannot be used: the operating system's user may not write to the file or its folder."
 
 
 def is_sqlite() -> bool:

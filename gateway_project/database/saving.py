@@ -10,7 +10,7 @@ from django.db import DatabaseError, IntegrityError, InterfaceError, Operational
 from gateway_project.errors import Conflict, NotFound, ValidationError
 
 UNIQUENESS_CODES = {"unique", "unique_together"}  # of Django's validation errors
-WRITE_RACE = "This, or something it refers to, was changed at the same time. Nothing was written. Try again."
+WRITE_RACE = "This row, or a row that it refers to, was changed at the same time. Nothing was saved. Try again."
 # Errors of a write that races with another: a row that is gone or taken (which PostgreSQL often reports only at
 # COMMIT), a failed serialization and a deadlock.
 _RACE_CODES = {

@@ -51,7 +51,7 @@ class NotFound(RequestError):
     """Nothing has this id, or this path."""
 
     code = 404
-    default_message = "There is nothing here."
+    default_message = "There is nothing at this address."
 
 
 class MethodNotAllowed(RequestError):
@@ -155,7 +155,8 @@ class SecondFactorRequired(AccessError):
 
     code = 401
     default_message = (
-        "A second factor is needed. Send the code of the authenticator app, or a recovery code, as otp, too."
+        "A second factor is needed. Send the same request with otp: the code of the authenticator app, or a recovery "
+        "code."
     )
     default_headers = {"WWW-Authenticate": "Bearer"}
     user: Any = None
@@ -176,7 +177,7 @@ class CredentialRevoked(AccessError):
     """The request was ended while it ran: whoever revoked or changed its credential wanted that."""
 
     code = 401
-    default_message = "The request was ended: its credential has been revoked or changed."
+    default_message = "The request was ended: its credential was revoked or changed."
     default_headers = {"WWW-Authenticate": "Bearer"}
 
 

@@ -146,7 +146,10 @@ def _admin(tell: Tell) -> tuple[User, str | None]:
     password = earlier.get("adminPassword") if earlier.get("adminUser") == admin.username else None
     if password and check_password(password, admin.password):
         return admin, password
-    tell(f"The password of {admin.username} is not known here. `manage.py changepassword {admin.username}` sets one.")
+    tell(
+        f"This machine does not know the password of {admin.username}. `manage.py changepassword {admin.username}` "
+        "sets a new one."
+    )
     return admin, None
 
 
@@ -163,7 +166,7 @@ def _key(owner: User, tell: Tell) -> str | None:
         _record(KeyViewSet, issued.key)
         return issued.text
     tell(
-        f"The key {KEY_NAME!r} was rotated, locked or created elsewhere: its text is unknown here or not valid. "
+        f"This machine does not know a valid key {KEY_NAME!r}: the key was rotated, locked or created elsewhere. "
         "Rotate it in the console, or delete it and run quickstart again."
     )
     return None

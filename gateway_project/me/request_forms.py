@@ -51,7 +51,7 @@ class MembershipForm(AskForm):
     title = "Ask to join a group"
 
     group = forms.CharField(
-        max_length=MAX_GROUP_NAME_LENGTH, widget=UnfoldAdminTextInputWidget, help_text="Its whole name."
+        max_length=MAX_GROUP_NAME_LENGTH, widget=UnfoldAdminTextInputWidget, help_text="The whole name of the group."
     )
 
     def clean_group(self) -> Group:

@@ -71,8 +71,8 @@ class Waiters:
         with self._lock:
             if self._by_user.total() >= most or self._by_user[user_id] >= MAX_WAITING_OF_A_USER:
                 raise ServiceUnavailable(
-                    "Nothing was changed: too many requests wait until a change is in force. "
-                    "Send it without wait, or again in a moment."
+                    "Nothing was changed: too many requests are waiting for a change to be in force. Send the request "
+                    "without wait, or again in a moment."
                 )
             self._by_user[user_id] += 1
         try:

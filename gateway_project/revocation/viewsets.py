@@ -22,8 +22,8 @@ Row = TypeVar("Row", bound=models.Model)
 View = TypeVar("View", bound="RevocationMixin[Any]")
 
 REVOCATION: dict[str, Filter] = {
-    "wait": BooleanFilter("", "Answer once every live worker has the change, at the latest after ten seconds."),
-    "cut": BooleanFilter("", "End the running requests and streams of the keys and users that this is about."),
+    "wait": BooleanFilter("", "Answer only when every live worker has the change, at the latest after ten seconds."),
+    "cut": BooleanFilter("", "Also end the running requests and streams of these keys and users."),
 }
 
 
@@ -34,8 +34,8 @@ class InForceSerializer(serializers.Serializer):
 
     workers = serializers.IntegerField(help_text="The live worker processes, of all replicas.")
     acknowledged = serializers.IntegerField(help_text="How many of them have the change.")
-    seconds = serializers.FloatField(help_text="How long it took, or was waited for.")
-    ended = serializers.IntegerField(required=False, help_text="With `cut`: the requests that were ended.")
+    seconds = serializers.FloatField(help_text="The seconds until all workers had the change, or until the wait ended.")
+    ended = serializers.IntegerField(required=False, help_text="With `cut`: the number of requests that were ended.")
 
 
 class Proof(serializers.Serializer):

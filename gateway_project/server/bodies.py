@@ -92,7 +92,8 @@ def body_timeout(size: int, client_seconds: float, bytes_per_second: int) -> flo
 def too_slow(bytes_per_second: int) -> ValidationError:
     """The error for a body that missed its time-out."""
     return ValidationError(
-        f"The body arrived too slowly: after the first seconds at least {bytes_per_second} bytes a second are required."
+        f"The body arrived too slowly: after the first seconds it must arrive at {bytes_per_second} bytes per second "
+        "or more."
     )
 
 

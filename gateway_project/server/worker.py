@@ -135,7 +135,7 @@ class GatewayThreadWorker(StoppingWorker):
 
     def _make_room(self) -> None:
         """Close the connection that has waited longest for its head or body, or else all idle ones."""
-        log.warning("No file can be opened: idle connections are closed. Raise the limit of open files (ulimit -n).")
+        log.warning("No file can be opened, so idle connections close. Raise the limit of open files (ulimit -n).")
         if self.parked:
             self._unpark(oldest := next(iter(self.parked)))
             self.nr_conns -= 1

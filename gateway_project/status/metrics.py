@@ -55,7 +55,8 @@ def answer(environ: WSGIEnvironment) -> Delivery:
         tag="health",
         who=MONITORING,
         description=(
-            "Need GATEWAY_METRICS_TOKEN as bearer token; without GATEWAY_MODE=production, not from this machine."
+            "Needs GATEWAY_METRICS_TOKEN as bearer token. Requests from this machine need none, unless "
+            "GATEWAY_MODE=production."
         ),
         errors=(AuthenticationFailed,),
     )

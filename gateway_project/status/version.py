@@ -24,7 +24,8 @@ class VersionRecord(serializers.Serializer):
     git = serializers.CharField()
     product_version = serializers.CharField()
     update_available = serializers.CharField(
-        help_text="true or false by the release feed (GATEWAY_RELEASE_FEED); unknown without one, or while it fails."
+        help_text="true or false as the release feed (GATEWAY_RELEASE_FEED) says; unknown without a feed, or while it "
+        "fails."
     )
 
 

@@ -64,9 +64,9 @@ def _bill(exchange: Exchange, snapshot: Snapshot) -> Bill:
 
 
 def _unanswered(exchange: Exchange, request: WorkRequest, snapshot: Snapshot) -> Bill:
-    """The cost is unknown; the input tokens count, so that leaving before the first byte does not evade limits.
+    """The cost is unknown. The input tokens count, so that nobody evades limits by leaving before the first byte.
 
-    Who leaves, or sets a deadline of their own, under a limit of tokens or cost pays what was reserved.
+    Under a limit of tokens or cost, a client that leaves or sets a deadline pays what was reserved.
     """
     if isinstance(exchange.error, UpstreamError) and not exchange.error.may_have_worked:
         return NOTHING_BOUGHT
@@ -112,7 +112,7 @@ def _was_cut_off(exchange: Exchange) -> bool:
 
 
 def _unseen_tokens(exchange: Exchange, request: WorkRequest) -> int:
-    """What an answer may have used whose usage is not known, as it was reserved: a model's reasoning is seen by nobody.
+    """The reserved tokens of an answer whose usage is unknown: nobody sees how much a model reasoned.
 
     A stream may lack its usage because the client did not ask for it.
     """

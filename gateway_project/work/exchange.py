@@ -78,12 +78,12 @@ class Decision:
 
 @dataclass(slots=True)
 class Guarding:
-    """The guardrails that apply, what they have come to, and what they have made of the answer."""
+    """The guardrails that apply, their results, and the answer as they have changed it."""
 
     applicable: "Applicable"
     request_search: "Search | None" = None
     answer_search: "Search | None" = None
-    placeholders: "Placeholders | None" = None  # that stand in the request for what the answer gets back
+    placeholders: "Placeholders | None" = None  # placeholders in the request, with their originals for the answer
     stream: "StreamGuard | None" = None
     chunks: list[bytes] | None = None  # of a cached stream, for the client
     answer: ClientResponse | None = None  # for the client
@@ -91,12 +91,12 @@ class Guarding:
 
     @property
     def searches(self) -> "list[Search]":
-        """What has begun."""
+        """The searches that have begun."""
         return [search for search in (self.request_search, self.answer_search) if search is not None]
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the entry has to wait for what services say."""
+        """Whether the log entry has to wait for the results of services."""
         return any(not late.are_there for search in self.searches for late in search.late)
 
     @property
@@ -117,7 +117,7 @@ class Selection:
 
 @dataclass(slots=True)
 class RequestLimits:
-    """The limits of the caller and of the providers, and what the request holds of them."""
+    """The limits of the caller and of the providers, and the request's reservations."""
 
     book: LimitBook | None = None  # the snapshot's when the request was admitted; later a newer one
     own: Limits = NO_LIMITS  # of the caller
@@ -195,7 +195,7 @@ class Attempts:
     position: int = 0  # the number of candidates that are done with
     target: "Target | None" = None  # the one that is asked, or has answered
     sendings: list[Attempt] = field(default_factory=list)  # in the order of sending
-    targets: Targets | None = None  # those of the selection that are left once it is known what it takes to serve
+    targets: Targets | None = None  # the candidates that remain once it is known how much context the request needs
     failure: GatewayError | None = None  # the error to raise if no other candidate serves
     outcomes: dict[TargetKey, Outcome] = field(default_factory=dict)
     sending: "Sending | None" = None  # of the target, where it is measured
@@ -227,7 +227,7 @@ class Attempts:
 
 @dataclass(slots=True)
 class Ownership:
-    """What providers keep for the user: what the request was the first to name, and what the answer has made."""
+    """State that providers store for the user: ids that this request named first, and ids that the answer created."""
 
     claims: tuple[str, ...] = ()  # digests, to be recorded once the provider has accepted the request
     recorded: int = 0  # how many of the answer's ids

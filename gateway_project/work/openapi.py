@@ -28,18 +28,17 @@ ERRORS = (
 )
 HEADERS = {
     "X-Svc-Cache": {
-        "description": "Whether the answer came from the cache; not with an explanation, as all that follow.",
+        "description": "Whether the answer came from the cache. Explanations do not have this header or the following "
+        "ones.",
         "required": False,
         "schema": {"enum": ["HIT", "MISS", "BYPASS"]},
     },
     "X-Svc-Provider": header("The provider that answered.", required=False),
-    "X-Svc-Model": header("The model that answered, by the provider's name for clients.", required=False),
-    "X-Svc-Attempts": header(
-        "How many calls of providers the request took; 0 for an answer from the cache.", required=False
-    ),
+    "X-Svc-Model": header("The model that answered, by its name in the gateway.", required=False),
+    "X-Svc-Attempts": header("The number of calls to providers; 0 for an answer from the cache.", required=False),
     "X-Svc-Dropped": header(
-        "Parameters of the request that the provider did not get and, with the prefix `answer.`, parts of its answer "
-        "that the client's shape cannot hold. A stream names the latter in a comment at its end.",
+        "Parameters that were not sent to the provider and, with the prefix `answer.`, parts of its answer that the "
+        "client's API cannot express. A stream names the latter in a comment at its end.",
         required=False,
     ),
     "X-Svc-Added": header(
@@ -47,7 +46,9 @@ HEADERS = {
         "cache.",
         required=False,
     ),
-    "X-Svc-Estimate": header("`tokens` if the gateway counted them because no provider did.", required=False),
+    "X-Svc-Estimate": header(
+        "`tokens` if the gateway estimated the number of tokens because no provider counted them.", required=False
+    ),
     "RateLimit": header("What is left of the limits that apply.", required=False),
     "RateLimit-Policy": header("The limits that apply.", required=False),
     "Server-Timing": header("How long each stage took, in milliseconds.", required=False),
@@ -63,35 +64,41 @@ PARAMETERS = (
         "X-Svc-Request-ID", "The id of the request in the log; an invalid one is replaced.", type="string"
     ),
     _header_parameter("X-Svc-Provider", "The provider to use, by name.", type="string"),
-    _header_parameter("X-Svc-Fallback", "`off`: ask one provider only, whatever it answers.", enum=["off"]),
+    _header_parameter("X-Svc-Fallback", "`off`: ask only one provider, whatever it answers.", enum=["off"]),
     _header_parameter(
-        "X-Svc-Strategy", "How one of several providers is chosen, instead of as the alias says.", enum=list(STRATEGIES)
+        "X-Svc-Strategy",
+        "The strategy that chooses one of several providers, instead of the alias's own.",
+        enum=list(STRATEGIES),
     ),
     _header_parameter(
         "X-Svc-Session", "Requests of one session go to the same provider under the strategy `sticky`.", type="string"
     ),
     _header_parameter(
         "X-Svc-Operation",
-        "The operation; by default it follows from the body: `messages` chat, `prompt` completion, `input` embedding.",
+        "The operation (default: by the body; with `messages` chat, with `prompt` completion, with `input` embedding).",
         enum=list(OPERATIONS),
     ),
     _header_parameter(
         "X-Svc-Cache",
-        "`bypass`: neither read nor write; `refresh`: write only; `only`: answer from the cache or not at all.",
+        "`bypass`: neither read nor write; `refresh`: only write; `only`: answer from the cache or not at all.",
         enum=list(CACHE_CONTROLS),
     ),
     _header_parameter(
-        "X-Svc-Cache-TTL", "How long the answer is cached, in seconds.", type="integer", minimum=0, maximum=999_999_999
+        "X-Svc-Cache-TTL",
+        "The number of seconds for which the answer is cached.",
+        type="integer",
+        minimum=0,
+        maximum=999_999_999,
     ),
     _header_parameter(
         "X-Svc-Timeout",
-        "Timeout of the whole request, in seconds.",
+        "The time-out of the whole request, in seconds.",
         type="number",
         exclusiveMinimum=0,
         maximum=999_999_999,
     ),
     *(
-        _header_parameter(name, "Sent on to Anthropic.", type="string", pattern="^[ -~]{0,1024}$")
+        _header_parameter(name, "Passed on to Anthropic.", type="string", pattern="^[ -~]{0,1024}$")
         for name in FORWARDED_HEADERS
     ),
     _header_parameter("X-Svc-Tags", "`name=value, …`: at most 20, for the log.", type="string"),
@@ -105,25 +112,26 @@ def _query_parameter(name: str, description: str, **schema: object) -> dict[str,
 EXPLAIN_PARAMETERS = (
     _query_parameter(
         "explain",
-        "`true`: the request is not sent; the answer says what would happen to it, and why.",
+        "`true`: the request is not sent. The answer says what would happen to it, and why.",
         type="string",
         enum=["true", "false"],
     ),
     _query_parameter(
         "asUser",
-        "The id of the user whose request is explained; for others than oneself it needs logs.view_all and rules.view.",
+        "The id of the user whose request is explained. Another user than the caller needs logs.view_all and "
+        "rules.view.",
         type="string",
         pattern="^[0-9]{1,18}$",
     ),
     _query_parameter(
         "asKey",
-        "The name of the key with which that user, or the caller, would send the request. A key or a trusted issuer's "
-        "token names others than itself with logs.view_all and rules.view only.",
+        "The name of the user's key that would send the request. A caller with a key or a trusted issuer's token "
+        "needs logs.view_all and rules.view to name another credential.",
         type="string",
     ),
     _query_parameter(
         "fromAddress",
-        "The IP address from which the request would come, for keys that may be used from some networks only.",
+        "The IP address from which the request would come, for keys that are restricted to networks.",
         type="string",
     ),
 )
@@ -137,7 +145,7 @@ def _or_explanation(body: str, **schema: object) -> dict[str, object]:
 
 BODY = {
     "type": "object",
-    "description": "Whatever the provider accepts. The gateway itself evaluates `model` and `stream`.",
+    "description": "Any parameters that the provider accepts. The gateway itself evaluates `model` and `stream`.",
     "properties": {
         "model": {
             "type": "string",
@@ -158,7 +166,7 @@ WORK = Operation(
     description=(
         "The answer is the provider's own body. A stream is forwarded as it arrives; if it fails, an error "
         "event with the three fields of every error ends it. Identical requests are answered from the cache. With "
-        "`explain=true` nothing is sent, and the answer is the explanation (docs/explain.md)."
+        "`explain=true` the request is not sent, and the answer is the explanation (docs/explain.md)."
     ),
     tag="work",
     who=access.WORK,
@@ -221,7 +229,7 @@ def models_operation(door: ClientDoor, *, one: bool) -> Operation:
     """The operation that lists models, or gets one."""
     return Operation(
         summary="Get a model that the caller may use" if one else "List the models that the caller may use",
-        description="Exactly the models that the rules allow, in the shape that the client expects.",
+        description="Exactly the models that the rules allow, in the form that the client expects.",
         tag=door.api,
         who=access.WORK,
         parameters=(_in_path("id", "The model's name."),) if one else (),
@@ -235,7 +243,7 @@ def _in_path(name: str, description: str) -> dict[str, object]:
     return {"name": name, "in": "path", "required": True, "description": description, "schema": {"type": "string"}}
 
 
-MODEL_IN_PATH = _in_path("model", "The model to use. It takes precedence over the one in the body.")
+MODEL_IN_PATH = _in_path("model", "The model to use. It takes precedence over the model in the body.")
 
 
 def _failures(door: ClientDoor) -> dict[str, Answer]:

@@ -43,15 +43,15 @@ STAGES: tuple[Stage, ...] = (
     authenticate,  # 1. whose request is this?
     read_request,  # 2. what is asked for?
     apply_rules,  # 3. may they ask this model of one of these providers?
-    guard_request,  # what do guardrails take out of it, or block?
+    guard_request,  # do guardrails redact or block it?
     choose_candidates,  # 4. which of them, best first?
-    check_references,  # is what it names of what a provider keeps this user's?
-    reserve_limits,  # of 1., but here it is known whose: is there room in the limits? Take from them
+    check_references,  # does the state that it refers to belong to this user?
+    reserve_limits,  # of 1., but here the caller is known: is there room in the limits? Reserve it
     look_up_cache,  # 5. with a cached answer no provider is called
     call_candidates,  # 6. and 7. one after the other is called, until one has begun to answer
-    repair_answer,  # is the answer to be asked for once more?
-    record_kept,  # what the provider keeps of the answer is this user's
-    guard_answer,  # what of the answer does this client get?
+    repair_answer,  # does a guardrail want a second answer?
+    record_kept,  # note that this user owns the state that the provider stores
+    guard_answer,  # which part of the answer does this client get?
     store_answer,  # 8. cache a new answer
 )  # 9. delivery: deliver(); and the log: write_log()
 # The names in Server-Timing and the log. call_candidates() names its steps itself: provider, response, limits, cache;

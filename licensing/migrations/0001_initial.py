@@ -191,7 +191,8 @@ class Migration(migrations.Migration):
                             _connector="OR",
                         ),
                         name="limit_window_fits_its_measure",
-                        violation_error_message="Concurrent requests have the window none, all else has not.",
+                        violation_error_message="Limits of concurrent requests have the window none; all other limits "
+                        "need a window.",
                     ),
                     models.UniqueConstraint(
                         condition=models.Q(("key__isnull", False)),

@@ -18,21 +18,21 @@ class Migration(migrations.Migration):
         migrations.AlterConstraint(
             model_name='limit',
             name='one_limit_of_a_kind_a_key',
-            constraint=models.UniqueConstraint(condition=models.Q(('key__isnull', False)), fields=('key', 'measure', 'window'), name='one_limit_of_a_kind_a_key', violation_error_code='unique', violation_error_message='There is a limit of this measure and window for this key already.'),
+            constraint=models.UniqueConstraint(condition=models.Q(('key__isnull', False)), fields=('key', 'measure', 'window'), name='one_limit_of_a_kind_a_key', violation_error_code='unique', violation_error_message='A limit of this measure and window for this key exists already.'),
         ),
         migrations.AlterConstraint(
             model_name='limit',
             name='one_limit_of_a_kind_a_user',
-            constraint=models.UniqueConstraint(condition=models.Q(('user__isnull', False)), fields=('user', 'measure', 'window'), name='one_limit_of_a_kind_a_user', violation_error_code='unique', violation_error_message='There is a limit of this measure and window for this user already.'),
+            constraint=models.UniqueConstraint(condition=models.Q(('user__isnull', False)), fields=('user', 'measure', 'window'), name='one_limit_of_a_kind_a_user', violation_error_code='unique', violation_error_message='A limit of this measure and window for this user exists already.'),
         ),
         migrations.AlterConstraint(
             model_name='limit',
             name='one_limit_of_a_kind_a_group',
-            constraint=models.UniqueConstraint(condition=models.Q(('group__isnull', False)), fields=('group', 'measure', 'window'), name='one_limit_of_a_kind_a_group', violation_error_code='unique', violation_error_message='There is a limit of this measure and window for this group already.'),
+            constraint=models.UniqueConstraint(condition=models.Q(('group__isnull', False)), fields=('group', 'measure', 'window'), name='one_limit_of_a_kind_a_group', violation_error_code='unique', violation_error_message='A limit of this measure and window for this group exists already.'),
         ),
         migrations.AlterConstraint(
             model_name='limit',
             name='one_limit_of_a_kind_a_provider',
-            constraint=models.UniqueConstraint(condition=models.Q(('provider__isnull', False)), fields=('provider', 'measure', 'window'), name='one_limit_of_a_kind_a_provider', violation_error_code='unique', violation_error_message='There is a limit of this measure and window for this provider already.'),
+            constraint=models.UniqueConstraint(condition=models.Q(('provider__isnull', False)), fields=('provider', 'measure', 'window'), name='one_limit_of_a_kind_a_provider', violation_error_code='unique', violation_error_message='A limit of this measure and window for this provider exists already.'),
         ),
     ]

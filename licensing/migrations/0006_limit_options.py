@@ -19,23 +19,23 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='limit',
             name='is_strict',
-            field=models.BooleanField(default=False, help_text='A request must fit with its largest possible use, not only with its estimated one.', verbose_name='strict'),
+            field=models.BooleanField(default=False, help_text='The limit must have room for the largest possible use of a request, not only for the estimated use.', verbose_name='strict'),
         ),
         # Limits that exist go on letting such work pass; new ones refuse it.
         migrations.AddField(
             model_name='limit',
             name='unpriced',
-            field=models.CharField(choices=[('refuse', 'Refuse it'), ('count', 'Count it at a price of its own'), ('ignore', 'Let it pass for free')], default="ignore", help_text='What a cost limit does with a model that has no price.', max_length=6, verbose_name='without a price'),
+            field=models.CharField(choices=[('refuse', 'Refuse it'), ('count', 'Count it at a fixed price'), ('ignore', 'Do not count it')], default="ignore", help_text='What the limit does with requests for a model that has no price.', max_length=6, verbose_name='without a price'),
         ),
         migrations.AlterField(
             model_name='limit',
             name='unpriced',
-            field=models.CharField(choices=[('refuse', 'Refuse it'), ('count', 'Count it at a price of its own'), ('ignore', 'Let it pass for free')], default='refuse', help_text='What a cost limit does with a model that has no price.', max_length=6, verbose_name='without a price'),
+            field=models.CharField(choices=[('refuse', 'Refuse it'), ('count', 'Count it at a fixed price'), ('ignore', 'Do not count it')], default='refuse', help_text='What the limit does with requests for a model that has no price.', max_length=6, verbose_name='without a price'),
         ),
         migrations.AddField(
             model_name='limit',
             name='unpriced_price',
-            field=models.DecimalField(decimal_places=6, default=0, help_text='What a million tokens of such a model count, in the currency of the limit.', max_digits=20, validators=[django.core.validators.MinValueValidator(0)], verbose_name='price without a price'),
+            field=models.DecimalField(decimal_places=6, default=0, help_text='The amount that a million tokens of such a model count, in the currency of the limit.', max_digits=20, validators=[django.core.validators.MinValueValidator(0)], verbose_name='price without a price'),
         ),
         migrations.AddConstraint(
             model_name='limit',
@@ -43,7 +43,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='limit',
-            constraint=models.CheckConstraint(condition=models.Q(('unpriced_price__gte', 0), models.Q(models.Q(('unpriced', 'count'), _negated=True), ('unpriced_price__gt', 0), _connector='OR')), name='limit_counts_unpriced_at_a_price', violation_error_message='To count work without a price, say what a million tokens count.'),
+            constraint=models.CheckConstraint(condition=models.Q(('unpriced_price__gte', 0), models.Q(models.Q(('unpriced', 'count'), _negated=True), ('unpriced_price__gt', 0), _connector='OR')), name='limit_counts_unpriced_at_a_price', violation_error_message='To count work without a price, enter what a million tokens count.'),
         ),
         migrations.AddConstraint(
             model_name='limit',

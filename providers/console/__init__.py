@@ -1,1 +1,1 @@
-"""What the console shows of providers beside their table: presets, models and further credentials."""
+"""The parts of providers in the console besides their table: presets, models and further credentials."""

@@ -20,7 +20,7 @@ from providers.transport.transport import Transport
 CHOOSE = "_choose"  # the button of the form for a new provider
 CHOSEN = "_chosen"  # sent with the names that were chosen
 NONE = "_none"  # the button that chooses none of them
-# What a new provider is asked with: without a valid value of each of them it is not asked.
+# The fields that are needed to ask a new provider: without valid values it is not asked.
 NEEDED = {"url", "auth_method", "secret"}
 PLACEHOLDER = re.compile(r"\b(RESOURCE|REGION|HOST)\b")  # of URLs of presets
 MOST_SHOWN = 900  # Django refuses forms with more than 1,000 fields
@@ -58,7 +58,7 @@ def ask_provider(*, url: str, auth_method: str, credential: str) -> list[str]:
 
 
 def new_names(provider: Provider, names: Iterable[str]) -> list[str]:
-    """Those of the names that are no models of the provider yet, neither as its own nor as ours."""
+    """The names that are not models of the provider yet, neither by the provider's name nor by the gateway's."""
     present = {name for model in provider.models.all() for name in (model.name, model.name_at_provider)}
     return [name for name in dict.fromkeys(names) if name not in present]
 

@@ -1,4 +1,4 @@
-"""The currency that an amount of nothing has."""
+"""The currency of an amount of zero."""
 
 from django.core.cache import caches
 
@@ -13,6 +13,6 @@ def usual_currency() -> str:
 
 
 def cost_note() -> str:
-    """In which currency a form takes an amount of cost; '' where the prices do not say it."""
+    """The help text with the currency of amounts of cost; '' if the prices do not tell the currency."""
     currency = usual_currency()
     return f"A cost is in {currency}." if currency else ""

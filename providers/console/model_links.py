@@ -17,7 +17,7 @@ def price_form(model: str, provider_id: int | None = None) -> str:
 
 
 def model_page(model: str, provider_id: int | None = None, period: Period = ANY_TIME) -> str:
-    """The page of a model, which hands the period on; '' without a name. Who follows it is redirected to the row."""
+    """The address of a model's page, with the period; '' without a name. The page redirects to the row."""
     query = _names(model, provider_id) | period.moments()
     return with_query(reverse("admin:model-by-name"), query) if model else ""
 

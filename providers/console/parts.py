@@ -46,7 +46,7 @@ class ModalitiesField(forms.MultipleChoiceField):
             required=False,
             choices=Modality.choices,
             widget=UnfoldAdminCheckboxSelectMultipleWidget,
-            help_text="None chosen: the known ones.",
+            help_text="None chosen: as the public table says.",
         )
 
     def clean(self, value: object) -> list[str] | None:
@@ -63,7 +63,7 @@ class ModelForm(ServiceForm):
             *("provider", "name", "upstream_name", "context_length", "max_output_tokens"),
             *("input_modalities", "output_modalities"),
         ]
-        help_texts = {"name": "What clients ask for, and what rules, prices and the log know."}
+        help_texts = {"name": "The name that clients, rules, prices and the log use."}
 
     def __init__(self, *args: object, **options: object) -> None:
         super().__init__(*args, **options)
@@ -80,7 +80,7 @@ class ModelForm(ServiceForm):
                 self.fields[name].widget.attrs["placeholder"] = str(value)
         for name in ("input_modalities", "output_modalities"):
             if (values := getattr(facts, name)) and name in self.fields:
-                self.fields[name].help_text = escape(f"None chosen: the known ones. Now: {', '.join(values)}.")
+                self.fields[name].help_text = escape(f"None chosen: as the public table says ({', '.join(values)}).")
 
 
 class PartAdmin(ServiceAdmin):
@@ -150,14 +150,16 @@ class ModelAdmin(PartAdmin):
         services.remove_model(row)
 
     def deletion_effects(self, row: Model) -> list[str]:
-        return [f"Requests for it are no longer sent to {row.provider.name}."]
+        return [f"Requests for this model are no longer sent to {row.provider.name}."]
 
 
 class CredentialForm(ServiceForm):
     """One more credential of a provider. It can be set and is never shown."""
 
     form_names = {"api_key": "secret"}
-    secret = secret_field("Leave empty to keep it; a new scheme, host or port in the provider's URL clears it.")
+    secret = secret_field(
+        "Leave empty to keep the credential. A new scheme, host or port in the provider's URL clears it."
+    )
 
     class Meta:
         model = ProviderCredential
@@ -175,7 +177,7 @@ class CredentialAdmin(PartAdmin):
 
     viewset = CredentialViewSet
     form = CredentialForm
-    empty_message = "There are no further credentials. Each provider has the one on its own page."
+    empty_message = "There are no further credentials. A provider's first credential is on the page of the provider."
     list_display = ["name", linked("provider"), "masked_credential", "weight", "enabled"]
     list_filter = ["provider", "enabled"]
     search_fields = ["name", "provider__name"]
@@ -203,4 +205,4 @@ class CredentialAdmin(PartAdmin):
         services.remove_credential(row)
 
     def deletion_effects(self, row: ProviderCredential) -> list[str]:
-        return [f"Requests to {row.provider.name} are no longer sent with it."]
+        return [f"Requests to {row.provider.name} are no longer sent with this credential."]

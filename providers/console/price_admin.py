@@ -77,11 +77,11 @@ class PriceForm(ServiceForm):
         model = ModelPrice
         fields = [*SUBJECT, "currency", *AMOUNTS, "valid_from"]
         help_texts = {
-            "model": "The provider's name of the model; * matches any characters.",
-            "input": "For a million tokens.",
-            "output": "For a million tokens.",
+            "model": "The provider's name of the model. * stands for any characters.",
+            "input": "Per million tokens.",
+            "output": "Per million tokens.",
             "request": "Per request, in addition to its tokens.",
-            "valid_from": "In UTC. Leave empty or unchanged for: from now on.",
+            "valid_from": "In UTC. Empty or unchanged: from now on.",
         }
 
     def __init__(self, *args: object, **options: object) -> None:
@@ -123,7 +123,7 @@ class PriceAdmin(ServiceAdmin):
 
     viewset = PriceViewSet
     form = PriceForm
-    empty_message = "There are no prices of your models. The cost of requests is unknown."
+    empty_message = "Your models have no prices. The cost of requests is unknown."
     list_display = ["model", linked("provider"), "host", *map(price_of_tokens, LISTED), "origin", "validity"]
     list_before_template = "console/price_tabs.html"
     list_filter = [OfferedFilter, ModelFilter, "source", "currency", CurrentFilter]
@@ -162,7 +162,7 @@ class PriceAdmin(ServiceAdmin):
         return services.set_price(**values)
 
     def store(self, request: HttpRequest, form: ServiceForm) -> models.Model:
-        """The stored row: a new one, where the price had begun."""
+        """The stored row: a new row if the price had begun."""
         if form.instance.pk is None or not form.changed_data:
             return super().store(request, form)
         row, before = form.instance, self.serialized(form.instance)
@@ -176,6 +176,6 @@ class PriceAdmin(ServiceAdmin):
 
     def deletion_effects(self, row: ModelPrice) -> list[str]:
         return [
-            "The price no longer applies from now on; existing log entries keep their cost.",
-            "The row stays as history.",
+            "From now on the price no longer applies. Existing log entries keep their cost.",
+            "The row stays in the list as history.",
         ]

@@ -24,7 +24,7 @@ def alternating(messages: list[Message], source: str) -> list[Message]:
         else:
             turns.append(Message(role, parts))
     if not turns:
-        raise ValidationError("The messages contain nothing to answer.", field="messages")
+        raise ValidationError("The messages contain nothing that the model could answer.", field="messages")
     for turn in turns:
         if turn.role == "user" and len(turn.parts) > 1:
             turn.parts.sort(key=_is_no_result)

@@ -66,7 +66,7 @@ class Migration(migrations.Migration):
                     "weight",
                     models.PositiveIntegerField(
                         default=1,
-                        help_text="Share of the work within a priority.",
+                        help_text="Share of the requests among providers with the same priority.",
                         validators=[django.core.validators.MinValueValidator(1)],
                     ),
                 ),

@@ -20,7 +20,7 @@ class Migration(migrations.Migration):
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('host', models.CharField(blank=True, default='', help_text="Of the URL; empty: any.", max_length=255, validators=[providers.models.check_pattern])),
                 ('model', models.CharField(max_length=200, validators=[providers.models.check_pattern])),
-                ('above_input_tokens', models.PositiveBigIntegerField(default=0, help_text='For requests with more input than this.')),
+                ('above_input_tokens', models.PositiveBigIntegerField(default=0, help_text='The price applies to requests with more input tokens than this.')),
                 ('currency', models.CharField(max_length=3, validators=[django.core.validators.RegexValidator('^[A-Z]{3}\\Z', 'Three capitals, like USD.')])),
                 ('input', models.DecimalField(decimal_places=6, max_digits=12, validators=[django.core.validators.MinValueValidator(0)])),
                 ('output', models.DecimalField(decimal_places=6, max_digits=12, validators=[django.core.validators.MinValueValidator(0)])),

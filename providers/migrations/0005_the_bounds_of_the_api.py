@@ -55,6 +55,6 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name='provider',
             name='weight',
-            field=models.PositiveIntegerField(default=1, help_text='Share of the work within a priority.', validators=[django.core.validators.MinValueValidator(1), django.core.validators.MaxValueValidator(2147483647)]),
+            field=models.PositiveIntegerField(default=1, help_text='Share of the requests among providers with the same priority.', validators=[django.core.validators.MinValueValidator(1), django.core.validators.MaxValueValidator(2147483647)]),
         ),
     ]

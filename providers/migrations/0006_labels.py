@@ -15,7 +15,7 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name='model',
             name='max_output_tokens',
-            field=models.PositiveIntegerField(blank=True, help_text='Maximum tokens of an answer, for providers that require one. Empty: the known maximum.', null=True, validators=[django.core.validators.MinValueValidator(1), django.core.validators.MaxValueValidator(2147483647)]),
+            field=models.PositiveIntegerField(blank=True, help_text='Most tokens of an answer, for providers that require a maximum. Empty: as the public table says.', null=True, validators=[django.core.validators.MinValueValidator(1), django.core.validators.MaxValueValidator(2147483647)]),
         ),
         migrations.AlterField(
             model_name='modelprice',

@@ -22,7 +22,8 @@ class Migration(migrations.Migration):
                 ('name', models.CharField(max_length=100, validators=[providers.models.check_credential_name])),
                 ('credential', models.TextField(blank=True, default='', editable=False)),
                 ('credential_hint', models.CharField(blank=True, default='', editable=False, max_length=4)),
-                ('weight', models.PositiveIntegerField(default=1, help_text="Share of the provider's work; its own credential has 1.", validators=[django.core.validators.MinValueValidator(1), django.core.validators.MaxValueValidator(2147483647)])),
+                ('weight', models.PositiveIntegerField(default=1, help_text="Share of the provider's requests. The "
+                "credential on the provider's page has weight 1.", validators=[django.core.validators.MinValueValidator(1), django.core.validators.MaxValueValidator(2147483647)])),
                 ('enabled', models.BooleanField(default=True)),
                 ('requests_per_minute', models.PositiveIntegerField(blank=True, help_text='The most requests per minute. Empty: no limit.', null=True, validators=[django.core.validators.MinValueValidator(1), django.core.validators.MaxValueValidator(2147483647)])),
                 ('tokens_per_minute', models.PositiveIntegerField(blank=True, help_text='The most tokens per minute. Empty: no limit.', null=True, validators=[django.core.validators.MinValueValidator(1), django.core.validators.MaxValueValidator(2147483647)])),
@@ -36,22 +37,22 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='model',
             name='context_length',
-            field=models.PositiveIntegerField(blank=True, help_text='Maximum tokens of a request and its answer. Empty: the known maximum.', null=True, validators=[django.core.validators.MinValueValidator(1), django.core.validators.MaxValueValidator(2147483647)]),
+            field=models.PositiveIntegerField(blank=True, help_text='Most tokens of a request and its answer together. Empty: as the public table says.', null=True, validators=[django.core.validators.MinValueValidator(1), django.core.validators.MaxValueValidator(2147483647)]),
         ),
         migrations.AddField(
             model_name='model',
             name='input_modalities',
-            field=models.JSONField(blank=True, help_text='Empty: the known ones.', null=True, validators=[providers.models.check_modalities]),
+            field=models.JSONField(blank=True, help_text='Empty: as the public table says.', null=True, validators=[providers.models.check_modalities]),
         ),
         migrations.AddField(
             model_name='model',
             name='output_modalities',
-            field=models.JSONField(blank=True, help_text='Empty: the known ones.', null=True, validators=[providers.models.check_modalities]),
+            field=models.JSONField(blank=True, help_text='Empty: as the public table says.', null=True, validators=[providers.models.check_modalities]),
         ),
         migrations.AddField(
             model_name='model',
             name='upstream_name',
-            field=models.CharField(blank=True, default='', help_text='What the provider is asked for. Empty: the name.', max_length=200, validators=[providers.models.check_model_name]),
+            field=models.CharField(blank=True, default='', help_text='The model name in requests to the provider. Empty: the name above.', max_length=200, validators=[providers.models.check_model_name]),
         ),
         migrations.AddConstraint(
             model_name='model',

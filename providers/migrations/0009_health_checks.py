@@ -16,12 +16,12 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='provider',
             name='health_check_always',
-            field=models.BooleanField(default=False, help_text='Check it also while it works.'),
+            field=models.BooleanField(default=False, help_text='Check the provider also while it works.'),
         ),
         migrations.AddField(
             model_name='provider',
             name='health_check_seconds',
-            field=models.PositiveIntegerField(default=0, help_text='How often a tiny request checks it while it fails. 0: never.', validators=[providers.models.check_interval]),
+            field=models.PositiveIntegerField(default=0, help_text='Seconds between checks of a failing provider, each a tiny request. 0: never.', validators=[providers.models.check_interval]),
         ),
         migrations.CreateModel(
             name='HealthCheck',

@@ -53,7 +53,7 @@ def sync(path: Path = BUNDLED) -> Synced:
         with transaction.atomic():
             return _store(prices, now)
     except IntegrityError:
-        raise Conflict("Prices were changed at the same time; load them again.") from None
+        raise Conflict("Prices were changed at the same time. Load them again.") from None
 
 
 @transaction.atomic
@@ -118,7 +118,7 @@ def _entry(entry: object, **options: object) -> tuple[date, ModelPrice]:
     if not isinstance(entry, dict):
         raise TypeError("must be an object with model, input and output")
     if unknown := entry.keys() - FIELDS.keys() - {FROM}:
-        raise ValueError(f"there is no field {', '.join(sorted(unknown))}")
+        raise ValueError(f"unknown field {', '.join(sorted(unknown))}")
     values = {FIELDS[name]: value for name, value in entry.items() if name in FIELDS}
     amounts = {name: _amount(name, values[name]) for name in AMOUNTS if values.get(name) is not None}
     price = ModelPrice(**values | amounts, **options)

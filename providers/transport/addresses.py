@@ -68,7 +68,7 @@ def literal_refusal(host: str, networks: str) -> str:
         return refusal(name, networks)
     except ValueError:
         pass
-    return "is a number in disguise; write a name or a plain address" if is_disguised_address(host) else ""
+    return "is an address in an unusual form; write a name or a plain address" if is_disguised_address(host) else ""
 
 
 def url_refusal(url: str) -> str:

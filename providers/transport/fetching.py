@@ -54,7 +54,7 @@ def _exchange(url: str, data: bytes, bounds: Bounds, call: Call) -> Fetched:
     try:
         connection = CheckedAdapter(bounds.networks).connect(url, bounds.seconds)
     except RefusedAddress as refused:
-        raise ProviderError(f"It is not called: {refused}.") from None
+        raise ProviderError(f"The gateway does not call it: {refused}.") from None
     except TimeoutError:
         raise ProviderTimeout("It did not accept a connection in time.") from None
     except (OSError, UnicodeError) as error:  # urllib3's errors among them
@@ -103,5 +103,5 @@ def _head(method: str, url: SplitResult, headers: Mapping[str, str], length: int
     }
     texts = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in lines.items())]
     if " " in target or any("\r" in text or "\n" in text or "\0" in text or not text.isascii() for text in texts):
-        raise ProviderError("Its URL or the credential holds a character that cannot be sent.")
+        raise ProviderError("Its URL or the credential contains a character that cannot be sent.")
     return ("\r\n".join(texts) + "\r\n\r\n").encode()

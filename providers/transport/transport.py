@@ -250,7 +250,9 @@ class Transport:
             connection = self._adapter.connect(text, timeout, call.times)
         except RefusedAddress as error:
             # Which address it is, its cause says, which only administrators read.
-            raise _unreached(ProviderError("The provider is not called: its address is not allowed.")) from error
+            raise _unreached(
+                ProviderError("The gateway does not call the provider: its address is not allowed.")
+            ) from error
         except TimeoutError as error:
             raise _unreached(ProviderTimeout(f"The provider {End.CONNECT.value}.")) from error
         except (OSError, UnicodeError, urllib3.exceptions.HTTPError) as error:
@@ -279,7 +281,7 @@ class Transport:
             except (ConnectionError, ssl.SSLError, NoResponse) as error:
                 is_cut = isinstance(error, OSError)  # its end was not even written
                 if is_kept and call.end is None and (is_cut or connection.is_unacknowledged(len(data))):
-                    raise NotReceived("The provider had closed the connection before the request arrived.") from error
+                    raise NotReceived("The provider closed the connection before the request arrived.") from error
                 raise
             return ProviderResponse(self.release, connection, response, call)
         except BaseException:
@@ -308,5 +310,5 @@ def _request_head(url: SplitResult, request: ProviderRequest) -> bytes:
     lines_sent = 8 + len(request.headers)
     broken = head.count("\n") != lines_sent or head.count("\r") != lines_sent or "\0" in head
     if broken or not head.isascii() or " " in target:
-        raise ProviderError("The provider's URL or credential holds a character that cannot be sent.")
+        raise ProviderError("The provider's URL or credential contains a character that cannot be sent.")
     return head.encode()

@@ -30,11 +30,12 @@ class AccessTestForm(ServiceForm):
         labels = {"key_name": "Name of the key"}
         help_texts = {
             "user": "Either a user or a group.",
-            "key_name": "A key of the user. Empty: the user has logged in.",
-            "group": "The test is about a user who is in this group and in no other.",
-            "model": "What is asked for: a model, provider/model or an alias.",
-            "provider": "The provider that is asked for. Empty: any.",
-            "expected": "Allowed: the request would be served. Denied: it would not, whatever its tags.",
+            "key_name": "A key of the user. Empty: a login of the user.",
+            "group": "The test assumes a user who is in this group and in no other.",
+            "model": "The name that the request asks for: a model, provider/model or an alias.",
+            "provider": "The provider that the request asks for. Empty: any.",
+            "expected": "Allowed: the request would be served. Denied: the request would be refused, whatever its "
+            "tags.",
         }
         widgets = {
             "name": UnfoldAdminTextInputWidget,
@@ -62,7 +63,9 @@ class AccessTestAdmin(ServiceAdmin):
 
     viewset = AccessTestViewSet
     form = AccessTestForm
-    empty_message = "There are no access tests. Changes of rules, groups, aliases and providers are not checked."
+    empty_message = (
+        "There are no access tests. The gateway does not check changes of rules, groups, aliases and providers."
+    )
     list_display = ["name", "state", "subject", "model", "provider_name", "expected"]
     list_filter = ["expected"]
     search_fields = ["name", "description", "model", "key_name"]
@@ -114,7 +117,7 @@ class AccessTestAdmin(ServiceAdmin):
         services.delete_access_test(row)
 
     def deletion_effects(self, row: AccessTest) -> list[str]:
-        return ["Changes that only this test refuses are made from now on."]
+        return ["From now on this test no longer refuses changes."]
 
 
 def _name(row: Model | None, row_id: int | None) -> str:

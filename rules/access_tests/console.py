@@ -26,12 +26,15 @@ class ImportForm(forms.Form):
 
     # Unfold's script writes the name of the chosen file into this widget, and fails without it.
     file = forms.FileField(
-        required=False, label="File", help_text="YAML, as the export writes it.", widget=UnfoldAdminFileFieldWidget
+        required=False,
+        label="File",
+        help_text="A YAML file, as the export writes it.",
+        widget=UnfoldAdminFileFieldWidget,
     )
     text = forms.CharField(
         required=False,
         strip=False,
-        label="Or its text",
+        label="Or the text of the file",
         widget=UnfoldAdminTextareaWidget(attrs={"rows": 10, "spellcheck": "false"}),
     )
 

@@ -111,7 +111,7 @@ def _entry(entry: object, place: str) -> FileEntry:
     if not isinstance(entry, dict):
         raise ValidationError("must be an object.", field=place)
     if unknown := [str(name)[:100] for name in entry if name not in MEMBERS]:
-        raise ValidationError(f"must have no member but {', '.join(MEMBERS)}.", field=f"{place}.{unknown[0]}")
+        raise ValidationError(f"must only have the members {', '.join(MEMBERS)}.", field=f"{place}.{unknown[0]}")
     values = {name: _text(value, f"{place}.{name}") for name, value in entry.items() if value is not None}
     for name in REQUIRED:
         if not values.get(name):
@@ -131,7 +131,7 @@ def _refuse_same_names(tests: list[FileEntry]) -> None:
     names: set[str] = set()
     for number, test in enumerate(tests):
         if test.name in names:
-            raise ValidationError(f"{test.name!r} stands there twice.", field=f"{ROOT}[{number}].name")
+            raise ValidationError(f"the file contains {test.name!r} twice.", field=f"{ROOT}[{number}].name")
         names.add(test.name)
 
 

@@ -65,7 +65,7 @@ class AccessTest(models.Model):
             models.CheckConstraint(
                 condition=Q(user=None, group__isnull=False, key_name="") | Q(user__isnull=False, group=None),
                 name="access_test_is_about_a_user_or_a_group",
-                violation_error_message="An access test is about a user, perhaps with a key, or about a group.",
+                violation_error_message="An access test is for a user, with or without a key, or for a group.",
             ),
         ]
 

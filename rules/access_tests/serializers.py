@@ -67,9 +67,13 @@ class AccessTestAttributes(Attributes):
     }
     name = Text(max_length=MAX_NAME_LENGTH)
     description = Text(required=False, allow_blank=True, max_length=MAX_DESCRIPTION_LENGTH)
-    user_id = Id(required=False, allow_null=True, help_text="The user that it is about; without keyName with a login.")
+    user_id = Id(
+        required=False, allow_null=True, help_text="The user of the test. Without keyName the user has a login."
+    )
     group_id = Id(
-        required=False, allow_null=True, help_text="The group, as a member that is in no other group. Not with userId."
+        required=False,
+        allow_null=True,
+        help_text="The group of the test: its user is a member and in no other group. Not together with userId.",
     )
     key_name = Text(
         required=False,
@@ -78,12 +82,15 @@ class AccessTestAttributes(Attributes):
         max_length=MAX_KEY_NAME_LENGTH,
         help_text="The name of a key of the user.",
     )
-    model = Text(max_length=MAX_MODEL_LENGTH, help_text="What is asked for: a model, provider/model or an alias.")
-    provider_id = Id(required=False, allow_null=True, help_text="The provider that is asked for; null: any.")
+    model = Text(
+        max_length=MAX_MODEL_LENGTH,
+        help_text="The name that the request asks for: a model, provider/model or an alias.",
+    )
+    provider_id = Id(required=False, allow_null=True, help_text="The provider that the request asks for; null: any.")
     expected = Choice(
         Expectation.values,
         required=False,
-        help_text="allowed: the request would be served; denied: it would not, whatever its tags.",
+        help_text="allowed: the request would be served; denied: it would be refused, whatever its tags.",
     )
 
 
@@ -98,7 +105,7 @@ class ImportedTests(serializers.Serializer[JsonObject]):
     """What an import has done."""
 
     created = serializers.ListField(child=serializers.CharField(), help_text="The names of new tests.")
-    changed = serializers.ListField(child=serializers.CharField(), help_text="The names of tests that were others.")
+    changed = serializers.ListField(child=serializers.CharField(), help_text="The names of tests that were changed.")
     unchanged = serializers.IntegerField(min_value=0)
 
 

@@ -36,7 +36,7 @@ def create_access_test(**values: Unpack[AccessTestChanges]) -> AccessTest:
     Raises Conflict if the name exists or there are MAX_TESTS, and ValidationError with the wrong field.
     """
     if AccessTest.objects.count() >= MAX_TESTS:
-        raise Conflict(f"There are {MAX_TESTS:,} access tests, the most there may be. Delete some first.")
+        raise Conflict(f"There are {MAX_TESTS:,} access tests, the maximum. Delete some first.")
     test = AccessTest()
     _write(test, values)
     return test
@@ -79,9 +79,9 @@ def _refer(test: AccessTest, name: str, row_id: int | None, rows: Any) -> None:
 
 def _check_subject(test: AccessTest) -> None:
     if (test.user_id is None) == (test.group_id is None):
-        raise ValidationError("userId, groupId: exactly one of them is set.")
+        raise ValidationError("userId, groupId: set exactly one of them.")
     if test.key_name and test.user_id is None:
-        raise ValidationError("needs userId: names of keys are those of one user.", field="key_name")
+        raise ValidationError("needs userId: each user has key names of their own.", field="key_name")
 
 
 def _check_key(test: AccessTest) -> None:

@@ -41,7 +41,7 @@ class AccessTestViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
         "model": TextFilter("model"),
         "expected": ChoiceFilter("expected", Expectation.values),
         "format": ChoiceFilter(
-            "", ["json", "yaml"], "yaml exports all rows as a file, as Accept: application/yaml does."
+            "", ["json", "yaml"], "yaml: exports all rows as a file, like Accept: application/yaml."
         ),
     }
 
@@ -58,7 +58,7 @@ class AccessTestViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
     def export(self) -> HttpResponse:
         """The chosen tests as a file. Raises ValidationError for a page of it."""
         if parameters := [name for name in PAGING if name in self.request.query_params]:
-            raise ValidationError("a file has no pages; omit it.", parameter=parameters[0])
+            raise ValidationError("omit it: a file has no pages.", parameter=parameters[0])
         text = write_document(self.filter_queryset(self.get_queryset()))
         filters = filters_of(self.request.query_params)
         headers = start_export(self.resource_name, filters, file_name="access-tests.yaml")

@@ -49,14 +49,14 @@ def _refuse_or_record(broken: Sequence[BrokenTest]) -> None:
     reason, actor = override_reason(), audit.current_actor()
     if not reason:
         raise AccessTestFailed.of(broken if _may_see_rules(actor) else [test._replace(reason="") for test in broken])
-    message = f"{actor.name or 'Nobody'} made a change that breaks {_listed(broken)}. The reason: {reason}"
+    message = f"{actor.name or 'Nobody'} made a change that breaks {_listed(broken)}. Reason: {reason}"
     _record(actor, message, broken, reason)
 
 
 def record_override(failing: Sequence[BrokenTest], reason: str) -> None:
     """Have the audit keep why tests that fail did not matter in a run of all."""
     actor = audit.Actor(operator=audit.operator())
-    message = f"{actor.name} let {_listed(failing)} fail, by manage.py. The reason: {reason}"
+    message = f"{actor.name} let {_listed(failing)} fail, by manage.py. Reason: {reason}"
     _record(actor, message, failing, reason)
 
 

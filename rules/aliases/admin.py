@@ -38,8 +38,8 @@ class AliasForm(ServiceForm):
         required=False,
         initial=list(DEFAULT_CAUSES),
         widget=UnfoldAdminCheckboxSelectMultipleWidget,
-        label="Fall back on",
-        help_text="After one of these causes the next target is asked, unless an answer has begun.",
+        label="Fall back after",
+        help_text="After one of these failures the next target is asked, unless an answer has begun.",
     )
     target_lines = forms.CharField(
         label="Targets",
@@ -53,9 +53,9 @@ class AliasForm(ServiceForm):
         fields = ["name", "description", "enabled", "strategy", "fallback_on", "mirror", "mirror_share", "hedge"]
         labels = {"mirror_share": "Mirrored share", "hedge": "Ask a second target when the first is slow"}
         help_texts = {
-            "name": "What clients ask for. * stands for any characters; the most specific name applies.",
+            "name": "The name that clients ask for. * stands for any characters. The most specific name applies.",
             "strategy": "How one of the targets of a tier is chosen.",
-            "mirror": "This model gets a share of the requests as well; its answers are only logged.",
+            "mirror": "This model also gets a share of the requests. Its answers are only logged.",
             "mirror_share": "From 0 to 1.",
         }
         widgets = {"name": UnfoldAdminTextInputWidget, "description": UnfoldAdminTextareaWidget(attrs={"rows": 2})}
@@ -112,7 +112,7 @@ class AliasAdmin(ServiceAdmin):
     @display(description="Targets")
     def target_names(self, row: Alias) -> str:
         targets = ((link_to(target.model or target.nested, str(target)),) for target in row.targets.all())
-        return format_html_join(", ", "{}", targets) or "none: it serves nothing"
+        return format_html_join(", ", "{}", targets) or "none: requests are refused"
 
     def create(self, request: HttpRequest, values: JsonObject) -> Alias:
         return services.create_alias(**_attributes(values))
@@ -133,8 +133,8 @@ class AliasAdmin(ServiceAdmin):
 
     def deletion_effects(self, row: Alias) -> list[str]:
         return [
-            "Requests for its name are denied or go to a model of the same name from now on.",
-            "It cannot be deleted while other aliases contain it.",
+            "From now on requests for this name go to a model of the same name, or are denied.",
+            "The alias cannot be deleted while other aliases contain it.",
         ]
 
 

@@ -77,7 +77,8 @@ def _target(data: object, place: str) -> TargetDraft:
         return TargetDraft(provider_id, model, "", weight, tier, match)
     if {"provider", "model"} & members.keys():
         raise ValidationError(
-            "must stand alone: a target is a model of a provider, or an alias.", field=f"{place}.alias"
+            "must be sent without provider and model: a target is a model of a provider, or an alias.",
+            field=f"{place}.alias",
         )
     return TargetDraft(None, "", _name(members, "alias", place), weight, tier, match)
 
@@ -96,7 +97,7 @@ def read_match(data: object, place: str = "match") -> JsonObject:
     if members.get("keyName") is not None:
         match["keyName"] = _name(members, "keyName", place)
         if "userId" not in match:
-            raise ValidationError("needs userId: names of keys are those of one user.", field=f"{place}.keyName")
+            raise ValidationError("needs userId: each user has key names of their own.", field=f"{place}.keyName")
     return match
 
 
@@ -116,7 +117,9 @@ def _object(data: object, members: frozenset[str], place: str) -> Mapping[str, o
     if not isinstance(data, dict):
         raise ValidationError("must be an object.", field=place)
     if unknown := data.keys() - members:
-        raise ValidationError(f"must have no member but {', '.join(sorted(members))}.", field=f"{place}.{min(unknown)}")
+        raise ValidationError(
+            f"must only have the members {', '.join(sorted(members))}.", field=f"{place}.{min(unknown)}"
+        )
     return data
 
 

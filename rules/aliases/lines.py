@@ -10,8 +10,8 @@ from rules.aliases.models import AliasTarget
 
 SEPARATOR = " | "
 HELP = (
-    "One per line: provider/model, or alias:name. Then, separated by |, as needed: weight=3 (share within its tier, 0: "
-    "only after the others), tier=1 (lower is tried first), tag name=value, group=id, user=id, key=name."
+    "One target per line: provider/model, or alias:name. Options follow after a |: weight=3 (share within its tier; "
+    "0: only after the others), tier=1 (lower is tried first), tag name=value, group=id, user=id, key=name."
 )
 NUMBERS = ("weight", "tier")
 IDS = {"group": "groupId", "user": "userId"}

@@ -47,9 +47,11 @@ DEFAULT_CAUSES = (FallbackCause.ERROR.value, FallbackCause.RATE_LIMITED.value)
 def check_alias_name(value: str) -> None:
     """Refuse a name that no reader can tell from another, or with too many stars."""
     if not is_clear(value):
-        raise ValidationError("An alias's name has no blanks around it and only characters that can be seen.")
+        raise ValidationError(
+            "An alias's name must not begin or end with blanks, and all its characters must be visible."
+        )
     if value.count("*") > MAX_STARS or "**" in value:
-        raise ValidationError(f"An alias's name has at most {MAX_STARS} stars, and none beside another.")
+        raise ValidationError(f"An alias's name must have at most {MAX_STARS} stars, and no two of them side by side.")
 
 
 def check_causes(value: object) -> None:

@@ -20,17 +20,17 @@ NAME = {"type": "string", "minLength": 1, "maxLength": MAX_NAME_LENGTH}
 NUMBER = {"type": "integer", "minimum": 1}
 MATCH = {
     "type": ["object", "null"],
-    "description": "All must hold of a request for the target to serve it; null: the target serves every request.",
+    "description": "The conditions that a request must meet, all of them; null: the target serves every request.",
     "properties": {
         "tags": {
             "type": "object",
             "additionalProperties": {"type": "string"},
             "maxProperties": MAX_TAGS,
-            "description": "Values of the request's tags.",
+            "description": "The request has these tags.",
         },
-        "groupId": {**NUMBER, "description": "A group of the user."},
+        "groupId": {**NUMBER, "description": "The user is in this group."},
         "userId": NUMBER,
-        "keyName": {**NAME, "description": "A key of the user; needs userId."},
+        "keyName": {**NAME, "description": "The request has the user's key with this name; needs userId."},
     },
     "additionalProperties": False,
 }
@@ -114,7 +114,8 @@ class AliasAttributes(Attributes):
     }
     name = Text(
         max_length=MAX_NAME_LENGTH,
-        help_text="What clients ask for. * stands for any characters; the name with the most other ones applies.",
+        help_text="The name that clients ask for. * stands for any characters. Of several names that match, the one "
+        "with the most other characters applies.",
     )
     description = Text(required=False, allow_blank=True, max_length=MAX_DESCRIPTION_LENGTH)
     enabled = Boolean(required=False)
@@ -123,13 +124,13 @@ class AliasAttributes(Attributes):
         child=Choice(FallbackCause.values),
         required=False,
         max_length=len(FallbackCause.values),
-        help_text="After which causes the next target is asked.",
+        help_text="The failures after which the next target is asked.",
     )
     targets = Read(
         read_targets,
         {"type": "array", "items": TARGET, "maxItems": MAX_TARGETS},
         required=False,
-        help_text="What serves the alias. A change replaces all.",
+        help_text="The targets that serve the alias. A change replaces all of them.",
     )
-    mirror = Read(read_mirror, MIRROR, required=False, help_text="What gets a share of the requests as well.")
+    mirror = Read(read_mirror, MIRROR, required=False, help_text="The model that also gets a share of the requests.")
     hedge = Boolean(required=False, help_text="Whether a second target is asked when the first is slower than usual.")

@@ -43,7 +43,7 @@ def create_alias(**values: Unpack[AliasChanges]) -> Alias:
     """
     _lock_aliases()
     if Alias.objects.count() >= MAX_ALIASES:
-        raise Conflict(f"There are {MAX_ALIASES:,} aliases, the most there may be. Delete some first.")
+        raise Conflict(f"There are {MAX_ALIASES:,} aliases, the maximum. Delete some first.")
     alias = Alias()
     _write(alias, values)
     return alias
@@ -111,7 +111,7 @@ def _check_name(alias: Alias) -> None:
     if others.filter(name=alias.name).exists():
         raise Conflict(f"an alias named {alias.name!r} exists already.", field="name")
     if alias.is_pattern and others.patterns().count() >= MAX_PATTERNS:
-        raise Conflict(f"{MAX_PATTERNS} aliases have stars in their names, the most there may be.", field="name")
+        raise Conflict(f"{MAX_PATTERNS} aliases have stars in their names, the maximum.", field="name")
 
 
 def _rows(alias: Alias, drafts: Sequence[TargetDraft], present: Sequence[AliasTarget]) -> list[AliasTarget]:
@@ -171,7 +171,8 @@ def _check_nesting(alias: Alias) -> None:
         if size > MAX_TARGETS:
             name = Alias.objects.get(pk=user_id).name
             raise ValidationError(
-                f"{name!r} would have {size} targets with those of its aliases; the most are {MAX_TARGETS}.",
+                f"{name!r} would have {size} targets, including those of its aliases; at most {MAX_TARGETS} are "
+                "allowed.",
                 field="targets",
             )
 

@@ -24,10 +24,10 @@ FIELDS = (
 
 
 HELP = {
-    "position": "Lower first.",
-    "fail_mode": "While the guardrail cannot run.",
-    "samples": "Some of what it matches is kept for whoever may see payloads and change guardrails.",
-    "action": "Of several guardrails the strictest action wins.",
+    "position": "Lower numbers first.",
+    "fail_mode": "What happens while the guardrail cannot run.",
+    "samples": "Keep some of the matches, for users who may see payloads and change guardrails.",
+    "action": "If several guardrails match, the strictest action wins.",
 }
 
 
@@ -47,13 +47,13 @@ class GuardrailForm(ServiceForm):
         widget=UnfoldAdminTextareaWidget(attrs={"rows": 2, "spellcheck": "false"}),
         initial={EVERYONE: True},
         help_text='As JSON: {"everyone": true}, or some of {"groups": [1], "users": [2], "rules": [3], "keys": [4], '
-        '"aliases": ["fast"]}: it is for whoever is in one of them.',
+        '"aliases": ["fast"]}: the guardrail applies to everybody in one of these lists.',
     )
 
     def __init__(self, *args: object, **options: object) -> None:
         super().__init__(*args, **options)
         if self.instance.pk is None:
-            choices = [("", "Block; only record if the type is prompt injection"), *Action.choices]
+            choices = [("", "Block (prompt injection: only record)"), *Action.choices]
             self.fields["action"] = forms.ChoiceField(
                 choices=choices, required=False, help_text=HELP["action"], widget=UnfoldAdminSelectWidget
             )
@@ -125,7 +125,7 @@ class GuardrailAdmin(ServiceAdmin):
         services.delete_guardrail(row)
 
     def deletion_effects(self, row: Guardrail) -> list[str]:
-        return ["What only this guardrail looks for is passed on from now on."]
+        return ["From now on, text that only this guardrail looked for is passed on."]
 
 
 def _attributes(values: JsonObject) -> JsonObject:

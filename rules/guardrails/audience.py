@@ -26,13 +26,15 @@ def read_audience(data: object, place: str = "appliesTo") -> JsonObject:
         raise ValidationError("must be an object.", field=place)
     if unknown := data.keys() - {EVERYONE, *KINDS}:
         members = ", ".join((EVERYONE, *KINDS))
-        raise ValidationError(f"must have no member but {members}.", field=f"{place}.{min(unknown)}")
+        raise ValidationError(f"must only have the members {members}.", field=f"{place}.{min(unknown)}")
     if EVERYONE in data and data[EVERYONE] is not True and data[EVERYONE] is not False:
         raise ValidationError("must be true or false.", field=f"{place}.{EVERYONE}")
     references = {kind: _references(data[kind], kind, f"{place}.{kind}") for kind in KINDS if data.get(kind)}
     if data.get(EVERYONE):
         if references:
-            raise ValidationError("must stand alone: everyone includes all others.", field=f"{place}.{EVERYONE}")
+            raise ValidationError(
+                "must not be sent with other lists: everyone includes all others.", field=f"{place}.{EVERYONE}"
+            )
         return {EVERYONE: True}
     if not references:
         raise ValidationError(f'must be {{"everyone": true}}, or name some of {", ".join(KINDS)}.', field=place)

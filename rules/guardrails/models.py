@@ -41,7 +41,7 @@ class GuardrailType(models.TextChoices):
     SECRETS = "secrets", "Secrets: keys, tokens, passwords"
     PII = "pii", "Personal data"
     WORDS = "words", "Words"
-    JSON = "json", "Answers that are not JSON, or not of a schema"
+    JSON = "json", "Answers that are not JSON, or do not match a schema"
     TOPIC = "topic", "Languages, lengths, links and images"
     INJECTION = "injection", "Prompt injection (heuristics)"
     HTTP = "http", "A service over HTTP"

@@ -36,7 +36,7 @@ AUDIENCE = {
     },
     "additionalProperties": False,
 }
-ACTION = "What happens where there is a match; by default block, and monitor for injection."
+ACTION = "What happens after a match (default: block; for the type injection: monitor)."
 PARAMETERS = {"type": "object", "additionalProperties": True}
 
 
@@ -71,15 +71,16 @@ class GuardrailAttributes(Attributes):
         required=False,
         min_value=0,
         max_value=MAX_POSITION,
-        help_text="Lower first: the order in which they are reported, and in which redactions nest.",
+        help_text="The order among guardrails: lower numbers first. It decides which redaction counts where two "
+        "overlap.",
     )
     direction = Choice(Direction.values, required=False, help_text="What is searched: requests, answers or both.")
     action = Choice(Action.values, required=False, help_text=ACTION)
     type = Choice(GuardrailType.values, help_text="What is searched for.")
     parameters = Read(read_parameters, PARAMETERS, required=False, help_text="By type.")
     fail_mode = Choice(FailMode.values, required=False, help_text="What happens while the guardrail cannot run.")
-    samples = Boolean(required=False, help_text="Whether some of what it matches is kept: /guardrails/{id}/samples/.")
+    samples = Boolean(required=False, help_text="Whether some of the matches are kept: /guardrails/{id}/samples/.")
     sample_days = Integer(
         required=False, min_value=1, max_value=MAX_SAMPLE_DAYS, help_text="How long samples are kept."
     )
-    applies_to = Read(read_audience, AUDIENCE, required=False, help_text="Everyone, or whoever is in one of the lists.")
+    applies_to = Read(read_audience, AUDIENCE, required=False, help_text="Everyone, or everybody in one of the lists.")

@@ -55,7 +55,7 @@ def create_guardrail(**values: Unpack[GuardrailChanges]) -> Guardrail:
     Raises Conflict if the name exists or there are too many, and ValidationError with the wrong field.
     """
     if Guardrail.objects.count() >= MAX_GUARDRAILS:
-        raise Conflict(f"There are {MAX_GUARDRAILS:,} guardrails, the most there may be. Delete some first.")
+        raise Conflict(f"There are {MAX_GUARDRAILS:,} guardrails, the maximum. Delete some first.")
     guardrail = Guardrail(action=default_action(values.get("type", "")))
     _write(guardrail, values)
     return guardrail

@@ -24,7 +24,8 @@ MAX_SHOWN = 200
 # By the operation of a fix that prepares a rule: without one, the rule was there.
 PREPARED = {"create": "is prepared", "": "was prepared before"}
 REMAINS = (
-    "It is not enabled, and the problem stays until it is: check whom it is for and what it allows, and enable it."
+    "The rule is not enabled yet, and until then the problem stays. Check whom it is for and what it allows, then "
+    "enable it."
 )
 
 

@@ -92,7 +92,7 @@ def _problems_of_rules(
             yield _of_rule(rule, problem.problem, problem.message)
         # A rule that denies holds for a login as well: without it, the login could use more.
         if not rule.denies and rule.user is not None and rule.user.is_usable and rule.user_id not in owners:
-            message = f"The user {rule.user.username} has no usable API key: only a login can use the rule."
+            message = f"The user {rule.user.username} has no usable API key. The rule only helps requests with a login."
             yield _of_rule(rule, Problem.USER_WITHOUT_KEYS, message)
 
 

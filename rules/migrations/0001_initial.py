@@ -39,7 +39,7 @@ class Migration(migrations.Migration):
                     models.TextField(
                         blank=True,
                         default="",
-                        help_text="RE2, against the whole model name; empty matches every model.",
+                        help_text="An RE2 pattern for the whole model name. Empty: every model.",
                         validators=[
                             django.core.validators.MaxLengthValidator(1000),
                             accounts.models.check_text,

@@ -34,7 +34,7 @@ class Migration(migrations.Migration):
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('rule_id', models.BigIntegerField()),
                 ('number', models.PositiveIntegerField()),
-                ('change', models.CharField(choices=[('initial', 'existed before versions were kept'), ('create', 'created'), ('update', 'changed'), ('delete', 'deleted'), ('restore', 'restored')], max_length=10)),
+                ('change', models.CharField(choices=[('initial', 'existed before versions were recorded'), ('create', 'created'), ('update', 'changed'), ('delete', 'deleted'), ('restore', 'restored')], max_length=10)),
                 ('attributes', models.JSONField()),
                 ('changes', models.JSONField(default=dict)),
                 ('created_at', models.DateTimeField(default=django.utils.timezone.now)),

@@ -24,7 +24,7 @@ class Migration(migrations.Migration):
                 ('position', models.PositiveIntegerField(default=100, validators=[django.core.validators.MinValueValidator(0), django.core.validators.MaxValueValidator(1000000)])),
                 ('direction', models.CharField(choices=[('both', 'Requests and answers'), ('request', 'Requests'), ('response', 'Answers')], default='both', max_length=10)),
                 ('action', models.CharField(choices=[('block', 'Block'), ('redact', 'Redact'), ('monitor', 'Only record')], default='block', max_length=10)),
-                ('type', models.CharField(choices=[('pattern', 'Patterns (RE2)'), ('secrets', 'Secrets: keys, tokens, passwords'), ('pii', 'Personal data'), ('words', 'Words'), ('json', 'Answers that are not JSON, or not of a schema'), ('topic', 'Languages, lengths, links and images'), ('injection', 'Prompt injection (heuristics)'), ('http', 'A service over HTTP'), ('provider', 'A moderation model of a provider')], max_length=20)),
+                ('type', models.CharField(choices=[('pattern', 'Patterns (RE2)'), ('secrets', 'Secrets: keys, tokens, passwords'), ('pii', 'Personal data'), ('words', 'Words'), ('json', 'Answers that are not JSON, or do not match a schema'), ('topic', 'Languages, lengths, links and images'), ('injection', 'Prompt injection (heuristics)'), ('http', 'A service over HTTP'), ('provider', 'A moderation model of a provider')], max_length=20)),
                 ('parameters', models.JSONField(blank=True, default=dict)),
                 ('credential', models.TextField(blank=True, default='', editable=False)),
                 ('credential_hint', models.CharField(blank=True, default='', editable=False, max_length=4)),

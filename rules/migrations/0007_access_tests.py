@@ -36,7 +36,7 @@ class Migration(migrations.Migration):
             options={
                 'verbose_name': 'access test',
                 'ordering': ['id'],
-                'constraints': [models.UniqueConstraint(fields=('name',), name='one_access_test_of_a_name'), models.CheckConstraint(condition=models.Q(models.Q(('name', ''), _negated=True), models.Q(('model', ''), _negated=True)), name='access_test_has_name_and_model'), models.CheckConstraint(condition=models.Q(('expected__in', ['allowed', 'denied'])), name='access_test_expectation_is_known'), models.CheckConstraint(condition=models.Q(models.Q(('group__isnull', False), ('key_name', ''), ('user', None)), models.Q(('group', None), ('user__isnull', False)), _connector='OR'), name='access_test_is_about_a_user_or_a_group', violation_error_message='An access test is about a user, perhaps with a key, or about a group.')],
+                'constraints': [models.UniqueConstraint(fields=('name',), name='one_access_test_of_a_name'), models.CheckConstraint(condition=models.Q(models.Q(('name', ''), _negated=True), models.Q(('model', ''), _negated=True)), name='access_test_has_name_and_model'), models.CheckConstraint(condition=models.Q(('expected__in', ['allowed', 'denied'])), name='access_test_expectation_is_known'), models.CheckConstraint(condition=models.Q(models.Q(('group__isnull', False), ('key_name', ''), ('user', None)), models.Q(('group', None), ('user__isnull', False)), _connector='OR'), name='access_test_is_about_a_user_or_a_group', violation_error_message='An access test is for a user, with or without a key, or for a group.')],
             },
         ),
     ]

@@ -69,7 +69,9 @@ def _index(places: list[Place], index: int, direction: Direction, neighbour_id: 
         return min(len(places) - 1, index + 1)
     ids = [place.id for place in places if place.id != places[index].id]
     if neighbour_id not in ids:
-        raise ValidationError("A rule moves only among the rules of its effect: rules that deny are judged first.")
+        raise ValidationError(
+            "A rule can only move among the rules with the same effect: rules that deny are checked first."
+        )
     return ids.index(neighbour_id) + (direction == Direction.AFTER)
 
 

@@ -34,7 +34,9 @@ LABELS = {
 }
 OWNERS = {"user_id": User, "group_id": Group, "provider_id": Provider}
 ANY = {"user_id": "everyone", "group_id": "everyone", "provider_id": "any provider"}
-RESTORED = "The rule becomes what it was in this version, within a second in every process. The versions after it stay."
+RESTORED = (
+    "The rule becomes what it was in this version, in every process within a second. Later versions stay in the list."
+)
 
 Names = dict[str, dict[int, str]]
 
@@ -106,7 +108,7 @@ def _restore(request: HttpRequest, version: RuleVersion, back: str) -> HttpRespo
     except GatewayError as error:
         messages.error(request, error.sentence)
         return HttpResponseRedirect(back)
-    messages.success(request, f"The rule is what it was in version {version.number}.")
+    messages.success(request, f"The rule is restored to version {version.number}.")
     return HttpResponseRedirect(reverse("admin:rules_rule_change", args=[rule.pk]))
 
 

@@ -10,7 +10,7 @@ from rules.versions.querysets import RuleVersionQuerySet
 class RuleChange(models.TextChoices):
     """What made a version."""
 
-    INITIAL = "initial", "existed before versions were kept"
+    INITIAL = "initial", "existed before versions were recorded"
     CREATE = "create", "created"
     UPDATE = "update", "changed"
     DELETE = "delete", "deleted"

@@ -20,7 +20,9 @@ class RuleVersionViewSet(ListMixin):
     resource_name = "versions"
     serializer_class = RuleVersionSerializer
     filters = {
-        "compareTo": IntegerFilter("", "`changes` are those since this version, and not since the one before each."),
+        "compareTo": IntegerFilter(
+            "", "`changes` compares each version with this one, instead of with the version before it."
+        ),
     }
 
     def get_queryset(self) -> RuleVersionQuerySet[RuleVersion]:
@@ -42,5 +44,5 @@ class RuleVersionViewSet(ListMixin):
             return None
         base = self.get_queryset().filter(number=number).first()
         if base is None:
-            raise NotFound(f"No version {number} of the rule is kept.")
+            raise NotFound(f"There is no version {number} of the rule.")
         return base

@@ -14,7 +14,7 @@ from rules.what_if.models import State, WhatIf
 MAX_PERIOD, KEPT_FOR = timedelta(days=366), timedelta(days=7)
 CLAIM_FOR = timedelta(seconds=30)
 MAX_WAITING, MAX_WAITING_OF_USER, MAX_KEPT_OF_USER, MAX_CLAIMS = 50, 5, 20, 3
-DIED = f"Its process ended {MAX_CLAIMS} times without a result."
+DIED = f"The process that worked on it ended {MAX_CLAIMS} times without a result."
 
 
 @transaction.atomic
@@ -90,9 +90,9 @@ def _check_period(start: datetime, end: datetime, now: datetime) -> None:
 def _check_waiting(user_id: int | None) -> None:
     running = WhatIf.objects.running()
     if running.of_user(user_id or 0).count() >= MAX_WAITING_OF_USER:
-        raise Conflict(f"{MAX_WAITING_OF_USER} of yours are running. Wait for one of them, or cancel it.")
+        raise Conflict(f"You have {MAX_WAITING_OF_USER} running what-ifs. Wait until one ends, or cancel one.")
     if running.count() >= MAX_WAITING:
-        raise Conflict(f"{MAX_WAITING} are waiting, the most that may. Try again later.")
+        raise Conflict(f"{MAX_WAITING} what-ifs are waiting, the maximum. Try again later.")
 
 
 def _claim(number: int, claim: str, now: datetime) -> bool:

@@ -1,4 +1,4 @@
-"""The audit in the console: its list, each entry with what it changed, the export, and the proof of the chain."""
+"""The audit in the console: its list, each entry with its changes, the export, and the verification of the chain."""
 
 from django.contrib import admin, messages
 from django.http import (
@@ -103,7 +103,7 @@ class AuditAdmin(EntryAdmin):
         return StreamingHttpResponse(audit_as_json_lines(entries), content_type="application/x-ndjson", headers=headers)
 
     def verify(self, request: HttpRequest) -> HttpResponse:
-        """Prove the chain; the list says what came of it."""
+        """Verify the chain; the list shows the result."""
         if request.method != "POST":
             page = self.admin_site.context(request, "Verify the audit", opts=self.opts, limit=f"{MAX_VERIFIED:,}")
             return TemplateResponse(request, "console/audit_verify.html", page)

@@ -1,4 +1,4 @@
-"""What retention writes into the chain about the segments that it has removed: so nobody can make one up afterwards."""
+"""What retention writes into the chain about the segments that it has removed, so that nobody can invent one later."""
 
 import hashlib
 from collections.abc import Sequence

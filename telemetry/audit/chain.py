@@ -61,8 +61,10 @@ def first_break(links: Iterable[Link], previous_hash: str) -> Break | None:
     """The first row that was changed, or that does not follow on the row before it; None if the chain holds."""
     for link in links:
         if link.previous_hash != previous_hash:
-            return Break(link.id, "It does not follow on the row before it: a row was changed, removed or inserted.")
+            return Break(
+                link.id, "The row does not continue the row before it: a row was changed, removed or inserted."
+            )
         if link.hash != hash_record(link.record, previous_hash):
-            return Break(link.id, "It is not as it was written.")
+            return Break(link.id, "The row was changed after it was written.")
         previous_hash = link.hash
     return None

@@ -1,4 +1,4 @@
-"""What a change did to a row, attribute by attribute. Pure."""
+"""The attributes that a change of a row has changed. Pure."""
 
 from typing import NamedTuple
 

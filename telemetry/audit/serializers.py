@@ -11,7 +11,7 @@ from telemetry.audit.models import AuditEntry
 class StoredJsonField(serializers.Field):
     """A value that is stored as JSON text: an attribute's or a row's, as lists of its resource show it."""
 
-    schema: ClassVar = {"description": "Any JSON value; null if there is none. It has no secrets."}
+    schema: ClassVar = {"description": "Any JSON value without secrets; null if there is none."}
 
     def to_representation(self, value: str) -> object:
         return stored_value(value)

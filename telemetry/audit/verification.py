@@ -32,7 +32,7 @@ def verify(*, expected_head: str = "", counting: Counting = iter) -> Verificatio
         problem = _row_problem(fault)
     problem = problem or _beginning_problem(segments, walk.attestation)
     if not problem and not walk.is_expected:
-        problem = f"No row has the hash {expected_head}: rows were removed from the end, or all were written anew."
+        problem = f"No row has the hash {expected_head}: rows were removed at the end, or all rows were replaced."
     return Verification(walk.rows, len(segments), walk.head or start, problem)
 
 
@@ -58,7 +58,7 @@ def _gap_problem(segments: Sequence[AuditSegment]) -> str:
     previous = BEGINNING
     for segment in segments:
         if segment.previous_hash != previous:
-            return f"The removed segment {segment} does not follow on the one before it."
+            return f"The removed segment {segment} does not continue the segment before it."
         previous = segment.hash
     return ""
 
@@ -68,8 +68,8 @@ def _beginning_problem(segments: Sequence[AuditSegment], attestation: AuditRecor
     if not segments or (attestation is not None and attests(attestation, segments)):
         return ""
     return (
-        f"The beginning of the chain is not proven: the newest entry about retention is not about {segments[-1]}, "
-        "and the segments before it, as they are stored. Rows were removed by somebody else, or segments were changed."
+        "The beginning of the chain is not proven: the newest entry about retention does not match the stored "
+        f"segments up to {segments[-1]}. Somebody removed rows or changed segments."
     )
 
 

@@ -15,11 +15,13 @@ class AuditViewSet(ListMixin[AuditEntry], ApiViewSet[AuditEntry]):
     serializer_class = AuditEntrySerializer
     pagination_class = EntryPagination
     filters = {
-        "start": DateTimeFilter(lambda entries, moment: entries.between(start=moment), "The earliest moment."),
+        "start": DateTimeFilter(
+            lambda entries, moment: entries.between(start=moment), "Only entries from this time on."
+        ),
         "end": DateTimeFilter(lambda entries, moment: entries.between(end=moment), "Only entries before this time."),
-        "actor": TextFilter("actor", "The name of a user, or of whoever ran a command."),
+        "actor": TextFilter("actor", "The name of a user, or of the operating system's user who ran a command."),
         "action": TextFilter("action", "As `create`, `update`, `destroy`, `login`."),
-        "resource": TextFilter("resource", "As in paths: `keys`, `users`, `rules`."),
+        "resource": TextFilter("resource", "A resource, as in paths: `keys`, `users`, `rules`."),
         "resourceId": IntegerFilter("resource_id", "The id of a row of the resource."),
         "search": TextFilter(lambda entries, text: entries.containing(text), "Part of their text."),
     }

@@ -1,1 +1,1 @@
-"""What guardrails have come to: counts for each hour."""
+"""The results of guardrails: counts for each hour."""

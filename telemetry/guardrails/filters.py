@@ -1,4 +1,4 @@
-"""Filters of the log in the console by what guardrails have come to."""
+"""Filters of the log in the console by the results of guardrails."""
 
 from django.db.models import QuerySet
 from django.http import HttpRequest

@@ -1,4 +1,4 @@
-"""The page of the console with what guardrails have come to, day by day."""
+"""The page of the console with the results of guardrails, day by day."""
 
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse

@@ -1,4 +1,4 @@
-"""What each guardrail came to by the hour, counted by the database from the lists in the log's own rows.
+"""The results of each guardrail by hour, which the database counts from the lists in the log's own rows.
 
 As with usage (usage/rollups.py) the same SQL counts a batch of new entries and an hour of the log. Rows are inserted
 and never updated; rows of the same hour are merged later.

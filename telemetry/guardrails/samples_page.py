@@ -1,4 +1,4 @@
-"""The page of the console with what guardrails have matched; each reading is audited."""
+"""The page of the console with the matches of guardrails; each reading is audited."""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -22,11 +22,11 @@ from telemetry.models import EntryType, GuardrailSample, LogEntry
 
 MAX_SHOWN = 200
 RESOURCE = GuardrailSampleViewSet.resource_name
-EFFECT = "The samples kept so far are deleted. The guardrail keeps new ones."
+EFFECT = "The existing samples are deleted. The guardrail keeps new ones."
 
 
 class ShownSample(NamedTuple):
-    """A sample, its text in parts (None without the encryption key), and whose request it is of."""
+    """A sample: its text in parts (None without the encryption key), and the user of its request."""
 
     sample: GuardrailSample
     parts: list[str] | None

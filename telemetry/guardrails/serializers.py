@@ -12,7 +12,7 @@ def _count() -> serializers.IntegerField:
 
 
 class GuardrailCountsSerializer(serializers.Serializer):
-    """What a guardrail came to; an attribute is null if the counts are not grouped by it."""
+    """The results of a guardrail; an attribute is null if the counts are not grouped by it."""
 
     id = serializers.IntegerField()  # its place in the list
     hour = serializers.CharField(allow_null=True, default=None)

@@ -1,4 +1,4 @@
-"""What guardrails came to within full hours, for each guardrail and direction, by hour or day."""
+"""The results of guardrails within full hours, for each guardrail and direction, by hour or day."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -41,7 +41,7 @@ def guardrail_counts(query: GuardrailQuery) -> list[JsonObject]:
     sums = rows.annotate(**{f"all_{name}": Sum(name) for name in _SUMMED}).order_by()
     counts = list(sums[: MAX_ROWS + 1])
     if len(counts) > MAX_ROWS:
-        remedy = "ask for a shorter time (from, to), for one guardrail, or by day instead of by hour"
+        remedy = "ask for a shorter period (from, to), for one guardrail, or by day instead of by hour"
         raise ValidationError(f"would give more than {MAX_ROWS:,} counts: {remedy}.", parameter="by")
     latest_names = _latest_names(hours) if "guardrail" in query.by else {}
     return sorted((_row(row, latest_names) for row in counts), key=lambda row: _order(row, query.by))

@@ -32,15 +32,15 @@ class Grouping(Filter):
 
 
 class GuardrailCountsViewSet(ApiViewSet):
-    """How often guardrails searched requests and answers, and what they came to."""
+    """How often guardrails searched requests and answers, with the results."""
 
     resource_name = "guardrail-counts"
     serializer_class = GuardrailCountsSerializer
     pagination_class = ApiPagination
     filters = {
-        "from": DateTimeFilter("", "Starts with the hour of this time; defaults to 30 days including today (UTC)."),
-        "to": DateTimeFilter("", "Rounded up to the next full hour; exclusive."),
-        "by": Grouping("", "What to group by; defaults to guardrail."),
+        "from": DateTimeFilter("", "Starts with the hour of this time (default: 30 days including today, UTC)."),
+        "to": DateTimeFilter("", "Exclusive, rounded up to the next full hour."),
+        "by": Grouping("", "The dimensions to group by (default: guardrail)."),
         "guardrail": IntegerFilter("guardrail_id", "One guardrail, by id."),
     }
 
@@ -60,14 +60,16 @@ class GuardrailCountsViewSet(ApiViewSet):
 
 
 class GuardrailSampleViewSet(ListMixin[GuardrailSample]):
-    """What a guardrail has matched; each reading is audited."""
+    """The matches of a guardrail; each reading is audited."""
 
     resource_name = "samples"
     queryset = GuardrailSample.objects.newest_first()
     serializer_class = GuardrailSampleSerializer
     pagination_class = EntryPagination
     filters = {
-        "start": DateTimeFilter(lambda samples, moment: samples.between(start=moment), "The earliest moment."),
+        "start": DateTimeFilter(
+            lambda samples, moment: samples.between(start=moment), "Only entries from this time on."
+        ),
         "end": DateTimeFilter(lambda samples, moment: samples.between(end=moment), "Only samples before this time."),
     }
 
@@ -77,7 +79,7 @@ class GuardrailSampleViewSet(ListMixin[GuardrailSample]):
         return samples.readable(timezone.now()).filter(guardrail_id=read_id(self.kwargs["guardrail_id"]))
 
     def list(self, request: Request, **kwargs: str) -> Response:
-        """What a guardrail has matched, newest first."""
+        """The matches of a guardrail, newest first."""
         response = super().list(request, **kwargs)
         number = read_id(self.kwargs["guardrail_id"])
         # Not by record(), which reads the body that a GET does not have.

@@ -38,7 +38,9 @@ def adopt(folder: Path) -> int:
         folder.rmdir()
     JournalPosition.objects.filter(journal__startswith=f"{folder.name}/").delete()
     if aborted:
-        log.warning("A process ended while requests were in progress; logged as aborted: %d.", len(aborted))
+        log.warning(
+            "A process ended while requests were in progress. Requests that were logged as aborted: %d.", len(aborted)
+        )
     return len(aborted)
 
 
@@ -74,7 +76,7 @@ def _remove_segment(path: Path) -> None:
         if damaged:
             damaged_path = path.parent.parent / f"{path.parent.name}-{path.name}.damaged"
             log.error(
-                "A journal segment is damaged: what could be read was logged, and the segment was kept in %s.",
+                "A journal segment is damaged. Its readable entries were logged, and the segment was kept in %s.",
                 damaged_path,
             )
             path.rename(damaged_path)

@@ -1,4 +1,5 @@
-"""What was known when a request was judged, as its log entry has it: lists of few numbers, with these values."""
+"""The state of cache, estimate and limits at the decision about a request, as its log entry has it: lists of "
+"numbers."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -9,7 +10,7 @@ LimitValues = tuple[str, int, int, int, int, int]  # those of a LoggedLimit
 class LoggedLimit(NamedTuple):
     """A limit without the request, in the unit of its count: money in billionths."""
 
-    name: str  # that of its check: measure, whose, their id and window; "uses" for active uses of the licence
+    name: str  # that of its check: measure, subject, its id and window; "uses" for active uses of the licence
     amount: int
     used: int
     reserved: int  # for requests in flight

@@ -259,7 +259,9 @@ class Journal:
                 self._lock_folder()
                 return self._create_next(size)
         except OSError as error:
-            log.error("Log entries cannot be written in %s (%s): work is refused.", self.folder, error.strerror)
+            log.error(
+                "Log entries cannot be written to %s (%s). Work requests are refused.", self.folder, error.strerror
+            )
             raise JournalFull(f"no journal segment can be made: {error.strerror}") from error
 
     def _create_next(self, size: int) -> Segment:

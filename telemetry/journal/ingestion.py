@@ -99,7 +99,7 @@ def _reject(root: Path, record: Record) -> None:
         if file.write(line) < len(line):
             file.truncate(before)
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), file.name)
-    log.error("The database refused a log entry; it is kept in %s.", root / REJECTED_FILE)
+    log.error("The database refused a log entry. The entry is kept in %s.", root / REJECTED_FILE)
 
 
 def _try_to_store(name: str, start: int, batch: list[Record]) -> bool:

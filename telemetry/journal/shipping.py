@@ -111,7 +111,10 @@ class Shipper(BackgroundThread):
         # Another process adopted the journal, or a commit came late, or the database was restored to an earlier state.
         except PositionConflict as error:
             if not self._failures:
-                log.warning("The database is at another position than expected in %s; continuing from there.", error)
+                log.warning(
+                    "The database has another position in %s than expected. Shipping continues from that position.",
+                    error,
+                )
             self._count_failure()
             self._in_doubt.update(segment.path for segment in self._journal.segments)
             return False
@@ -200,7 +203,9 @@ class Shipper(BackgroundThread):
                     raise
                 failed.add(folder)
                 if folder not in self._failed_adoptions:
-                    log.exception("The journal in %s cannot be written to the database; it will be retried.", folder)
+                    log.exception(
+                        "The journal in %s cannot be written to the database. The gateway tries again.", folder
+                    )
             finally:
                 os.close(handle)
         self._failed_adoptions = failed
@@ -209,7 +214,7 @@ class Shipper(BackgroundThread):
     def _pause_shipping(self, error: Exception) -> None:
         if not self._failures:
             what = "database" if isinstance(error, DatabaseError) else "disk"
-            log.warning("The %s accepts no entries; the journal keeps them: %s", what, str(error).split("\n")[0])
+            log.warning("The %s accepts no entries. The journal keeps them: %s", what, str(error).split("\n")[0])
         self._count_failure()
         connection.close()
         for segment in list(self._journal.segments):

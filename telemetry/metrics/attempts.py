@@ -1,6 +1,6 @@
-"""How the attempts at each provider and model went: their numbers, the latest results and the last error.
+"""The attempts at each provider and model: their numbers, the latest results and the last error.
 
-Requests queue what happened (counters.py); a background thread adds it up here. The books of all processes add up.
+Requests queue events (counters.py), and a background thread counts them here. The counts of all processes are added.
 """
 
 from collections import defaultdict
@@ -56,7 +56,7 @@ class AttemptFailure(NamedTuple):
 
 @dataclass(slots=True)
 class Record:
-    """What became of the attempts at one model of one provider."""
+    """The results of the attempts at one model of one provider."""
 
     attempts: int = 0
     failures: int = 0
@@ -85,7 +85,7 @@ class Record:
             self.note_result(failed.at, succeeded=False)
 
     def add(self, other: "Record") -> None:
-        """Add what another process knows."""
+        """Add the record of another process."""
         self.attempts += other.attempts
         self.failures += other.failures
         self.checks += other.checks

@@ -133,7 +133,7 @@ class Metrics:
         return sums, processes
 
     def gather_attempts(self) -> AttemptBook:
-        """What the attempts of all processes came to (those of others up to a second ago)."""
+        """The results of the attempts of all processes (those of others up to a second ago)."""
         book = AttemptBook()
         with self._lock:
             book.add(self.attempts)

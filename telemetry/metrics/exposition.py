@@ -23,7 +23,7 @@ SUMS = (
     Family(
         CounterMetricFamily,
         "requests",
-        "Work requests that ended.",
+        "Work requests that have ended.",
         ("operation", "provider", "model", "outcome", "status"),
     ),
     Family(
@@ -76,7 +76,7 @@ SUMS = (
     Family(
         CounterMetricFamily,
         "guardrail_results",
-        "Requests and answers that a guardrail has searched, by what it came to.",
+        "Requests and answers that a guardrail has searched, by result.",
         ("guardrail", "direction", "result"),
     ),
     Family(CounterMetricFamily, "guardrail_seconds", "Time that a guardrail took.", ("guardrail", "direction")),
@@ -99,21 +99,27 @@ MACHINE = (
 )
 GAUGES = (
     Family(GaugeMetricFamily, "requests_in_flight", "Work requests being served."),
-    Family(GaugeMetricFamily, "processes", "Processes on all machines that share the limits, as this one knows."),
+    Family(
+        GaugeMetricFamily, "processes", "Processes on all machines that share the limits, as far as this process knows."
+    ),
     Family(
         GaugeMetricFamily,
         "provider_resting",
-        "1 while no credential of a provider can be asked and a circuit is open.",
+        "1 while no credential of a provider can be used and at least one circuit is open.",
         ("provider",),
     ),
     Family(
         GaugeMetricFamily,
         "provider_rest_seconds",
-        "Seconds that a provider still rests which sent Retry-After.",
+        "Seconds until the end of the rest for which a provider sent Retry-After.",
         ("provider",),
     ),
     Family(GaugeMetricFamily, "journal_backlog_bytes", "Log records that are not in the database yet."),
-    Family(GaugeMetricFamily, "journal_backlog_seconds", "The greatest possible age of the oldest of them."),
+    Family(
+        GaugeMetricFamily,
+        "journal_backlog_seconds",
+        "The greatest possible age of the oldest record that is not in the database yet.",
+    ),
     Family(
         GaugeMetricFamily, "snapshot_age_seconds", "Time since keys, rules and providers were last known to be current."
     ),
@@ -125,7 +131,7 @@ GAUGES = (
     Family(GaugeMetricFamily, "process_resident_memory_bytes", "Memory of a process."),
     Family(CounterMetricFamily, "process_cpu_seconds", "User and system time of a process."),
     Family(GaugeMetricFamily, "process_threads", "Threads of a process."),
-    Family(GaugeMetricFamily, "request_threads", "Those started for requests and mirrors."),
+    Family(GaugeMetricFamily, "request_threads", "Threads of a process that were started for requests and mirrors."),
     Family(GaugeMetricFamily, "process_open_fds", "Open files and connections of a process."),
     Family(GaugeMetricFamily, "process_start_time_seconds", "Start time of a process, in seconds since 1970."),
 )
@@ -151,7 +157,9 @@ class _Collector:
 def _families(
     sums: Sums, processes: Mapping[int, Gauges], info: Mapping[str, str], machine: Gauges
 ) -> Iterator[Metric]:
-    yield _family(Family(GaugeMetricFamily, "info", "What runs here.", tuple(info)), [(tuple(info.values()), 1)])
+    yield _family(
+        Family(GaugeMetricFamily, "info", "The running version; always 1.", tuple(info)), [(tuple(info.values()), 1)]
+    )
     for family in SUMS:
         yield _family(family, sums.metrics.get(family.name, {}).items())
     for family in MACHINE:

@@ -149,7 +149,7 @@ def totals(query: UsageQuery, form: UsageForm) -> list[Total]:
 
 def _unpriced_total(query: UsageQuery, form: UsageForm, count: int) -> Total:
     """What the cost does not contain, with the form for the price that most of it lacks, or with its models."""
-    title, text, row = "Not in the cost", without_price(count), _most_unpriced(query)
+    title, text, row = "Requests without cost", without_price(count), _most_unpriced(query)
     if row is None:
         return Total(title, text, "Show the models", _unpriced_models(form))
     address = price_form(row["model"], row["provider_id"])
@@ -188,7 +188,7 @@ def _share(sums: JsonObject, name: str) -> str:
 
 def _change(now: int | Decimal, before: int | Decimal) -> str:
     if not before:
-        return "nothing in the period before"
+        return "none in the period before"
     return f"{100 * (now - before) / before:+.0f} % against the period before"
 
 

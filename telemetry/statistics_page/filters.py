@@ -18,7 +18,7 @@ FILTERS = (*ID_FILTERS, *TEXT_FILTERS)
 def check_tag(text: str) -> str:
     """The text of a filter by tag. Raises forms.ValidationError."""
     if text and "=" not in text:
-        raise forms.ValidationError("A tag is written as name=value.")
+        raise forms.ValidationError("Write a tag as name=value.")
     return text
 
 

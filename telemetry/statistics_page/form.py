@@ -66,7 +66,7 @@ class UsageForm(forms.Form):
     )
     then = forms.ChoiceField(
         label="Then by",
-        choices=[("", "Nothing more"), *((name, name.capitalize()) for name in DIMENSIONS if name not in TIMES)],
+        choices=[("", "None"), *((name, name.capitalize()) for name in DIMENSIONS if name not in TIMES)],
         required=False,
         widget=UnfoldAdminSelectWidget,
     )
@@ -106,9 +106,9 @@ class UsageForm(forms.Form):
         """The value of the filter that is added, as the address has it."""
         name, text = self.cleaned_data.get("add"), self.cleaned_data["value"]
         if text and not name:
-            raise forms.ValidationError("Choose what to filter by.")
+            raise forms.ValidationError("Choose a filter.")
         if name and not text:
-            raise forms.ValidationError("Enter what to filter by.")
+            raise forms.ValidationError("Enter a value for the filter.")
         return filter_value(name, text) if name else ""
 
     @property

@@ -21,7 +21,7 @@ MAX_REMEMBERED = 200_000
 HAS_TAGS = b'"tags":{"'  # never in a client's text: there, quotation marks are escaped
 Pair = tuple[str, str]
 # Values that are stored, as far as this process knows: these need no query.
-_stored: set[Pair] = set()
+_stored_pairs: set[Pair] = set()
 
 
 def admit(records: Sequence[bytes]) -> bool:
@@ -29,7 +29,7 @@ def admit(records: Sequence[bytes]) -> bool:
 
     The caller stores the entries in the same transaction.
     """
-    pairs = {pair for record in records if HAS_TAGS in record for pair in _pairs(record)} - _stored
+    pairs = {pair for record in records if HAS_TAGS in record for pair in _pairs(record)} - _stored_pairs
     if not pairs:
         return False
     # Sorted: two processes that insert the same values in different orders could deadlock.
@@ -48,7 +48,7 @@ def have_overflowed() -> bool:
 
 def forget() -> None:
     """Forget which values are stored; used after they have changed."""
-    _stored.clear()
+    _stored_pairs.clear()
 
 
 def _pairs(record: bytes) -> Iterable[Pair]:
@@ -89,6 +89,6 @@ def _is_last_name(names: int) -> bool:
 
 
 def _remember(pairs: set[Pair]) -> None:
-    if len(_stored) > MAX_REMEMBERED:
-        _stored.clear()
-    _stored.update(pairs)
+    if len(_stored_pairs) > MAX_REMEMBERED:
+        _stored_pairs.clear()
+    _stored_pairs.update(pairs)

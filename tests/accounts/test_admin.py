@@ -41,7 +41,7 @@ def test_the_own_password_is_not_changed_without_the_present_one(console, boss, 
     assert told in answer.text
     boss.refresh_from_db()
     assert boss.check_password(PASSWORD)
-    wrong = LogEntry.objects.filter(message="A wrong password was given for boss.")
+    wrong = LogEntry.objects.filter(message="The password for boss was wrong.")
     assert wrong.exists() is bool(value)
 
 

@@ -112,7 +112,7 @@ class TestRemoveSecondFactor:
     def test_removes_all_ends_sessions_and_leaves_an_entry(self, ann):
         new_app(ann)
         Session.objects.create(user=ann, expires_at=timezone.now() + timedelta(days=1))
-        assert run("removesecondfactor", "ANN") == "ann has no second factor any more; all their sessions have ended.\n"
+        assert run("removesecondfactor", "ANN") == "ann has no second factor any more. All their sessions have ended.\n"
         assert not AuthenticatorApp.objects.exists()
         assert not Session.objects.live().exists()
         assert AuditEntry.objects.filter(action="remove second factor", resource_id=ann.pk).exists()

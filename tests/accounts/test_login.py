@@ -143,7 +143,7 @@ class TestWhatTheLogIsTold:
         assert self.entry_of(by_password(nobody)) == ("info", "ann", "ann logged in.")
         assert LogEntry.objects.get().user_id == ann.pk
         wrong = by_password(nobody, password="wr0ng")
-        assert self.entry_of(wrong) == ("warning", "ann", "A wrong password was given for ann.")
+        assert self.entry_of(wrong) == ("warning", "ann", "The password for ann was wrong.")
         new_user(username="bob", is_active=False)
         severity, name, message = self.entry_of(by_password(nobody, username="bob"))
         assert (severity, name) == ("warning", "bob")
@@ -163,7 +163,7 @@ class TestWhatTheLogIsTold:
         assert [answer.status_code for answer in answers] == [401] * 3 + [429] * 9
         assert self.entry_of(answers[3])[1:] == (
             "ann",
-            "Too many wrong passwords from this address; further attempts are refused for a while.",
+            "Too many wrong passwords from this address. Further attempts are refused for a while.",
         )
         assert LogEntry.objects.count() == 4
         codes = [by_password(nobody, username=f"guess{number}").status_code for number in range(20)]
@@ -197,4 +197,4 @@ class TestWhatTheLogIsTold:
     def test_a_wrong_current_password_is_told_though_nothing_is_changed(self, as_ann):
         response = as_ann.patch("/users/", newPassword="another one", currentPassword="wr0ng")
         assert response.status_code == 400
-        assert self.entry_of(response) == ("warning", "ann", "A wrong password was given for ann.")
+        assert self.entry_of(response) == ("warning", "ann", "The password for ann was wrong.")

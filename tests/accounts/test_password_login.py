@@ -33,13 +33,13 @@ def form_login(path, name, password=PASSWORD):
 def test_whoever_is_no_admin_is_refused_as_for_a_wrong_password(off, nobody, ann):
     answers = [api_login(nobody, "ann", password).json() for password in (PASSWORD, "wrong")]
     assert {(answer["code"], answer["message"]) for answer in answers} == {
-        (401, "The user name or the password is wrong. Only admins log in with one: use single sign-on.")
+        (401, "The user name or the password is wrong. Only admins can log in with a password: use single sign-on.")
     }
     for path in ("/me/login/", "/admin/login/"):
         pages = [form_login(path, "ann", password)[0] for password in (PASSWORD, "wrong")]
         assert [(page.status_code, "use single sign-on" in page.text) for page in pages] == [(200, True)] * 2
     assert not Session.objects.exists()
-    assert LogEntry.objects.filter(message__contains="refused with the right password").count() == 3
+    assert LogEntry.objects.filter(message__contains="refused although the password was right").count() == 3
 
 
 def test_an_admin_logs_in_everywhere(off, nobody):

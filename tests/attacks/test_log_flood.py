@@ -136,7 +136,7 @@ def test_a_flood_of_failed_logins_leaves_few_entries_and_all_numbers(own_gateway
         assert rows.count() <= 21
         assert sums[0]["users"][name] > 0 < sums[0]["unknownNames"]
         assert "192.0.2.39" in sums[0]["addresses"]
-        assert rows.filter(message=f"A wrong password was given for {name}.").count() == 5
+        assert rows.filter(message=f"The password for {name} was wrong.").count() == 5
     assert len(world.gateway.log().splitlines()) - lines <= 21 + 5
 
 

@@ -166,7 +166,7 @@ def test_no_spelling_of_a_metadata_address_is_called(world, host):
     url = f"http://{host}/latest/meta-data/iam"
     refusal = try_provider(world, url)
     assert refusal.status_code == 400, refusal.text
-    assert "reserved address" in refusal.text or "number in disguise" in refusal.text
+    assert "reserved address" in refusal.text or "address in an unusual form" in refusal.text
     assert refusal.elapsed.total_seconds() < patience(0.5)
 
 

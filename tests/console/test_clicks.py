@@ -125,7 +125,7 @@ def test_the_key_of_a_suspicious_request_is_blocked_with_four_clicks(hand, world
     entry = world.entry(world.ask())
     hand.go("telemetry/logentry/")
     hand.click(f"#result_list a[href*='/{entry.pk}/']")
-    hand.click("text=Block this key")
+    hand.click("text=Lock this key")
     hand.click("#main [type=submit]")
     assert ApiKey.objects.get(pk=entry.key_id).locked_time is not None
     assert LogEntry.objects.filter(message__endswith=f"changed keys {entry.key_id}: locked.").exists()

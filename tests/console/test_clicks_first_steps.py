@@ -8,7 +8,7 @@ from tests.console.conftest import USERNAME
 from tests.support.provider import ScriptedProvider
 from tests.support.running import RunningGateway, Store, fresh_store
 
-STEPS = ["Add a provider", "Give it models", "Create users", "Allow something", "Issue a key", "Send the first request"]
+STEPS = ["Add a provider", "Add models", "Create users", "Create a rule", "Issue a key", "Send the first request"]
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,7 @@ def test_the_checklist_leads_to_the_first_answer_with_three_clicks_a_step(hand, 
     page.fill("#id_password", "a long pass phrase")
     hand.click("[name=_save]")
     assert open_steps() == STEPS[3:]
-    hand.click("[data-done=no] a:text-is('Allow something')")
+    hand.click("[data-done=no] a:text-is('Create a rule')")
     page.fill("#id_name", "everything")
     page.select_option("#id_audience", "everyone")
     hand.click("[name=_save]")

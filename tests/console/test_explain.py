@@ -123,7 +123,7 @@ def test_an_entry_of_the_log_fills_in_the_form(console, world, arranged):
         "headers": "X-Svc-Tags: team=search\nX-Svc-Cache: bypass",
     }
     assert json.loads(window.page.input_value("[name=body]")) == body
-    assert "judged as things are now" in window.page.inner_text("#main")
+    assert "with the current configuration" in window.page.inner_text("#main")
     press(window)
     assert sentences(window)[0] == "The request would be served."
     assert "The request bypasses the cache." in sentences(window)

@@ -53,7 +53,7 @@ def test_a_limit_is_set_used_changed_and_deleted(console, world):
     assert limit.amount == 8
 
     window.open(f"licensing/limit/{limit.pk}/delete/")
-    assert f"The limit of {group.name} will be deleted" in page.inner_text("#main")
+    assert f"The limit of {group.name} is deleted" in page.inner_text("#main")
     assert window.check() == []
     page.click("#main [type=submit]")
     page.wait_for_load_state("networkidle")
@@ -66,7 +66,7 @@ def test_a_limit_is_set_used_changed_and_deleted(console, world):
 def test_what_is_concurrent_has_no_window_and_a_second_limit_of_a_kind_is_refused(console, world):
     user, window = world.user, console()
     page = window.page
-    for result in ("was added successfully", "This user has a limit of this measure and window"):
+    for result in ("was added successfully", "This user already has a limit of this measure and window"):
         window.open("licensing/limit/add/")
         page.select_option("#id_subject", "user")
         choose(page, "user", user.username)

@@ -76,7 +76,7 @@ def test_two_versions_are_compared_by_the_form_and_one_is_restored(console, mode
     assert "The rule becomes what it was in this version" in page.inner_text("#main")
     assert window.check_looks() == {}
     press(page, "Restore")
-    assert "The rule is what it was in version 1." in page.inner_text("body")
+    assert "The rule is restored to version 1." in page.inner_text("body")
     assert page.input_value("#id_regex") == model
     assert window.check_looks() == {}
     rule.refresh_from_db()
@@ -119,8 +119,8 @@ def test_a_restoration_that_breaks_an_access_test_asks_for_a_reason(console, mod
     assert window.check_looks() == {}
     assert Rule.objects.get(pk=rule.pk).effect == "allow"
     page.fill("#id_override_reason", REASON)
-    press(page, "Do it anyway")
-    assert "The rule is what it was in version 1." in page.inner_text("body")
+    press(page, "Make the change anyway")
+    assert "The rule is restored to version 1." in page.inner_text("body")
     assert Rule.objects.get(pk=rule.pk).effect == "deny"
     assert REASON in AuditEntry.objects.filter(action="override").latest("pk").message
     assert window.check_looks() == {}
@@ -144,7 +144,7 @@ def test_a_press_fixes_a_problem(console, model):
     rule.refresh_from_db()
     assert not rule.enabled
     addresses = []
-    for sentence in ("is prepared. It is not enabled", "was prepared before. It is not enabled"):
+    for sentence in ("is prepared. The rule is not enabled", "was prepared before. The rule is not enabled"):
         window.open("rules/rule/lint/")
         page.locator("#main tr", has_text=f"Group {model}:").get_by_role("button").click()
         stand_still(page)

@@ -10,7 +10,7 @@ from providers.services import update_provider
 from rules.services import update_rule
 from tests.support.console.forms import Fields, fields_of
 
-SAID = "This was changed by someone else after you opened the page"
+SAID = "Somebody else changed this row after you opened the page"
 
 
 @pytest.fixture

@@ -228,7 +228,7 @@ def test_totals_stand_beside_those_of_the_period_before(console, names):
     window.page.click("#main nav >> text=7 days")
     stand_still(window.page)
     assert window.page.get_attribute("#main nav [aria-current=page]", "href").startswith("?start=")
-    assert "nothing in the period before" in window.page.inner_text("#main .console-figures")
+    assert "none in the period before" in window.page.inner_text("#main .console-figures")
 
 
 def test_a_name_leads_to_what_it_names_and_a_heading_sorts(console, names):

@@ -69,7 +69,7 @@ def test_the_users_own_pages_are_read_without_scripts(window, world, entry):
     world.allow(everyone="user", regex=world.model)
     world.settle()
     shown = {"": "API key", "usage/": "By model"}
-    shown |= {"models/": "How to ask", "keys/": "New API key"}
+    shown |= {"models/": "Send a request", "keys/": "New API key"}
     page.goto(f"{window.url}/me/login/")
     for path, text in shown.items():
         page.goto(f"{window.url}/me/{path}")

@@ -334,7 +334,7 @@ class TestResponses:
         body = refer(identifier := world.name("id"))
         keepers = [world.provider(format_name="openai-responses") for _ in range(2)]
         result = error(self.ask(world, **body), 400, "validation_error")
-        assert "several offer this model" in result["message"]
+        assert "several providers offer this model" in result["message"]
         values = {"id": identifier, "status": "completed", "output": [{"type": "message", "id": identifier}]}
         keepers[1].answers(body=values).answers(body={"id": "resp_2", "status": "completed", "output": []})
         name = world.row(keepers[1]).name

@@ -50,7 +50,7 @@ def test_a_request_that_was_served(world, provider):
     assert document["caller"]["mayWork"] is True
     assert document["leftOut"] == document["guardrails"] == []
     assert document["outgoing"] is None
-    assert "The log does not have the request as the provider got it." in document["sentences"]
+    assert "The log does not have the request that was sent to the provider." in document["sentences"]
 
 
 def test_the_rules_are_those_of_that_moment(world):
@@ -131,7 +131,7 @@ def test_an_entry_has_the_limits_that_the_request_met_with(world, provider):
         assert rows[f"request limit of key {issued.key.name}"]["used"] == number
         assert {f"monthly request limit of group {group.name}", f"token limit of user {world.user.username}"} <= {*rows}
         assert f"{len(rows) - 1} limits of the caller had room." in document["sentences"]  # one is the provider's
-        assert any(one.startswith("It was estimated at ") for one in document["sentences"])
+        assert any(one.startswith("The estimate was ") for one in document["sentences"])
     refusal = explanation(world, world.entry(world.ask("Another?", key=issued.text, body=body)))
     assert refusal["error"]["exception"] == "RateLimited"
     row = next(one for one in refusal["limits"] if one["limit"] == f"request limit of key {issued.key.name}")
@@ -241,11 +241,11 @@ def test_what_was_not_recorded_is_named(world, provider):
     document = explanation(world, entry)
     assert document["limits"] == document["guardrails"] == []
     assert document["sentences"][-5:] == [
-        "The log does not have the request as the provider got it.",
-        "The log does not have how full the limits were.",
-        "The log does not have an estimate: no limit needed one.",
-        "The log does not have how old the stored answer was.",
-        "Names of users, groups and providers in reasons are those of today.",
+        "The log does not have the request that was sent to the provider.",
+        "The log does not have the state of the limits.",
+        "The log does not have an estimate, because no limit needed one.",
+        "The log does not have the age of the stored answer.",
+        "Reasons use today's names of users, groups and providers.",
     ]
 
 

@@ -261,8 +261,8 @@ class TestKeysOfTheirOwnRestrictions:
         assert document["error"]["exception"] == "PermissionDenied"
         assert document["rules"] == document["candidates"] == []
         assert document["sentences"][1] == (
-            f"The networks of key {issued.key.name} have to contain 127.0.0.1: "
-            "it may be used from 192.0.2.0/24, 2001:db8::/32 only."
+            f"The networks of key {issued.key.name} have to contain 127.0.0.1. "
+            "Now the key may only be used from 192.0.2.0/24, 2001:db8::/32."
         )
 
     def test_the_network_of_another_is_judged_if_an_address_is_named(self, world, provider):
@@ -271,7 +271,7 @@ class TestKeysOfTheirOwnRestrictions:
         unknown = explain(world, **options)
         assert unknown["allowed"] is True
         sentence = (
-            "The key may be used from 192.0.2.0/24 only; the address of the client is unknown, and was not judged."
+            "The key may only be used from 192.0.2.0/24. The address of the client is unknown and was not checked."
         )
         assert sentence in unknown["sentences"]
         query = options.pop("query")
@@ -288,7 +288,7 @@ class TestKeysOfTheirOwnRestrictions:
         world.settle()
         document = explain(world, key=token_of(world.user), query=f"&asKey={issued.key.name}")
         assert document["error"]["exception"] == "AuthenticationFailed"
-        assert document["sentences"][1] == f"Key {issued.key.name} is not in force yet, and needs an earlier beginning."
+        assert document["sentences"][1] == f"Key {issued.key.name} is not valid yet and needs an earlier beginning."
 
     def test_tokens_of_a_request(self, world, provider):
         issued = world.new_key(max_tokens_per_request=50)

@@ -102,7 +102,10 @@ def test_an_alias_whose_targets_no_rule_allows(world):
     assert document["error"]["exception"] == "RuleDenied"
     assert document["sentences"][1] == "Rules have to allow one of the alias's targets, too."
     assert not any("has to allow the model" in one for one in document["sentences"])
-    assert reasons(document)[rule.name] == (True, "It allows the name of the alias; no rule allows one of its targets.")
+    assert reasons(document)[rule.name] == (
+        True,
+        "It allows the name of the alias, but no rule allows one of its targets.",
+    )
 
 
 @pytest.fixture

@@ -290,7 +290,7 @@ class TestAddresses:
         Provider.objects.filter(pk=world.row(provider).pk).update(url=url, auth_method="none", credential="")
         begun = time.monotonic()
         response = world.ask()
-        assert "is not called" in refused(response, 502, "ProviderError")
+        assert "does not call" in refused(response, 502, "ProviderError")
         assert len(host) < 4 or host.strip("[].") not in response.text
         assert time.monotonic() - begun < patience(0.5)
         assert (provider.seen, provider.connections) == ([], 0)
@@ -309,7 +309,7 @@ class TestAddresses:
             world.provider(f"m-{number}", url=f"http://{host}:{provider.port}/v1", name=f"{world.name('p')}")
         for number in range(10):
             name = refused(world.ask(body={"model": f"m-{number}"}), 502, "ProviderError")
-            assert "is not called: its address is not allowed" in name
+            assert "does not call the provider: its address is not allowed" in name
         assert provider.connections == 0
 
 

@@ -139,7 +139,7 @@ def test_the_error_event_has_the_form_of_the_door(world, provider, admin, path):
     running = begun(world, path=path, max_tokens=100)
     in_force(admin.patch(f"/users/{world.user.pk}/?wait=true&cut=true", active=False))
     last = json.loads(datas(running.end().body)[-1])
-    assert "credential has been revoked" in last["error"]["message"]
+    assert "credential was revoked" in last["error"]["message"]
 
 
 def test_the_client_of_a_shared_stream_is_cut_and_those_who_follow_it_go_on(world, provider, admin):

@@ -123,7 +123,7 @@ def test_a_subject_without_a_user_is_refused(world, provider, server, issuer):
     assert "names no user" in refused(world.ask(key=server.token(aud=issuer.audience, sub="somebody")))
     update_trusted_issuer(issuer, subjects={})
     world.settle()
-    assert "no active user" in refused(world.ask(key=server.token(aud=issuer.audience, sub="somebody")))
+    assert "not name an active user" in refused(world.ask(key=server.token(aud=issuer.audience, sub="somebody")))
 
 
 def test_a_user_who_is_disabled_or_deleted_is_refused_at_once(world, provider, token):

@@ -63,7 +63,7 @@ def test_what_goes_wrong_in_every_round_is_told_once_and_so_is_its_end(begin, ca
     errors = [ZeroDivisionError(), OperationalError("gone\nand more"), ZeroDivisionError(), InterfaceError("closed")]
     wait_for(begin(Counting(*errors * 5)), 23)
     assert [record.getMessage() for record in caplog.records] == [
-        "The counter failed; it will be retried.",
+        "The counter failed. The gateway tries again.",
         "The counter waits for the database: gone",
         "The counter resumed.",
     ]

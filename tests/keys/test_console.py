@@ -34,7 +34,7 @@ def test_a_key_is_made_for_somebody_who_can_use_it(console):
 
 def test_a_key_is_made_for_a_time_to_come(console):
     answer = added(console, owner=new_user().pk, expiry_0="2020-01-01", expiry_1="00:00:00")
-    assert answer.context["adminform"].form.errors == {"expiry": ["Must lie in the future."]}
+    assert answer.context["adminform"].form.errors == {"expiry": ["Must be in the future."]}
     assert added(console, owner=new_user().pk, expiry_0="2100-01-01", expiry_1="00:00:00").status_code == 200
     assert ApiKey.objects.get().expiry.year == 2100
 
@@ -191,7 +191,7 @@ def test_restrictions_are_read_from_lines_and_shown_in_them(console):
     ("field", "value", "words"),
     [
         ("models", "gpt-.*\n(", "Line 2 this is not a valid RE2 pattern"),
-        ("networks", "10.0.0.1/8", "Line 1 has bits behind its prefix: write 10.0.0.0/8."),
+        ("networks", "10.0.0.1/8", "Line 1 has bits set after its prefix: write 10.0.0.0/8."),
         ("tags", "a b=c", "Must have names of 1 to 64"),
         ("max_tokens_per_request", "0", "greater than or equal to 1"),
     ],
@@ -209,7 +209,7 @@ def changed(console, key, **fields):
     values = {field.html_name: field.value() for field in form}
     expiry = key.expiry
     values |= {"expiry_0": f"{expiry:%Y-%m-%d}" if expiry else "", "expiry_1": f"{expiry:%H:%M:%S}" if expiry else ""}
-    sent = {name: value for name, value in values.items() if value is not None} | {"_seen": form.seen_digest}
+    sent = {name: value for name, value in values.items() if value is not None} | {"_seen": form.first_digest}
     return console.post(page, sent | fields)
 
 

@@ -128,7 +128,7 @@ class TestExpiryAndPermissions:
     def test_an_expired_key_stays_expired(self, as_ann):
         as_ann.post("/keys/", name="a")
         as_ann.patch("/keys/", name="a", expire=True)
-        refused(as_ann.patch("/keys/", name="a", expiry="2100-01-01T00:00:00Z"), 409, "Conflict", "issue a new one")
+        refused(as_ann.patch("/keys/", name="a", expiry="2100-01-01T00:00:00Z"), 409, "Conflict", "Issue a new one")
         refused(as_ann.patch("/keys/", name="a", expiry=None, expire=True), 400, "ValidationError", "either")
 
     def test_permissions_are_at_most_the_owners(self, as_ann, ann):

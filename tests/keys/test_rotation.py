@@ -60,7 +60,7 @@ def test_owners_and_admins_rotate_nobody_else(nobody, admin, issued):
 
 def test_one_that_is_accepted_no_more_is_refused(as_ann, issued):
     ApiKey.objects.update(locked_time=timezone.now())
-    refused(as_ann.post(f"/keys/{issued.key.pk}/rotate"), 409, "Conflict", "issue a new one")
+    refused(as_ann.post(f"/keys/{issued.key.pk}/rotate"), 409, "Conflict", "Issue a new one")
     ApiKey.objects.update(is_deleted=True)
     refused(as_ann.post(f"/keys/{issued.key.pk}/rotate"), 404, "NotFound")
 

@@ -188,7 +188,7 @@ def test_a_user_has_no_more_live_keys_than_the_setting_says(settings):
     settings.GATEWAY_MAX_KEYS_PER_USER = 3
     ann, bob = (create_user(username=name, password="a secret") for name in ("ann", "bob"))
     first, *_ = (issue_key(owner=ann, name=f"key {number}").key for number in range(3))
-    with pytest.raises(Conflict, match="'ann' has 3 keys, the most there may be"):
+    with pytest.raises(Conflict, match="'ann' has 3 keys, the maximum"):
         issue_key(owner=ann, name="one more")
     assert issue_key(owner=bob, name="his own").key.pk
     delete_keys([first])

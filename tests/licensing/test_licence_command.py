@@ -52,7 +52,7 @@ def test_what_was_issued_is_installed_and_told(db, pair, tmp_path):
     assert Licence.objects.get().key == key
     body = json.loads(run("status", "--json"))
     assert (body["hasKey"], body["valid"], body["maxActiveUses"], body["activeUseLifeTime"]) == (True, True, 25, 60)
-    assert "Active uses: 25; each ends 60 s" in run("status")
+    assert "Active uses: 25. Each ends 60 s" in run("status")
 
 
 def test_a_key_is_read_from_a_file_or_from_standard_input(db, pair, tmp_path, monkeypatch):

@@ -101,7 +101,7 @@ def test_a_limit_has_one_subject_and_a_window(admin, ann):
 def test_a_subject_has_one_limit_of_a_kind(admin, ann):
     values = {"userId": ann.pk, "measure": "cost", "window": "day", "amount": "12.5"}
     assert admin.post("/limits/", **values).status_code == 201
-    refused(admin.post("/limits/", **values), 409, "Conflict", "change that one")
+    refused(admin.post("/limits/", **values), 409, "Conflict", "Change that limit")
     assert admin.post("/limits/", **(values | {"window": "month"})).status_code == 201
     assert [row["amount"] for row in admin.rows("/limits/")] == [12.5, 12.5]
 

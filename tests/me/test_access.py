@@ -84,7 +84,7 @@ def test_what_cannot_be_asked_for_is_said_in_the_form(browser, group, kind, valu
 
 def test_what_one_has_is_said_in_the_form(browser, ann, group):
     set_limit(user=ann, measure="concurrent", amount=500)
-    assert "above the present limit" in browser.post("/me/access/new/limit/", ASKED["limit"]).text
+    assert "above the current limit" in browser.post("/me/access/new/limit/", ASKED["limit"]).text
     add_member(group, user_id=ann.pk)
     assert "already" in browser.post("/me/access/new/membership/", ASKED["membership"]).text
     assert browser.get("/me/access/new/everything/").status_code == 404

@@ -44,7 +44,7 @@ def test_each_of_several_problems_stands_beside_its_field(console):
 
 
 def test_a_new_provider_has_no_credential_to_keep(console, provider):
-    kept = "Leave empty to keep it"
+    kept = "Leave empty to keep the credential"
     assert kept not in console.get(f"{PROVIDERS}add/").text
     assert kept in console.get(f"{PROVIDERS}{provider.pk}/change/").text
 
@@ -102,7 +102,7 @@ PAST, AHEAD = ({"valid_from_0": day, "valid_from_1": "00:00:00"} for day in ("20
 def test_a_price_does_not_begin_in_the_past(console, price):
     for path, fields in ((f"{PRICES}add/", NEW_PRICE | {"model": "other"}), (f"{PRICES}{price.pk}/change/", {})):
         errors = refused(console, path, **fields, **PAST)
-        assert errors == {"valid_from": ["Must not lie in the past: the cost of past requests does not change."]}
+        assert errors == {"valid_from": ["Must not be in the past: the cost of past requests does not change."]}
     assert ModelPrice.objects.count() == 1
 
 
@@ -147,7 +147,7 @@ def test_a_model_is_named_and_described_in_its_form(console, provider):
     assert (model.upstream_name, model.input_modalities, model.output_modalities) == ("gpt-4o", ["text"], None)
     page = console.get(f"{MODELS}{model.pk}/change/").text
     assert 'placeholder="128000"' in page
-    assert "Now: text." in page
+    assert "as the public table says (text)" in page
     assert sent(console, f"{MODELS}{model.pk}/change/", context_length="5000", input_modalities=[]).status_code == 302
     model.refresh_from_db()
     assert (model.context_length, model.input_modalities) == (5_000, None)
@@ -173,7 +173,7 @@ def test_a_credential_is_set_in_its_form_and_never_shown(console, provider):
     assert (changed.requests_per_minute, changed.credential) == (5, row.credential)
     assert sent(console, f"{CREDENTIALS}{row.pk}/change/", secret="sk-0987654321").status_code == 302
     assert ProviderCredential.objects.get().credential_hint == "4321"
-    assert "no longer sent with it" in console.get(f"{CREDENTIALS}{row.pk}/delete/").text
+    assert "no longer sent with this credential" in console.get(f"{CREDENTIALS}{row.pk}/delete/").text
     console.post(f"{CREDENTIALS}{row.pk}/delete/", {"post": "yes"})
     assert not ProviderCredential.objects.exists()
 
@@ -324,10 +324,10 @@ def test_a_provider_that_lists_very_many_models_offers_the_first_ones_and_says_s
         scripted.answers(body={"data": [{"id": f"m{number}"} for number in range(1200)]})
         page = console.post(f"{PROVIDERS}{provider.pk}/fetch-models/", {"post": "yes"}).text
     assert page.count('name="models"') == 900
-    assert "300 more are listed" in page
+    assert "lists 300 more models" in page
 
 
 def test_a_new_provider_says_what_the_default_of_its_format_does(console):
     *first, last = sorted(name for name, one in FORMATS.items() if one.strict)
-    text = f"Default of the formats {', '.join(first)} and {last}: drop them. Of all others: pass them on."
+    text = f"Default for the formats {', '.join(first)} and {last}: drop them. Default for all others: pass them on."
     assert text in console.get(f"{PROVIDERS}add/").text

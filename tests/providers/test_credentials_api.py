@@ -102,7 +102,7 @@ def test_a_name_is_taken_once_a_provider(admin, provider, path):
 def test_there_are_so_many_and_no_more(provider, monkeypatch):
     monkeypatch.setattr(services, "MOST_CREDENTIALS", 1)
     services.add_credential(provider=provider, name="second", credential=SECRET)
-    with pytest.raises(services.Conflict, match="the most"):
+    with pytest.raises(services.Conflict, match="the maximum"):
         services.add_credential(provider=provider, name="third", credential=SECRET)
 
 

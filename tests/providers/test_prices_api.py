@@ -119,7 +119,7 @@ def test_the_greatest_amounts_that_are_promised_are_taken(admin):
 
 def test_one_thing_has_one_price(admin, provider):
     new(admin, providerId=provider.pk)
-    refused(new(admin, providerId=provider.pk, model="large-1"), 409, "Conflict", "Change that one")
+    refused(new(admin, providerId=provider.pk, model="large-1"), 409, "Conflict", "Change that price")
     refused(new(admin, providerId=provider.pk, host="x.org"), 400, "ValidationError", "not for both")
 
 

@@ -157,7 +157,7 @@ def test_a_rule_that_denies_says_what_it_denies_and_what_is_left_to_others(conso
     rule = Rule.objects.get(name="no")
     assert (rule.denies, rule.everyone) == (True, "user")
     page = console.get(f"/admin/rules/rule/{rule.pk}/delete/").text
-    assert "Requests that only this rule denies are left to the rules that allow" in page
+    assert "the rules that allow decide about requests that only this rule denied" in page
     query = f"/admin/rules/rule/preview/?rule={rule.pk}&name=no&enabled=on&audience=everyone&regex="
     assert "It denies 1 model:" in console.get(f"{query}gpt.*&effect=deny").text
     preview = console.get("/admin/rules/rule/preview/?name=new&enabled=on&audience=everyone&regex=&effect=allow").text
@@ -165,7 +165,7 @@ def test_a_rule_that_denies_says_what_it_denies_and_what_is_left_to_others(conso
     assert "claude" in preview
     query = "/admin/rules/rule/preview/?name=new&enabled=on&audience=everyone&regex=gpt.*&effect=allow"
     denied = console.get(query).text
-    assert "Rules that deny refuse all that matches: the rule currently allows nothing." in denied
+    assert "Rules that deny refuse everything that the rule matches: the rule currently allows nothing." in denied
 
 
 def test_the_preview_names_the_aliases_that_a_rule_covers(console):
@@ -174,7 +174,7 @@ def test_the_preview_names_the_aliases_that_a_rule_covers(console):
         create_alias(name=name, targets=[TargetDraft(provider.pk, "gpt-5")])
     query = "/admin/rules/rule/preview/?name=new&enabled=on&audience=everyone"
     allows = console.get(f"{query}&regex=fast|my-own&effect=allow").text
-    assert "It allows the names of 2 aliases, for those targets that rules allow by their own names:" in allows
+    assert "It allows the names of 2 aliases, for targets that rules also allow by their own names:" in allows
     assert ">fast</a></li>" in allows
     assert "my-*" in allows
     assert "nothing" not in allows

@@ -103,10 +103,10 @@ def test_the_rules_of_a_group_are_for_the_groups_below_it():
     parents = {3: 2, 2: 1}  # org is above a department, which is above team
     assert "has no effect: 'r1' allows" in warnings_about(rule(audience=team), rule(1, audience=org), parents=parents)
     denial = rule(1, audience=org, denies=True)
-    assert "Rules that deny refuse all" in warnings_about(rule(audience=team), denial, parents=parents)
+    assert "Rules that deny refuse everything" in warnings_about(rule(audience=team), denial, parents=parents)
     assert covered_models(RuleDraft(rule(audience=team)), [denial], OFFERS, parents) == []
     linked = warnings_about(rule(audience=team), denial, parents=parents, links={1})
-    assert "Rules that deny refuse all" in linked
+    assert "Rules that deny refuse everything" in linked
 
 
 def test_the_rules_of_a_group_are_not_for_those_above_or_beside_it():
@@ -150,8 +150,9 @@ def test_one_that_reaches_less_hides_nothing(other):
 
 
 def test_rules_that_deny_make_one_allow_less_or_nothing():
-    assert "Rules that deny refuse all that matches: the rule currently allows nothing." in warnings_about(
-        rule(regex="gpt-5", audience=ANN), rule(10, denies=True)
+    assert (
+        "Rules that deny refuse everything that the rule matches: the rule currently allows nothing."
+        in warnings_about(rule(regex="gpt-5", audience=ANN), rule(10, denies=True))
     )
     for other in (
         rule(1, audience=STAFF, denies=True),
@@ -201,7 +202,9 @@ def test_a_rule_for_the_name_of_an_alias_matters():
         assert warnings_about(rule(regex="fast|gpt-5", denies=denies), models, offers=FAST) == ""
         earlier = rule(1, "fast|x", denies=denies)
         assert "has no effect: 'r1'" in warnings_about(rule(regex="fast", denies=denies), earlier, offers=FAST)
-    assert "refuse all that matches" in warnings_about(rule(regex="fast"), rule(1, "fast", denies=True), offers=FAST)
+    assert "refuse everything that the rule matches" in warnings_about(
+        rule(regex="fast"), rule(1, "fast", denies=True), offers=FAST
+    )
     assert covered_models(RuleDraft(rule(regex="fast")), (), FAST) == []
     assert covered_aliases(RuleDraft(rule(regex="fast")), (), FAST) == ["fast"]
     assert covered_aliases(RuleDraft(rule(regex="fast")), [rule(1, "fast", denies=True)], FAST) == []

@@ -62,7 +62,7 @@ def test_a_day_without_a_time_is_the_whole_day(console, entries, filtered, resul
 
 
 def test_a_purge_of_everything_says_that_it_is_one(console, entries):
-    assert "No filter is set: these are all entries." in console.get(f"{CACHE}purge/").text
+    assert "No filter is set: this purges all entries." in console.get(f"{CACHE}purge/").text
     assert "No filter is set" not in console.get(f"{CACHE}purge/?user=ann").text
 
 

@@ -13,7 +13,7 @@ pytestmark = [
     pytest.mark.django_db,
     pytest.mark.skipif(connection.vendor != "postgresql", reason="only PostgreSQL stops a statement"),
 ]
-TOLD = "The search takes too long: narrow it by time."
+TOLD = "The search takes too long. Choose a shorter period."
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ class Command(BaseCommand):
             self._change(user, typed_password())
         except GatewayError as refused:
             raise CommandError(refused.sentence) from None
-        self.stdout.write(f"{user.username} has a new password; all their sessions have ended.")
+        self.stdout.write(f"{user.username} has a new password. All their sessions have ended.")
 
     @transaction.atomic
     def _change(self, user: User, password: str) -> None:

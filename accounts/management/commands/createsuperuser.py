@@ -18,11 +18,11 @@ NAME, PASSWORD = "DJANGO_SUPERUSER_USERNAME", "DJANGO_SUPERUSER_PASSWORD"
 class Command(BaseCommand):
     """Makes a user with the roles admin and user."""
 
-    help = "Makes an administrator."
+    help = "Creates an administrator."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
-            "--username", default=os.environ.get(NAME), help=f"prompted for if not given here or in {NAME}"
+            "--username", default=os.environ.get(NAME), help=f"the user name (default: {NAME}, or a prompt)"
         )
         parser.add_argument("--email", default="")
         parser.add_argument(
@@ -30,12 +30,12 @@ class Command(BaseCommand):
             "--no-input",
             action="store_false",
             dest="interactive",
-            help=f"do not prompt: the password is in {PASSWORD}",
+            help=f"do not prompt; read the password from {PASSWORD}",
         )
 
     def handle(self, *args: object, username: str | None, email: str, interactive: bool, **options: object) -> None:
         if not interactive and (not username or PASSWORD not in os.environ):
-            raise CommandError(f"Without questions, --username (or {NAME}) and {PASSWORD} have to be set.")
+            raise CommandError(f"--noinput needs --username (or {NAME}) and {PASSWORD}.")
         username = username or input("User name: ")
         password = typed_password() if interactive else os.environ[PASSWORD]
         try:

@@ -21,4 +21,4 @@ class Command(BaseCommand):
             raise CommandError(f"There is no user named {username!r}.")
         if not remove_second_factor(user, actor=Actor(operator=operator())):
             raise CommandError(f"{user.username} has no second factor.")
-        self.stdout.write(f"{user.username} has no second factor any more; all their sessions have ended.")
+        self.stdout.write(f"{user.username} has no second factor any more. All their sessions have ended.")

@@ -34,7 +34,7 @@ log = logging.getLogger("gateway.sso")
 
 LOGIN_SECONDS = 600
 MAX_PARAMETER_LENGTH = 8192
-START_AGAIN = "This login was not begun in this browser, was used already, or is too old. Log in again."
+START_AGAIN = "This login began in another browser, was used already, or is too old. Log in again."
 NOT_ACCEPTED = "The answer of the identity provider was not accepted. Log in again, or tell an administrator."
 
 
@@ -128,17 +128,17 @@ def spend(token: str, *, seconds: int) -> None:
         with transaction.atomic():
             SpentToken(digest=digest, expires_at=timezone.now() + timedelta(seconds=seconds)).save(force_insert=True)
     except IntegrityError:
-        raise AuthenticationFailed(START_AGAIN) from AnswerRefused("it was finished before")
+        raise AuthenticationFailed(START_AGAIN) from AnswerRefused("it has ended already")
 
 
 def _login_in_progress(provider: IdentityProvider, state: str, cookie: str) -> LoginInProgress:
     text = unseal(cookie, max_age=LOGIN_SECONDS)
     login = LoginInProgress(**json.loads(text)) if text else None
     if login is None or not compare_digest(login.state.encode(), state.encode()):
-        raise AuthenticationFailed(START_AGAIN) from AnswerRefused("it was not begun in this browser, or is too old")
+        raise AuthenticationFailed(START_AGAIN) from AnswerRefused("it began in another browser, or is too old")
     if (login.slug, login.issuer) != (provider.slug, provider.issuer):  # the answer of another provider: a mix-up
-        log.warning("The answer to a login with %s came back for %s.", login.slug, provider.slug)
-        raise AuthenticationFailed(NOT_ACCEPTED) from AnswerRefused("it was begun with another provider")
+        log.warning("The answer to a login with %s came to the address of %s.", login.slug, provider.slug)
+        raise AuthenticationFailed(NOT_ACCEPTED) from AnswerRefused("it began with another provider")
     return login
 
 
@@ -169,7 +169,7 @@ def _exchange_code(
         log.warning("The token endpoint of %s answered with the error %.100r.", provider.name, error.error)
         raise AuthenticationFailed(NOT_ACCEPTED) from AnswerRefused("the provider did not accept its code")
     except (ValueError, TypeError, KeyError, AttributeError):
-        log.warning("The token endpoint of %s answered with something that is no token.", provider.name)
+        log.warning("The answer of the token endpoint of %s is not a token.", provider.name)
         raise ProviderError(CANNOT_BE_USED) from None
 
 
@@ -179,7 +179,10 @@ def _client(provider: IdentityProvider, metadata: Metadata) -> "OAuth2Client":
     try:
         secret = provider.opened_secret()
     except CredentialUnreadable:
-        log.error("The client secret of %s cannot be decrypted with the present keys: enter it again.", provider.name)
+        log.error(
+            "The client secret of %s cannot be decrypted with the current encryption keys: enter it again.",
+            provider.name,
+        )
         raise ProviderError(CANNOT_BE_USED) from None
     return OAuth2Client(
         AuthlibSession(),
@@ -207,8 +210,8 @@ def _with_user_info(
         log.warning("The UserInfo endpoint of %s does not answer.", provider.name)
         return claims
     if more.get("sub") != claims["sub"]:
-        log.warning("The UserInfo endpoint of %s answered about another subject.", provider.name)
-        raise AuthenticationFailed(NOT_ACCEPTED) from AnswerRefused("its UserInfo is about somebody else")
+        log.warning("The UserInfo endpoint of %s answered for another subject.", provider.name)
+        raise AuthenticationFailed(NOT_ACCEPTED) from AnswerRefused("its UserInfo belongs to another subject")
     return {**more, **claims}
 
 

@@ -42,7 +42,7 @@ def is_secure(url: str) -> bool:
 def request(url: str, **options: Any) -> Fetched:
     """The answer to one request. Raises UpstreamError, whose message says nothing of the network, and is logged."""
     if not is_secure(url):
-        log.warning("An identity provider names an address that is not called: %.200r.", url)
+        log.warning("An identity provider names an address that the gateway does not call: %.200r.", url)
         raise ProviderError(CANNOT_BE_USED)
     if not _slots.acquire(timeout=1):
         raise ServiceUnavailable("Too many logins are waiting for identity providers. Try again in a moment.")
@@ -64,7 +64,7 @@ def get_json(url: str, headers: Mapping[str, str] | None = None) -> JsonObject:
     answer = request(url, headers={"Accept": "application/json", **(headers or {})})
     document = read_object(answer.body) if answer.status == OK else None
     if document is None:
-        log.warning("%.200s answered with status %d, and no JSON object.", url, answer.status)
+        log.warning("%.200s answered with status %d and without a JSON object.", url, answer.status)
         raise ProviderError(CANNOT_BE_USED)
     return document
 

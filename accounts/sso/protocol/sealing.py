@@ -13,10 +13,10 @@ def seal(text: str) -> str:
     return _box().encrypt(text.encode()).decode()
 
 
-def unseal(sealed: str, *, max_age: int | None = None) -> str | None:
+def unseal(ciphertext: str, *, max_age: int | None = None) -> str | None:
     """The text that seal() was called with, at most so many seconds ago; None for anything else."""
     try:
-        return _box().decrypt(sealed.encode(), ttl=max_age).decode()
+        return _box().decrypt(ciphertext.encode(), ttl=max_age).decode()
     except (InvalidToken, ValueError):
         return None
 

@@ -86,7 +86,7 @@ def _check_audience(claims: Mapping[str, object], client_id: str) -> None:
     """With several audiences, the party that the token was issued to must be this client."""
     audience = claims.get("aud")
     if isinstance(audience, list) and len(audience) > 1 and claims.get("azp") != client_id:
-        raise TokenRefused("it has several audiences, and was issued to none or to another of them")
+        raise TokenRefused("it has several audiences, and does not say that it was issued to the gateway")
 
 
 def _verified(text: object, issuer: str, types: tuple[str | None, ...]) -> tuple[JsonObject, JsonObject]:
@@ -101,14 +101,14 @@ def _verified(text: object, issuer: str, types: tuple[str | None, ...]) -> tuple
     if not isinstance(algorithm, str) or algorithm not in KEY_TYPES:
         raise TokenRefused(f"its algorithm {algorithm!r:.50} is not accepted")
     if not isinstance(key_id, str) or header.get("typ") not in types or "crit" in header:
-        raise TokenRefused("its header is not that of such a token")
+        raise TokenRefused("its header belongs to another type of token")
     for candidate in recall_provider(issuer).keys(algorithm, key_id)[:MAX_CANDIDATES]:
         try:
             token = jwt.decode(text, candidate.key, algorithms=[algorithm])
             return header, token.claims
         except (JoseError, ValueError, TypeError, RecursionError):
             continue
-    raise TokenRefused("no known key of the provider has signed it")
+    raise TokenRefused("none of the provider's known keys has signed it")
 
 
 def _header(text: str) -> JsonObject:

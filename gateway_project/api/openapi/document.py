@@ -32,25 +32,26 @@ SECURITY = {
     TOKEN: {
         "type": "http",
         "scheme": "bearer",
-        "description": "The access token of a login: may do what its user may.",
+        "description": "The access token of a login. It may do what its user may do.",
     },
     KEY: {
         "type": "http",
         "scheme": "bearer",
         "bearerFormat": "svc_<id>_<secret><checksum>",
-        "description": "An API key: it may do what both its permissions and its owner's allow.",
+        "description": "An API key. It may do what both its own permissions and those of its owner allow.",
     },
     COOKIE: {
         "type": "apiKey",
         "in": "cookie",
         "name": "SvcUserCookie",
-        "description": "The access token in a browser. Requests that write must come from the gateway's own origin.",
+        "description": "The access token in a browser's cookie. Requests that write must come from the gateway's own "
+        "origin.",
     },
     REFRESH: {
         "type": "apiKey",
         "in": "cookie",
         "name": "SvcAuthCookie",
-        "description": "The refresh token in a browser: enough for new tokens, and to log out.",
+        "description": "The refresh token in a browser's cookie. It can get new tokens and log out.",
     },
 }
 

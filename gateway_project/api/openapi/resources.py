@@ -56,10 +56,10 @@ OVERRIDE: JsonObject = {
     "name": guarding.HEADER,
     "in": "header",
     "required": False,
-    "description": "The reason to make a change that breaks access tests, in UTF-8; the audit keeps it.",
+    "description": "The reason for a change that breaks access tests, in UTF-8. The audit keeps it.",
     "schema": {"type": "string", "maxLength": guarding.MAX_REASON_LENGTH},
 }
-IGNORED_ID = {"type": ["integer", "string"], "description": "Has no meaning here."}
+IGNORED_ID = {"type": ["integer", "string"], "description": "Ignored here."}
 ID_OF_ROW = {**Id.schema, "description": "The id, as an alternative to the path."}
 
 
@@ -159,9 +159,9 @@ def _by_query(name: str, kind: Filter) -> JsonObject:
 
 def paging(kind: type[ApiPagination]) -> list[JsonObject]:
     """The two parameters that select a page."""
-    whole = " Without page[size] and page[number], the whole list is served." if kind.is_optional else ""
-    size = f"Rows per page; a larger number counts as {kind.max_page_size}.{whole}"
-    number = f"The page number; a page after the last one is refused.{whole}"
+    whole = " Without page[size] and page[number], the answer is the whole list." if kind.is_optional else ""
+    size = f"Rows per page. A larger number counts as {kind.max_page_size}.{whole}"
+    number = f"The page number. A page after the last one gets 400.{whole}"
     return [
         _page_parameter(kind.page_size_query_param, size, kind),
         _page_parameter(kind.page_query_param, number, kind),

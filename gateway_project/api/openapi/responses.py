@@ -14,7 +14,8 @@ NEVER_REJECTED = ("401", "403", "429")
 
 HEADERS: dict[str, JsonObject] = {
     "X-Svc-Request-ID": {
-        "description": "The request's id in the log: the one that was sent, if it is 1 to 128 of `A-Z a-z 0-9 . _ -`.",
+        "description": "The request's id in the log: the id that was sent, if it has 1 to 128 characters of `A-Z a-z "
+        "0-9 . _ -`.",
         "required": True,
         "schema": {"type": "string", "pattern": "^[A-Za-z0-9._-]{1,128}$"},
     },
@@ -28,7 +29,7 @@ ERROR = {
         "message": {"type": "string", "description": "What was wrong and how to fix it, for people."},
         "errors": {
             "type": "array",
-            "description": "The same as JSON:API has it: an error object for each problem.",
+            "description": "The same in JSON:API's form: one error object for each problem.",
             "items": {"$ref": "#/components/schemas/ErrorObject"},
             "minItems": 1,
             "maxItems": MAX_PROBLEMS,
@@ -47,11 +48,14 @@ ERROR_OBJECT = {
     "properties": {
         "status": {"type": "string", "pattern": "^[45][0-9]{2}$", "description": "The HTTP status."},
         "code": {"type": "string", "description": "The kind of error, as in `exception`."},
-        "title": {"type": "string", "description": "The same for people, in the same words each time."},
+        "title": {
+            "type": "string",
+            "description": "The kind of error for people. It is the same text for every error of this kind.",
+        },
         "detail": {"type": "string", "description": "What was wrong with the member that `source` names."},
         "source": {
             "type": "object",
-            "description": "Where the problem is; absent if it is in no single place.",
+            "description": "Where the problem is; absent if the problem has no single place.",
             "properties": _PLACES,
             "minProperties": 1,
             "maxProperties": 1,

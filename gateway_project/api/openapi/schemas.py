@@ -27,7 +27,8 @@ META = {
 }
 LINKS = {
     "type": "object",
-    "description": "The list, and other pages of it, as paths on this host; a page that does not exist is left out.",
+    "description": "Links to this list and its other pages, as paths on this host. A page that does not exist has no "
+    "link.",
     "properties": {
         "self": {"type": "string", "format": "uri-reference"},
         "first": {"type": "string", "format": "uri-reference"},

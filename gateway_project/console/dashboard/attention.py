@@ -129,5 +129,5 @@ def unpriced_since(start: datetime) -> list[str]:
 def _about_prices(models: list[str]) -> Iterator[Notice]:
     if models:
         links = [Link(name, price_form(name)) for name in models]
-        text = "These models were used and have no price. Set one for"
+        text = "These models were used and have no price. Set a price for"
         yield Notice("warning", text, first(links, list_of("providers_modelprice")))

@@ -53,12 +53,12 @@ def _was_used() -> bool:
 
 
 STEPS = (
-    Step("Add a provider", "It answers the requests.", "providers_provider_add", _has_provider),
-    Step("Give it models", "Fetch them on the provider's page.", "providers_provider_changelist", _has_model),
-    Step("Create users", "People and programs who send requests.", "accounts_user_add", _has_users),
-    Step("Allow something", "Without a rule every request is denied.", "rules_rule_add", _has_rule),
-    Step("Issue a key", "Clients send it with each request.", "keys_apikey_add", _has_key),
-    Step("Send the first request", "Here, or from your own client.", "playground", _was_used),
+    Step("Add a provider", "A provider answers the requests.", "providers_provider_add", _has_provider),
+    Step("Add models", "Fetch the models on the provider's page.", "providers_provider_changelist", _has_model),
+    Step("Create users", "Users are the people and programs that send requests.", "accounts_user_add", _has_users),
+    Step("Create a rule", "Without a rule the gateway denies every request.", "rules_rule_add", _has_rule),
+    Step("Issue a key", "Clients send a key with each request.", "keys_apikey_add", _has_key),
+    Step("Send the first request", "Use the playground, or your own client.", "playground", _was_used),
 )
 # Whether this process has seen a request that was answered: from then on nothing is looked up.
 _uses: set[bool] = set()

@@ -46,26 +46,26 @@ class ExplainForm(forms.Form):
         required=False,
         max_length=MAX_NAME,
         widget=UnfoldAdminTextInputWidget,
-        help_text="Replaces the model in the body.",
+        help_text="The model to ask for. Empty: the model in the body.",
     )
     address = forms.CharField(
         required=False,
         max_length=64,
         widget=UnfoldAdminTextInputWidget,
         label="Client's address",
-        help_text="For keys that may be used from some networks only.",
+        help_text="Only needed for keys that are restricted to networks.",
     )
     headers = forms.CharField(
         required=False,
         max_length=MAX_HEADERS,
         widget=UnfoldAdminTextareaWidget(attrs={"rows": 2}),
-        help_text="One on each line, for example X-Svc-Tags: team=search",
+        help_text="One per line, for example X-Svc-Tags: team=search",
     )
     body = forms.CharField(
         required=False,
         max_length=MAX_BODY,
         widget=UnfoldAdminTextareaWidget(attrs={"rows": 8, "spellcheck": "false"}),
-        help_text="A JSON object. Empty: a short request.",
+        help_text="A JSON object. Empty: a short chat.",
     )
 
     def clean_body(self) -> JsonObject | None:

@@ -83,7 +83,7 @@ def _headers(entry: LogEntry) -> list[str]:
 
 
 def _notes(entry: LogEntry, values: JsonObject) -> list[str]:
-    notes = [f"As the request of {entry.timestamp:%Y-%m-%d %H:%M:%S} UTC, judged as things are now."]
+    notes = [f"This is the request of {entry.timestamp:%Y-%m-%d %H:%M:%S} UTC, with the current configuration."]
     if entry.user_id and values["user"] is None:
         notes.append(f"Its user {entry.username} was deleted.")
     if entry.key_id and values["key"] is None:

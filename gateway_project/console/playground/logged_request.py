@@ -27,8 +27,8 @@ PARTS_OF_MESSAGES = {"tool_use", "tool_result", "image", "document", "thinking",
 NO_PARAMETERS = {"model", "messages", "stream", "stream_options"}
 NO_CONTENT = "The log does not have the content of the request."
 CUT = "The log has only the beginning of the request: later messages and parameters are missing."
-MASKED = "The log masks credentials: where a message has ***, there may have been one."
-TEXT_ALONE = "The request has a shape that the playground does not send: this is its text alone."
+MASKED = "The log masks credentials: each *** in a message may have been one."
+TEXT_ALONE = "The playground cannot send requests of this form. It shows only the text."
 
 
 @dataclass(slots=True)
@@ -100,7 +100,9 @@ def _translated(chat: Chat, model: str, dialect: Dialect) -> LoggedRequest:
     work = WorkRequest("chat", model, {}, b"", dialect=dialect)
     body = OpenAI().chat_body(work, chat, model, DEFAULT_OPTIONS)
     omissions = (
-        [f"Not in OpenAI's shape, and left out: {', '.join(dict.fromkeys(missing_names))}."] if missing_names else []
+        [f"Left out, because OpenAI's API does not have them: {', '.join(dict.fromkeys(missing_names))}."]
+        if missing_names
+        else []
     )
     return LoggedRequest(body["messages"], _parameters(body), omissions)
 

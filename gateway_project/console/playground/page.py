@@ -46,7 +46,7 @@ def logged_values(entry_id: str) -> tuple[JsonObject, str]:
     if entry is None:
         return {}, ""
     request = logged_request(entry)
-    origin = f"From the request of {entry.username or 'nobody'} in log entry {entry.pk}, without its answer."
+    origin = f"From log entry {entry.pk}: the request of {entry.username or 'an unknown user'}, without the answer."
     return {**form_values(request), "origin": origin, "omissions": request.omissions}, entry.model
 
 

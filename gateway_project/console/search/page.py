@@ -9,7 +9,7 @@ from keys.secrets import without_secrets
 from telemetry.paging import PAGE_MS, QueryTimeout, statement_timeout
 
 LONGEST_TEXT = 200
-TOO_LONG = "The search takes too long: write more of the name."
+TOO_LONG = "The search takes too long. Type more of the name."
 
 site = console_site()
 

@@ -44,18 +44,22 @@ def _database(gateway: Gateway) -> Part:
     if gateway.follower.fresh:
         return Part("Database", Badge("Answers", WELL), "Changes reach this process within a second.")
     sentence = (
-        "It does not answer, or answers too late. Known keys are served on, and the log waits in the journal. "
-        "Check DATABASE_URL, the network and the database's own log."
+        "The database does not answer, or answers too late. Requests with known keys are still served, and log "
+        "entries wait in the journal. Check DATABASE_URL, the network and the database's own log."
     )
     return Part("Database", Badge("Unavailable", BROKEN), sentence)
 
 
 def _store(gateway: Gateway) -> Part:
     if not settings.REDIS_URL:
-        sentence = "None is configured: cache and counts are in this process. Several processes need one (REDIS_URL)."
+        sentence = (
+            "Redis is not configured: cache and counts are in this process. Several processes need Redis (REDIS_URL)."
+        )
         return Part("Redis", Badge("Not used", ""), sentence)
     if gateway.state.degraded:
-        sentence = "It does not answer: each process takes its share of the limits. Check REDIS_URL and the network."
+        sentence = (
+            "Redis does not answer: each process enforces its share of the limits. Check REDIS_URL and the network."
+        )
         return Part("Redis", Badge("Unavailable", BROKEN), sentence)
     if warning := gateway.state.warning:
         return Part("Redis", Badge("Warning", WARNING), warning)
@@ -69,7 +73,7 @@ def _journal(gateway: Gateway) -> Part:
         return Part(
             "Journal", Badge("Up to date", WELL), waits if backlog.bytes else "No entry waits for the database."
         )
-    return Part("Journal", Badge("Behind", BROKEN), f"{waits} It catches up by itself once the database answers.")
+    return Part("Journal", Badge("Behind", BROKEN), f"{waits} They are stored as soon as the database answers.")
 
 
 def _providers(gateway: Gateway) -> Part:
@@ -84,7 +88,9 @@ def _providers(gateway: Gateway) -> Part:
             Link(name, row_page("providers_provider", ids.get(name), ANY_TIME)) for name in failing[:MAX_SHOWN]
         )
         verb = "fails" if len(failing) == 1 else "fail"
-        sentence = f"{len(failing)} of {len(healths)} {verb}. The page of a provider has its last error, and a test:"
+        sentence = (
+            f"{len(failing)} of {len(healths)} {verb}. The page of each provider shows its last error, and has a test:"
+        )
         return Part("Providers", Badge("Failing", BROKEN), sentence, links)
     sentence = f"No provider fails; {len(healths)} {'is' if len(healths) == 1 else 'are'} enabled."
     return Part("Providers", Badge("Healthy", WELL), sentence, (Link("The providers", page),))

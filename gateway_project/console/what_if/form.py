@@ -27,8 +27,8 @@ class WhatIfForm(forms.Form):
     draft = forms.CharField(
         max_length=MAX_DRAFT,
         widget=UnfoldAdminTextareaWidget(attrs={"rows": 12, "spellcheck": "false"}),
-        help_text="As the API takes it: rules, aliases, limits, prices and guardrails as in their create, with the id "
-        "of one that each replaces; delete with ids.",
+        help_text="The draft as in the API: lists of rules, aliases, limits, prices and guardrails, each row as in "
+        "its create request. A row with an id replaces the row with this id. delete has lists of ids.",
     )
 
     @classmethod

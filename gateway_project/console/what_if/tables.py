@@ -28,10 +28,10 @@ ENTRY_LABELS = LABELS | {
     "blockedByGuardrails": "Blocked by guardrails",
     "cacheShareBefore": "From the cache",
     "cacheShareAfter": "From the cache with the draft",
-    "skipped": "Not judged",
-    "unknownCosts": "Unknown cost",
+    "skipped": "User no longer active",
+    "unknownCosts": "Cost unknown",
     "refusedOtherwise": "Refused for other reasons",
-    "unknownTexts": "Unknown text",
+    "unknownTexts": "Text unknown",
 }
 GUARDRAIL_LABELS = {
     "blockedBefore": "Blocked now",

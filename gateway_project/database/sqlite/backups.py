@@ -45,7 +45,7 @@ def check_backup(backup: Path, migrations: Migrations) -> None:
     if missing := OWN_APPS - {app for app, _ in applied}:
         raise NotABackup(f"it is not a database of the gateway: it lacks {', '.join(sorted(missing))}")
     if newer := sorted(name for app, name in applied if app in OWN_APPS and (app, name) not in migrations):
-        raise NotABackup(f"a newer version of the gateway has made it ({newer[-1]}): install that version first")
+        raise NotABackup(f"a newer version of the gateway made it ({newer[-1]}): install that version first")
     if damage != "ok":
         raise NotABackup(f"it is damaged: {damage}")
 

@@ -15,10 +15,10 @@ from gateway_project.management.databases import database_file
 class Command(BaseCommand):
     """Copies an SQLite database to a new file while the gateway serves."""
 
-    help = "Copies the SQLite database to a new file, as it is at one moment, while the gateway serves."
+    help = "Copies the SQLite database to a new file. The gateway can run meanwhile; the copy is consistent."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("file", type=Path, help="the file to create; an existing one is not changed")
+        parser.add_argument("file", type=Path, help="the file to create; an existing file is not changed")
 
     def handle(self, *args: object, file: Path, **options: object) -> None:
         database, target = database_file("pg_dump"), file
@@ -33,7 +33,7 @@ class Command(BaseCommand):
         except sqlite3.Error as error:
             raise CommandError(f"{database} cannot be copied to {target}: {error}.") from None
         record_command("backup", "database", message=f"{operator()} made a backup of the database, by manage.py.")
-        self.stdout.write(f"The database is copied to {target} ({target.stat().st_size:,} bytes).")
+        self.stdout.write(f"The database was copied to {target} ({target.stat().st_size:,} bytes).")
         if isinstance(settings.GATEWAY_ENCRYPTION_KEYS, KeyFile):
             folder = settings.GATEWAY_ENCRYPTION_KEYS.path.parent
-            self.stdout.write(f"Copy {folder} too: without its keys, no credential in the copy can be decrypted.")
+            self.stdout.write(f"Copy {folder} too: without its keys, the credentials in the copy cannot be decrypted.")

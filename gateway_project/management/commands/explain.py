@@ -21,15 +21,19 @@ from gateway_project.work.explain.subjects import find_subject
 class Command(BaseCommand):
     """Says what would happen to a request of a user, and why."""
 
-    help = "Explains a request that is not sent: the decision in sentences, or as JSON."
+    help = "Explains how the gateway would decide about a request, without sending it."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("user", help="the name of the user whose request it is")
-        parser.add_argument("model", nargs="?", help="the model to ask for; by default that of the body")
-        parser.add_argument("--key", default="", help="the name of the user's key; by default a login")
-        parser.add_argument("--address", default="", help="the client's IP address, for keys with networks")
-        parser.add_argument("--path", default="/work", help="the path, as /v1/messages; by default /work")
-        parser.add_argument("--body", help="a file with the body as JSON, - for the standard input; by default a chat")
+        parser.add_argument("model", nargs="?", help="the model to ask for (default: the model in the body)")
+        parser.add_argument("--key", default="", help="the name of the user's key (default: a login)")
+        parser.add_argument(
+            "--address", default="", help="the client's IP address, for keys that are restricted to networks"
+        )
+        parser.add_argument("--path", default="/work", help="the path, such as /v1/messages (default: /work)")
+        parser.add_argument(
+            "--body", help="a file with the body as JSON, or - for standard input (default: a short chat)"
+        )
         parser.add_argument("--json", action="store_true", help="print the whole explanation as JSON")
 
     def handle(self, *args: object, **options: Any) -> None:

@@ -24,14 +24,16 @@ Cells = Sequence[str]
 class Command(BaseCommand):
     """Lists the providers with their attempts of the last hour, or asks them for one token."""
 
-    help = "Lists the providers, or asks each whether it answers."
+    help = "Lists the providers, or tests whether each of them answers."
 
     def add_arguments(self, parser: CommandParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True)
         actions.add_parser("list", help="list all providers, with their attempts since the beginning of the last hour")
-        test = actions.add_parser("test", help="ask for one token with each credential, which may cost as much")
-        test.add_argument("names", nargs="*", metavar="NAME", help="providers; without a name all that are enabled")
-        test.add_argument("--model", help="the model to ask for; by default the first of each provider")
+        test = actions.add_parser("test", help="ask for one token with each credential; each test may cost one token")
+        test.add_argument(
+            "names", nargs="*", metavar="NAME", help="names of providers (default: all enabled providers)"
+        )
+        test.add_argument("--model", help="the model to ask for (default: the first model of each provider)")
 
     def handle(self, *args: object, **options: Any) -> None:
         if options["action"] == "list":

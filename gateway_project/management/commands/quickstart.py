@@ -16,7 +16,7 @@ The gateway is ready at {baseUrl}
 Its console is at {baseUrl}/admin/ (administrator: {adminUser}, password: {password}).
 """
 EXPORTS = """\
-Paste this into another shell, in which you follow README and docs:
+Paste this into the shell in which you follow the README and the docs:
 
   export GATEWAY={baseUrl}
 """
@@ -48,7 +48,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--json", action="store_true", help="print what was created as one JSON object")
         parser.add_argument(
-            "--before-serving", action="store_true", help="stop if the port to serve at is already in use"
+            "--before-serving", action="store_true", help="stop if the gateway's port is already in use"
         )
 
     def handle(self, *args: object, **options: object) -> None:

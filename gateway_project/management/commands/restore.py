@@ -17,7 +17,7 @@ from gateway_project.management.databases import database_file
 class Command(BaseCommand):
     """Puts a backup in the place of an SQLite database, while no gateway runs on it."""
 
-    help = "Puts a backup that manage.py backup has made in the place of the SQLite database. Stop the gateway first."
+    help = "Replaces the SQLite database with a backup that manage.py backup made. Stop the gateway first."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("file", type=Path, help="the backup")
@@ -32,12 +32,12 @@ class Command(BaseCommand):
         try:
             former = put_back(backup, database)
         except InUse:
-            raise CommandError(f"A gateway runs on {database}. Stop it, and restore again.") from None
+            raise CommandError(f"A gateway uses {database}. Stop it, and run restore again.") from None
         except (OSError, sqlite3.Error) as error:
             raise CommandError(f"{backup} cannot be copied to {database}: {error}.") from None
         self.stdout.write(f"Restored the database from {backup}.")
         if former is not None:
-            self.stdout.write(f"The former one is {former}: delete it when you no longer need it.")
+            self.stdout.write(f"The previous database is {former}. Delete it when you no longer need it.")
         self._record(backup)
 
     def _record(self, backup: Path) -> None:

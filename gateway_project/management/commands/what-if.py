@@ -27,16 +27,16 @@ WORDS = {
     "newlyAllowed": "newly allowed",
     "newlyDenied": "newly denied",
     "rerouted": "served by another provider",
-    "repriced": "at another cost",
+    "repriced": "served at another cost",
 }
 CAUSES = {
     "refusedByLimits": "refused by limits",
     "blockedByGuardrails": "blocked by guardrails",
 }
 GAPS = {
-    "skipped": "Not judged",
-    "unknownCosts": "Of unknown cost",
-    "unknownTexts": "Of unknown text",
+    "skipped": "User no longer active",
+    "unknownCosts": "Cost unknown",
+    "unknownTexts": "Text unknown",
     "refusedOtherwise": "Refused for other reasons",
 }
 MAX_SHOWN = 5  # entries behind a number
@@ -54,15 +54,17 @@ RESULTS = {
 class Command(BaseCommand):
     """Judges the traffic of the last days by a draft of rules and aliases, and says what would have been otherwise."""
 
-    help = "Compares recorded traffic under the present rules with that under a draft; changes nothing."
+    help = "Shows what a draft of the configuration would have changed for recorded requests. Changes nothing."
 
     def add_arguments(self, parser: CommandParser) -> None:
         draft = 'a file with the draft, as {"rules": [...], "delete": {...}}; - for stdin'
         parser.add_argument("file", nargs="?", help=draft)
-        parser.add_argument("--days", type=int, default=7, help="how many days of the log; by default 7")
+        parser.add_argument("--days", type=int, default=7, help="how many days of the log (default: 7)")
         parser.add_argument("--json", action="store_true", help="print the whole result as JSON")
-        parser.add_argument("--run", type=int, metavar="ID", help="work on a what-if that waits; the gateway does this")
-        parser.add_argument("--claim", default="", help="the claim of --run")
+        parser.add_argument(
+            "--run", type=int, metavar="ID", help="for the gateway's own use: work on a what-if that waits"
+        )
+        parser.add_argument("--claim", default="", help="for the gateway's own use: the claim of --run")
 
     def handle(self, *args: object, **options: Any) -> None:
         if options["run"] is not None:
@@ -124,7 +126,7 @@ def _causes(document: JsonObject) -> Iterator[str]:
     """Of those newly denied: what refuses them, other than rules."""
     for name, words in CAUSES.items():
         if number := document[name]:
-            yield f"    of those denied {number:,} {words}{_examples(document, name)}"
+            yield f"    of the newly denied requests: {number:,} {words}{_examples(document, name)}"
 
 
 def _shares(document: JsonObject) -> Iterator[str]:

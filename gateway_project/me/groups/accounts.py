@@ -72,7 +72,7 @@ def delete(request: HttpRequest, account_id: int) -> HttpResponse:
     """Ask, then delete the account."""
     account = _account(request, account_id)
     if request.method != "POST":
-        effect = "All its keys are refused from now on, and it cannot be restored. Its log entries stay."
+        effect = "From now on all its keys are refused. The account cannot be restored. Its log entries stay."
         return ask_to_delete(request, account.username, effect, _page_of(account))
     group_id = account.owning_group_id
     with races_as_conflicts(), transaction.atomic():

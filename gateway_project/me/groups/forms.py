@@ -69,7 +69,7 @@ class GroupLimitForm(AmountForm):
     is_strict = forms.BooleanField(
         label="Strict",
         required=False,
-        help_text="For tokens and cost: a request must have room for all that it could use.",
+        help_text="For tokens and cost: the limit must have room for the largest possible use of a request.",
     )
 
     def __init__(self, data: QueryDict | None, *, group: Group) -> None:
@@ -120,7 +120,7 @@ class AccountForm(forms.Form):
         max_length=User._meta.get_field("display_name").max_length,
         validators=[check_text],
         widget=UnfoldAdminTextInputWidget,
-        help_text="What it is for.",
+        help_text="What the account is for.",
     )
 
 

@@ -88,7 +88,7 @@ def delete(request: HttpRequest, limit_id: int) -> HttpResponse:
     """Ask, then delete the limit."""
     limit, group_id = _limit(request, limit_id)
     if request.method != "POST":
-        effect = "From now on the default and the limits of the groups above apply to its subject."
+        effect = "From now on the default limits and the limits of the groups above apply instead."
         return ask_to_delete(request, f"the limit of {limit.subject}: {limit}", effect, _limits_of(group_id))
     row_id = limit.pk
     with races_as_conflicts(), transaction.atomic():

@@ -85,7 +85,7 @@ def delete(request: HttpRequest, rule_id: int) -> HttpResponse:
     """Ask, then delete the rule."""
     rule = _rule(request, rule_id)
     if request.method != "POST":
-        effect = "What only this rule denies is left to the other rules from now on."
+        effect = "From now on the other rules decide about requests that only this rule denied."
         return ask_to_delete(request, rule.name, effect, _rules_of(rule.group_id))
     group_id, row_id = rule.group_id, rule.pk
     with races_as_conflicts(), transaction.atomic():

@@ -46,6 +46,6 @@ def warning(peer: str) -> str:
     """What is wrong, and what to do."""
     return (
         f"{peer} sends X-Forwarded-For, Forwarded or X-Real-IP and is not in GATEWAY_TRUSTED_PROXIES, so the header is "
-        "ignored. If it is your proxy, all its clients share one address, for the log and for limits on logins: add it "
-        "there, and let it send X-Forwarded-For."
+        "ignored. If this is your proxy, all its clients share one address in the log and in limits on logins. Add "
+        "the proxy to the setting, and let it send X-Forwarded-For."
     )

@@ -1,4 +1,4 @@
-"""Judges access tests by a snapshot of its own, which has what the transaction has written and nobody else sees yet."""
+"""Judges access tests by a snapshot of its own, which contains the uncommitted rows of the transaction."""
 
 from collections.abc import Collection, Iterator, Sequence
 
@@ -21,7 +21,7 @@ from gateway_project.work.stages.rules import Question, judge_question
 from keys.models import ApiKey
 from rules.access_tests.models import AccessTest
 
-ANYONE = 0  # the id of a member of a group whom nobody knows
+ANYONE = 0  # the id of a made-up member of a group
 
 
 class StoredJudge:

@@ -32,7 +32,7 @@ def unusable_subject(subject: Subject) -> str:
         return f"User {caller.name} has no role with the feature {FEATURE}."
     if key is not None and FEATURE not in key.permissions:
         return f"Key {key.name} does not have the permission {FEATURE}."
-    return f"Key {key.name if key is not None else ''} is locked, has expired or is not in force yet."
+    return f"Key {key.name if key is not None else ''} is locked, has expired or is not valid yet."
 
 
 def reasons_of(question: Question, snapshot: Snapshot) -> Iterator[str]:
@@ -67,7 +67,7 @@ def _refusal(question: Question, answer: QuestionAnswer, snapshot: Snapshot) -> 
 def _why_none(question: Question, answer: QuestionAnswer, snapshot: Snapshot) -> str:
     """Why no provider serves."""
     if answer.permitted:
-        return "The providers of the model speak a format that this version does not."
+        return "This version does not know the format of the model's providers."
     if question.provider_id is None:
         return f"No enabled provider offers the model {answer.name}."
     provider = snapshot.providers.get(question.provider_id)

@@ -30,7 +30,7 @@ class StoredRules:
         return rule_record(*row, compiled=self._compiled)
 
     def prepare(self, book: RuleBook, names: frozenset[str]) -> None:
-        """Tell the book which of the names each of its patterns matches."""
+        """Compute which of the names each pattern of the rule book matches."""
         if names != self._names:
             self._names, self._matches = names, {}
         texts = {rule.pattern.pattern for rule in book.rules if rule.pattern is not None}

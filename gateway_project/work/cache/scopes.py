@@ -1,4 +1,4 @@
-"""Whom a cached answer is shared with."""
+"""The callers who share a cached answer."""
 
 from gateway_project.work.exchange import Exchange
 from gateway_project.work.snapshot.records import ProviderSnapshot

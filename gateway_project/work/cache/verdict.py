@@ -1,4 +1,4 @@
-"""What the cache said to a request, in a word."""
+"""The result of the cache lookup of a request, in a word."""
 
 from gateway_project.work.exchange import Exchange
 
@@ -7,7 +7,7 @@ VERDICTS = (HIT, MISS, IN_FLIGHT, REFRESH, BYPASS, OFF)
 
 
 def verdict_of(exchange: Exchange) -> str:
-    """What the cache said; `off` also if the request did not come so far."""
+    """The result of the lookup; `off` also if the request did not come so far."""
     control, cache = exchange.options.cache_control, exchange.cache
     if control == BYPASS:
         return BYPASS

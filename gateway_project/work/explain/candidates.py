@@ -27,7 +27,7 @@ PASSED_OVER = {
     Candidate.FULL: "One of its limits is used up.",
     Candidate.NOT_WANTED: "The request names another provider.",
     Candidate.NOT_ALLOWED: "No rule allows {model} of this provider.",
-    Candidate.NOT_TRIED: "It comes behind targets after which no other is asked.",
+    Candidate.NOT_TRIED: "It comes after targets whose failure ends the request.",
 }
 Row = tuple[Target, str]  # with the reason
 
@@ -71,7 +71,7 @@ def _position_reason(number: int, targets: Sequence[Target], walk: Walk) -> str:
     if len(targets) == 1:
         return "It is the only target that can serve."
     if walk.gateway.rests.paused(target) is not None:
-        return "Its provider limited us a moment ago, so it is asked if no other can serve."
+        return "Its provider refused a request with 429 a moment ago. It is asked only if no other target can serve."
     for tier_number, tier in enumerate(tiers_of(exchange, targets), 1):
         if weighted := next((one for one in tier if one.target.key == target.key), None):
             return _place(target, weighted, tier, tier_number, exchange)
@@ -113,7 +113,7 @@ def _reason(outcome: Candidate, detail: str, target: Target, walk: Walk) -> str:
 
 def _rest_reason(target: Target, walk: Walk) -> str:
     if seconds := math.ceil(walk.gateway.rests.seconds_left(target)):
-        return f"It rests for {seconds} s more: the provider asked for that."
+        return f"It rests for {seconds} more seconds: the provider sent Retry-After."
     return "Its circuit is open."
 
 

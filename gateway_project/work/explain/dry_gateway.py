@@ -1,4 +1,4 @@
-"""A gateway in which nothing happens: requests walk through it as through the real one, and are not sent."""
+"""A gateway without side effects: requests go through the same stages as in the real one, but are not sent."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What the query string asks of an explanation."""
+"""The options of an explanation in the query string."""
 
 import re
 from ipaddress import ip_address
@@ -56,5 +56,5 @@ def read_address(text: str) -> str:
 def _single(name: str, parameters: dict[str, list[str]]) -> str:
     values = parameters.get(name, [""])
     if len(values) > 1:
-        raise ValidationError(f"{name} must be sent once.", parameter=name)
+        raise ValidationError(f"{name} must be sent only once.", parameter=name)
     return values[0]

@@ -39,7 +39,7 @@ def _mask(value: str) -> str:
 
 
 def _masked_body(body: bytes, provider: ProviderSnapshot) -> object:
-    """The body as JSON, or as text if it is none."""
+    """The body as JSON, or as text if it is not JSON."""
     masked = mask_secrets(provider.redact_body(body, len(body)), len(body))
     try:
         return orjson.loads(masked)

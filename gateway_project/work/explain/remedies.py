@@ -39,13 +39,13 @@ def remedies_for(error: GatewayError, walk: Walk, subject: Subject, consideratio
 def _credential(error: GatewayError, walk: Walk, subject: Subject, _: Consideration) -> Iterator[str]:
     caller, key = subject
     if not caller.usable:
-        yield f"User {caller.name} is inactive or deleted, and has to be activated."
+        yield f"User {caller.name} is inactive or deleted and has to be activated."
     if key is not None and key.locked:
         yield f"Key {key.name} is locked, and has to be unlocked."
     if key is not None and key.expires <= time.time():
         yield f"Key {key.name} has expired, and needs a later expiry."
     if key is not None and key.restrictions is not None and key.restrictions.not_before > time.time():
-        yield f"Key {key.name} is not in force yet, and needs an earlier beginning."
+        yield f"Key {key.name} is not valid yet and needs an earlier beginning."
 
 
 def _permission(error: GatewayError, walk: Walk, subject: Subject, consideration: Consideration) -> Iterator[str]:
@@ -57,7 +57,10 @@ def _permission(error: GatewayError, walk: Walk, subject: Subject, consideration
     if key is None or key.restrictions is None:
         return
     if (address := walk.exchange.connection.address) and not key.restrictions.allow_address(address):
-        yield f"The networks of key {key.name} have to contain {address}: it may be used from {networks_of(key)} only."
+        yield (
+            f"The networks of key {key.name} have to contain {address}. Now the key may only be used from "
+            f"{networks_of(key)}."
+        )
     elif walk.exchange.request is not None and FEATURE in caller.features & key.permissions:
         yield from _key_models(key, walk, consideration.model)
 
@@ -135,7 +138,10 @@ def _licence(error: GatewayError, walk: Walk, subject: Subject, _: Consideration
 def _provider(error: GatewayError, walk: Walk, subject: Subject, _: Consideration) -> Iterator[str]:
     key = subject.key
     if key is not None and key.provider_id is not None:
-        yield f"Key {key.name} is linked to one provider, which has to be enabled and the one that the request names."
+        yield (
+            f"Key {key.name} is linked to one provider. This provider has to be enabled, and the request must not "
+            "name another one."
+        )
     else:
         yield f"An enabled provider has to offer the model {walk.exchange.model}."
 

@@ -95,7 +95,7 @@ def _reason(one: ConsideredRule, consideration: Consideration, snapshot: Snapsho
         user = snapshot.callers.get(rule.user_id or 0)
         return f"It is for user {user.name if user is not None else rule.user_id}."
     if mismatch is Mismatch.GROUP:
-        return f"It is for group {groups.get(rule.group_id or 0, rule.group_id)}, of which the user is no member."
+        return f"It is for group {groups.get(rule.group_id or 0, rule.group_id)}. The user is not a member of it."
     if mismatch is Mismatch.MODEL:
         pattern = rule.pattern.pattern if rule.pattern is not None else ""
         return f"Its pattern {pattern} does not match the model {consideration.model}."
@@ -104,7 +104,7 @@ def _reason(one: ConsideredRule, consideration: Consideration, snapshot: Snapsho
     return REASONS[mismatch]
 
 
-ALIAS_ONLY = "It allows the name of the alias; no rule allows one of its targets."
+ALIAS_ONLY = "It allows the name of the alias, but no rule allows one of its targets."
 REASONS = {
     Mismatch.DISABLED: "It is disabled.",
     Mismatch.DECIDED: "It was not needed: a rule before it decided.",

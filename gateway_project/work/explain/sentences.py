@@ -51,7 +51,7 @@ def _caller(facts: Facts) -> Iterator[str]:
     caller, key = facts.subject
     yield f"User {caller.name} sends it with {_credential(facts)}."
     if key is not None and (networks := networks_of(key)) and not facts.walk.exchange.connection.address:
-        yield f"The key may be used from {networks} only; the address of the client is unknown, and was not judged."
+        yield f"The key may only be used from {networks}. The address of the client is unknown and was not checked."
 
 
 def _credential(facts: Facts) -> str:

@@ -15,7 +15,7 @@ BEHIND_AUTHENTICATION = STAGES[1 : STAGES.index(call_candidates) + 1]
 
 @dataclass(slots=True)
 class Walk:
-    """Where a request has come, and what it met with on the way."""
+    """The stage that a request has reached, and its state there."""
 
     exchange: Exchange
     gateway: Gateway  # the dry one

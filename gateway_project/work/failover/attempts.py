@@ -135,7 +135,7 @@ def _cause(error: GatewayError | None) -> str:
 
 
 def _is_broken(error: GatewayError) -> bool:
-    """Whether it speaks against the provider: not if it asks for a pause, or closed an idle connection."""
+    """Whether it is a failure of the provider: not if the provider asks for a pause, or closed an idle connection."""
     has_asked_for_pause = isinstance(error, ProviderOverloaded) and error.retry_after is not None
     return not has_asked_for_pause and not isinstance(error, NotReceived)
 

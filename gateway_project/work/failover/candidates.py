@@ -205,7 +205,7 @@ def _is_resting(exchange: Exchange, gateway: Gateway, target: Target) -> bool:
         return False
     seconds = math.ceil(gateway.rests.seconds_left(target))
     resting = ProviderOverloaded(
-        f"The provider asked for a pause of {seconds} more seconds.", code=rest.code, retry_after=seconds
+        f"The provider asked for a pause. It ends in {seconds} seconds.", code=rest.code, retry_after=seconds
     )
     note_outcome(exchange, target, Candidate.RESTING, resting)
     if exchange.attempts.failure is None or _rests_longer(exchange.attempts.failure, seconds):
@@ -241,7 +241,7 @@ def _run(exchange: Exchange, gateway: Gateway, name: str, step: Step) -> None:
 
 
 def _inform_breaker(error: UpstreamError, exchange: Exchange, gateway: Gateway, target: Target) -> None:
-    """Tell the breaker: who is overloaded for a time that it names, or limits us (429), works; all else is a failure.
+    """Tell the breaker: a provider that sends Retry-After, or limits us (429), works; all other errors are failures.
 
     Who limits us rests until the time that it names, else it pauses. Of several credentials, one that is refused rests
     at once. The client's own deadline says nothing.

@@ -1,4 +1,4 @@
-"""Why a target did not serve a request, and whether the next may be asked for that."""
+"""Why a target did not serve a request, and whether the next target may then be asked."""
 
 from gateway_project.errors import (
     GatewayError,

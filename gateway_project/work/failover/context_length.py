@@ -1,4 +1,4 @@
-"""After a conversation was too long for a model: which of the other targets may have room for it."""
+"""After a conversation was too long for a model: the other targets that may have room for it."""
 
 from gateway_project.work.exchange import Exchange
 from gateway_project.work.snapshot.records import Target

@@ -1,4 +1,4 @@
-"""Hedging: a second target is asked when the first is slower than usual; the one that begins to answer first serves."""
+"""Hedging: if the first target is slower than usual, a second one is asked; the first to begin its answer serves."""
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""How long targets take, where a strategy or hedging wants to know. A request that nobody measures pays nothing."""
+"""Measures targets if a strategy or hedging needs it. A request that is not measured costs no time."""
 
 from gateway_project.errors import UpstreamError
 from gateway_project.work.exchange import Exchange

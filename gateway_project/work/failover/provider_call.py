@@ -85,7 +85,7 @@ def interruption_error(interrupted: Interrupted) -> GatewayError:
     if interrupted.end is End.REVOKED:
         return CredentialRevoked()
     if interrupted.end is End.STOPPING:
-        return ServiceUnavailable("The gateway is stopping; send the request again.")
+        return ServiceUnavailable("The gateway is stopping. Send the request again.")
     return ProviderTimeout(f"The provider {interrupted.end.value}.")
 
 

@@ -1,1 +1,1 @@
-"""What a guardrail looks for and how, in requests, answers and streams."""
+"""Guardrails: what they look for, and how, in requests, answers and streams."""

@@ -17,7 +17,7 @@ from providers.formats.json_values import dumped, read_json
 
 
 def guard_whole_answer(exchange: Exchange, gateway: Gateway, guarding: Guarding) -> None:
-    """Set what the client and the log get of an answer. Raises GuardrailBlocked.
+    """Set the answer for the client and for the log. Raises GuardrailBlocked.
 
     The answer itself stays as it is, for the cache: others who get it have guardrails of their own.
     """
@@ -85,7 +85,7 @@ def _stream_guard(
 
 
 def _judge_stream(exchange: Exchange, gateway: Gateway, search: Search, text: str) -> None:
-    """Ask services about all of a stream. What they would replace is blocked. Raises GuardrailBlocked."""
+    """Ask services about a whole stream. A replacement blocks the stream. Raises GuardrailBlocked."""
     if judge_texts(exchange, gateway, search, RESPONSE, [text] if text else []):
         search.refuse_redaction()
     search.raise_if_blocked("answer")
@@ -119,7 +119,7 @@ def _text_reader(exchange: Exchange) -> Callable[[bytes], str]:
 def _guarded_body(
     body: bytes, value: object, visit: Visit | None, placeholders: Placeholders | None
 ) -> tuple[bytes, bytes]:
-    """A whole answer without what goes: for the log, and for the client, who gets the originals of placeholders.
+    """A whole answer without redacted parts: for the log, and for the client, who gets the originals of placeholders.
 
     `value` is the answer as it is parsed; None if it is no JSON.
     """

@@ -38,12 +38,12 @@ class Channel:
         self._escapes = Escapes() if kind is Kind.CALL_JSON else None
 
     def take(self, piece: str) -> str:
-        """What is decided after the next piece. Raises GuardrailBlocked."""
+        """The text that is decided after the next piece. Raises GuardrailBlocked."""
         text = self._decided(piece)
         return text + self.close() if self.ends_now else text
 
     def close(self) -> str:
-        """The rest, once the text has ended. Raises GuardrailBlocked."""
+        """The rest of the text at its end. Raises GuardrailBlocked."""
         return self._decided(None)
 
     def restore(self, text: str) -> str:

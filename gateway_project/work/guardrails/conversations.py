@@ -1,4 +1,4 @@
-"""Conversations that a provider keeps: placeholders of their earlier turns are not known any more."""
+"""Conversations that a provider stores: the placeholders of their earlier turns are no longer known."""
 
 import hashlib
 

@@ -17,7 +17,7 @@ Detectors = dict[str, Detector]  # by type and parameters
 
 
 class Broken(Detector):
-    """In the place of a detector whose stored parameters cannot be used: it can search nothing."""
+    """Replaces a detector whose stored parameters cannot be used: it cannot search."""
 
     longest = 0
     is_broken = True
@@ -30,7 +30,7 @@ BROKEN = Broken()
 
 
 def load_guardrails(before: GuardrailBook | None) -> GuardrailBook | None:
-    """The enabled guardrails; None if there are none. One that cannot be compiled is what its fail mode says."""
+    """The enabled guardrails; None if there are none. One that cannot be compiled acts as its fail mode says."""
     former: Detectors = {} if before is None else {one.source: one.detector for one in before.guardrails}
     detectors: Detectors = {}
     guardrails = [_guardrail(row, former, detectors) for row in Guardrail.objects.enabled().in_order()]
@@ -87,7 +87,9 @@ def _service(row: Guardrail) -> Service:
         secret = row.opened_secret()
     except CredentialUnreadable:
         log.error(
-            "The secret of the guardrail %s cannot be decrypted: enter it again. Its requests are not signed.", row.name
+            "The secret of the guardrail %s cannot be decrypted, so its requests are not signed. Enter the secret "
+            "again.",
+            row.name,
         )
         secret = ""
     return service_of(row.pk, row.type, row.parameters, secret)

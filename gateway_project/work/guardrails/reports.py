@@ -1,4 +1,4 @@
-"""What guardrails have come to, for the log, the metrics and explanations."""
+"""The results of guardrails, for the log, the metrics and explanations."""
 
 import logging
 
@@ -19,13 +19,13 @@ def conclude_guarding(guarding: Guarding) -> None:
         if guarding.stream is not None:
             guarding.stream.leave()
     except Exception:
-        log.exception("Services cannot be asked about a stream that ended early.")
+        log.exception("Guardrail services cannot be called for a stream that ended early.")
     for search in guarding.searches:
         search.note_late()
 
 
 def logged_guardrails(guarding: Guarding) -> list[JsonObject] | None:
-    """Each guardrail that ran, and what it came to; never what it found. None if none ran."""
+    """Each guardrail that ran with its result, but without its matches. None if none ran."""
     rows = [
         _row(tally, direction)
         for search, direction in ((guarding.request_search, REQUEST), (guarding.answer_search, RESPONSE))

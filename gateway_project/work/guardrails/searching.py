@@ -1,4 +1,4 @@
-"""Searches texts with guardrails: what was there, and the text without it. Knows no request and no wire format."""
+"""Searches texts with guardrails: the matches, and the text without them. Knows no request and no wire format."""
 
 import logging
 from collections import Counter
@@ -53,7 +53,7 @@ class Part(NamedTuple):
 
 @dataclass(slots=True)
 class Tally:
-    """What one guardrail came to so far: the matches by category, and the time it took."""
+    """The result of one guardrail so far: the matches by category, and the time it took."""
 
     guardrail: GuardrailSnapshot
     counts: Counter[str] = field(default_factory=Counter)
@@ -79,7 +79,7 @@ class Tally:
 
 
 class PendingVerdict(Protocol):
-    """What is not known yet, and changes nothing: what services say that only record."""
+    """A verdict that is not known yet and changes nothing: that of a guardrail that only records."""
 
     @property
     def are_there(self) -> bool: ...
@@ -88,7 +88,7 @@ class PendingVerdict(Protocol):
 
 
 class Search:
-    """One direction of one request: searches its texts, one after the other, and adds up what was there."""
+    """One direction of one request: searches its texts, one after the other, and adds up the matches."""
 
     def __init__(self, side: Side, placeholders: Placeholders | None = None, *, is_of_answer: bool = True) -> None:
         self.side, self.placeholders, self._is_of_answer = side, placeholders, is_of_answer
@@ -187,13 +187,13 @@ class Search:
             tally.is_refusal = tally.is_refusal or bool(tally.counts)
 
     def note_late(self) -> None:
-        """Wait for what has not been said yet, and note it. Raises nothing: the entry has to be written."""
+        """Wait for verdicts that are still missing, and note them. Raises nothing: the entry has to be written."""
         late, self.late = self.late, []
         for answers in late:
             try:
                 answers.note()
             except Exception:
-                log.exception("What services say of a request cannot be noted.")
+                log.exception("The results of guardrail services for a request cannot be stored.")
 
     def note_time(self, guardrails: Sequence[GuardrailSnapshot], seconds: float) -> None:
         """Add the time of a detector up, for each of its guardrails."""

@@ -60,7 +60,7 @@ _PLAIN_NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]{0,31}\Z")
 
 
 class Kind(Enum):
-    """What a text is in its document."""
+    """The role of a text in its document."""
 
     TEXT = "text"
     ANSWER = "answer"  # of an answer: what the model says, and neither its reasoning nor a call

@@ -27,8 +27,8 @@ from rules.aliases.models import FallbackCause
 
 Checks = Sequence[LimitCheck]
 BACKGROUND_REFUSED = (
-    "background is refused under a limit of tokens or cost: the use of such a response cannot be counted. "
-    "Send the request without background."
+    "background is not possible under a limit of tokens or cost, because the use of such a response cannot be "
+    "counted. Send the request without background."
 )
 
 
@@ -132,7 +132,7 @@ def _refuse_uncountable(request: WorkRequest) -> None:
         raise ValidationError(BACKGROUND_REFUSED, field="background")
     if name := misspelled_parameter(request.body):
         # Some servers, such as those written in Go, take it for the parameter.
-        text = f"Write {name.casefold()} instead of {name}: a limit of tokens or cost counts what it says."
+        text = f"Write {name.casefold()} instead of {name}: limits of tokens and cost read this parameter."
         raise ValidationError(text, field=name)
 
 

@@ -77,7 +77,7 @@ def largest_demand(work: WorkRequest, targets: "Sequence[Target]", limit: LimitD
     bounds = [target.provider.max_output_tokens.get(target.model) for target in targets]
     longest = max((bound for bound in bounds if bound is not None), default=0)
     if bound is None and (None in bounds or not longest):
-        raise strict_error(limit, "say how long the answer may be, in max_tokens.", "max_tokens")
+        raise strict_error(limit, "set max_tokens, so that the largest possible use is known.", "max_tokens")
     return Demand(most_input, (bound or longest) * _answers(work.body), True)
 
 
@@ -95,7 +95,7 @@ def _most_input(work: WorkRequest, targets: "Sequence[Target]", limit: LimitDesc
         return size
     # Of many inputs to embed, each may be as long as the context.
     if not unseen.fits_context or work.operation == "embedding":
-        problem = f"leave out {unseen.field}, with which the provider reads more than this request contains."
+        problem = f"leave out {unseen.field}: with it the provider reads more than this request contains."
         raise strict_error(limit, problem, unseen.field)
     facts = [target.provider.facts.get(target.model) for target in targets]
     lengths = [one.context_length for one in facts if one is not None and one.context_length is not None]

@@ -34,7 +34,7 @@ class Subject(NamedTuple):
 
     @property
     def is_upstream(self) -> bool:
-        """Whether it is asked, and does not ask."""
+        """Whether it is the limit of a provider or credential, and not of a caller."""
         return self.kind in (PROVIDER, CREDENTIAL)
 
 

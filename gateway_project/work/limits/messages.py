@@ -1,4 +1,4 @@
-"""What a 429 says: the only place that turns a limit into words."""
+"""The messages of 429s: the only place that turns a limit into words."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -58,8 +58,8 @@ def message_of(refused: CheckStatus, resets_at: datetime, currency: str = "") ->
     need = f"{'cost' if limit.measure == COST else 'use'} up to {quantity(limit, check.minimum, currency)}"
     if _never_fits(check):
         return (
-            f"This request may {need}, more than the {name} allows. "
-            "Ask for a shorter answer (max_tokens), or send less."
+            f"This request may {need}, more than the {name} allows. Ask for a shorter answer (max_tokens), or send "
+            "less input."
         )
     has_rest = check.kind == RESERVE and refused.remaining > 0
     state = f"has too little left for this request, which may {need}" if has_rest else "is used up"

@@ -1,4 +1,4 @@
-"""The most tokens that a key allows an answer to have: larger ones are refused, and it is sent where there is none."""
+"""The most tokens that a key allows in an answer: larger maxima are refused, and a request without one gets it."""
 
 from collections.abc import Iterator, Sequence
 
@@ -26,7 +26,9 @@ def bound_output(body: JsonObject, names: Sequence[str], most: int) -> str:
     most_each = most // answers
     if not most_each:
         tokens = plural(most, "token")
-        problem = f"This key allows at most {tokens} per request, fewer than the {answers:,} answers asked for."
+        problem = (
+            f"This key allows at most {tokens} per request. That is less than one for each of the {answers:,} answers."
+        )
         raise ValidationError(problem, field="n")
     for path, value in _bounds(body):
         if type(value) is not int or not 1 <= value <= most_each:

@@ -1,4 +1,4 @@
-"""How full the limits were without a request, in few numbers for its log entry."""
+"""The state of the limits without a request, as a few numbers for its log entry."""
 
 from collections.abc import Sequence
 

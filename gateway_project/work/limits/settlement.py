@@ -1,4 +1,4 @@
-"""Settlement: what a request holds of its limits is given back, or replaced by what it used."""
+"""Settlement: the reservations of a request are given back, or replaced by its usage."""
 
 import math
 from collections.abc import Collection
@@ -32,14 +32,14 @@ from gateway_project.work.snapshot.records import ProviderSnapshot
 
 
 def settle(exchange: Exchange, gateway: Gateway) -> None:
-    """Settle what is not settled yet."""
+    """Settle all reservations that are not settled yet."""
     settlement = final_settlement(exchange, gateway)
     if settlement.holds:
         gateway.state.settle(settlement)
 
 
 def final_settlement(exchange: Exchange, gateway: Gateway) -> Settlement:
-    """The settlement of all that the request holds, with what it used; the caller sends it to the shared state."""
+    """The settlement of all reservations of the request with its usage; the caller sends it to the shared state."""
     limits = exchange.limits
     limits.holds += _late_holds(exchange, gateway)
     if not limits.holds:
@@ -142,7 +142,7 @@ def _settlement(exchange: Exchange, gateway: Gateway, holds: list[Hold], ended: 
 
 
 def _amount(hold: Hold, exchange: Exchange, gateway: Gateway) -> int:
-    """What the request used of what this hold is for; nothing for a provider whose answer was not served."""
+    """The request's use of the measure of this hold; 0 for a provider whose answer was not served."""
     check, limit = hold.check, hold.check.limit
     if check.kind != RESERVE:
         was_called = limit.subject.kind != PROVIDER or limit.subject.id in exchange.attempts.provider_ids

@@ -1,4 +1,4 @@
-"""What cost limits do not count: requests of their present window whose model has no price."""
+"""Requests that cost limits do not count: those of their present window whose model has no price."""
 
 from collections import defaultdict
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What a provider reads and bills although the body does not contain it as text: no limit can see how much that is.
+"""Input that a provider reads and bills although the body does not contain it as text: limits cannot see its size.
 
 By the names that fields have in the shapes of all providers known here, whatever their case.
 """

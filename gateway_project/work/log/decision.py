@@ -1,4 +1,4 @@
-"""What was known when a request was judged, for its log entry."""
+"""The state of cache, estimate and limits at the decision about a request, for its log entry."""
 
 from gateway_project.errors import ActiveUseLimitReached, LimitError
 from gateway_project.work.cache.scopes import scope_at

@@ -49,7 +49,7 @@ COUNTED = {
 SHORT_TEXT_BYTES, SHORT_MAX_GROUPS = 52, 30
 MAX_ASKED_BEFORE = 20
 
-CANNOT_BE_LOGGED = "The request cannot be logged: the journal's disk is full or cannot be written."
+CANNOT_BE_LOGGED = "The request cannot be logged: the journal's disk is full or not writable."
 NOT_COUNTED = {"status": RateLimited.code, "exception": RateLimited.exception}
 NOT_LOGGED = {"status": 503, "outcome": "failed"}  # how the metrics count a request that cannot be logged
 
@@ -197,7 +197,7 @@ def cache_record(
 
 
 def _identity(exchange: Exchange) -> JsonObject:
-    """Who asked what of which provider, as far as it is known by now."""
+    """The user, the model and the provider of the request, as far as they are known by now."""
     entry: JsonObject = {
         "entry_type": "Mirror" if exchange.is_mirror else "WorkRequest",
         "timestamp": timestamp(exchange.started_at),
@@ -225,7 +225,7 @@ def _identity(exchange: Exchange) -> JsonObject:
 
 
 def _cache_status(exchange: Exchange, target: Target | None) -> str:
-    """What the cache said; empty if the request was refused before it was asked, and does not bypass it anyway."""
+    """The result of the cache lookup; empty if the request was refused before it, unless it bypasses the cache."""
     if target is not None or exchange.options.cache_control == "bypass":
         return exchange.cache.status
     is_looked_up = exchange.cache.key and not isinstance(exchange.error, LimitError)

@@ -1,4 +1,4 @@
-"""What the entry of a request keeps of its content: request and answer as JSON, cut, without credentials."""
+"""The content that the entry of a request keeps: request and answer as JSON, cut, without credentials."""
 
 import hashlib
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Bounds what unknown callers write: the first refusals of an address have entries, the others are counted."""
+"""Limits the entries of unknown callers: the first refusals of an address have entries, the others are counted."""
 
 import threading
 import time
@@ -20,7 +20,7 @@ OTHERS = ""  # in the place of an address: all those beyond MAX_COUNTS
 
 
 class Refusal(NamedTuple):
-    """What is counted together: an address, and with which error it was refused."""
+    """The key by which refusals are counted: an address and an error."""
 
     origin: str
     kind: type[GatewayError]
@@ -62,10 +62,10 @@ class Refusals:
 def summary_entry(refusal: Refusal, count: int, timestamp: str) -> JsonObject:
     """The entry of so many refusals."""
     origin, kind = refusal
-    requests, whose, they_are = ("request", "its", "it is") if count == 1 else ("requests", "their", "they are")
+    requests, whose = ("request", "its") if count == 1 else ("requests", "their")
     reason = f"had {whose} credentials refused"
     if not issubclass(kind, AuthenticationFailed):
-        reason = f"failed before it was known whose {they_are} ({kind.exception})"
+        reason = f"failed before the user was known ({kind.exception})"
     return empty_log_entry() | {
         "entry_type": "Message",
         "entry_source": "Not Set",

@@ -1,4 +1,4 @@
-"""What the guardrails of a request have matched, as records for those who may see it: encrypted."""
+"""The matches of a request's guardrails, as encrypted records for users who may see them."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Whose the things are that providers keep under the gateway's account: responses, items, conversations, containers.
+"""The owners of state that providers store under the gateway's account: responses, items, conversations, containers.
 
 They are found in three places. This process knows what it has noted itself. The shared state knows what any process
 has noted in the last minutes; a thread writes it there, so that no request waits for that. The database knows the rest:
@@ -22,7 +22,7 @@ MAX_UNPUBLISHED = 50_000  # while Redis is down: the database knows them soon
 
 
 def digest_of(identifier: str) -> str:
-    """What an id is known by: of no use to who reads it in Redis or in the database.
+    """The digest by which an id is known: useless to somebody who reads it in Redis or in the database.
 
     The id alone, whichever provider it is of: two of them may be one account.
     """
@@ -47,7 +47,7 @@ class Owners(BackgroundThread):
         return self._state.degraded
 
     def note(self, digests: Iterable[str], user_id: int) -> None:
-        """Note whose things are that a provider has made."""
+        """Note the owner of ids that a provider has created."""
         with self._lock:
             for digest in digests:
                 self._unpublished.setdefault(digest, user_id)

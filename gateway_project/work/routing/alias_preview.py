@@ -90,13 +90,13 @@ class Preview:
 
     def _reason(self, number: int, one: Routed, state: str, *, serves: bool) -> str:
         if state != READY:
-            return f"{state}; it is asked all the same, as no target is ready" if serves else state
+            return f"{state}; it is asked anyway, because no target is ready" if serves else state
         if one.conditions:
             return "serves the requests that meet its conditions"
         if serves:
             return "serves its share of the requests"
         if not _is_one_of(one, self._tiers.get(number, ())):
-            return "the same target stands before it"
+            return "the same target comes before it"
         return self._reason_to_wait(number, one)
 
     def _reason_to_wait(self, number: int, one: Routed) -> str:
@@ -148,11 +148,13 @@ def _account_words(account: Target, accounts: Sequence[Target], gateway: Gateway
     """Why it is not asked with one credential; how long they rest is said once, for the first to be asked again."""
     if gateway.rests.current(account) is not None:
         seconds = min(filter(None, map(gateway.rests.seconds_left, accounts)))
-        return f"rests for {math.ceil(seconds)} s more: the provider sent Retry-After"
+        return f"rests for {math.ceil(seconds)} more seconds: the provider sent Retry-After"
     if gateway.breakers.is_resting(account.provider):
         return "its circuit is open: it failed several times in a row"
     is_full = gateway.full_providers.is_full(account.provider)
-    return "a limit of the provider is used up" if is_full else "the provider limited it a moment ago"
+    return (
+        "a limit of the provider is used up" if is_full else "the provider refused a request with it a moment ago (429)"
+    )
 
 
 def words_of(condition: Condition) -> str:

@@ -223,7 +223,7 @@ def _alias(row: AliasRow, rows: Mapping[int, AliasRow], providers: Mapping[int, 
     try:
         targets = _flattened(row, rows, providers, ())
     except RecursionError:
-        log.error("The alias %s serves nothing: its aliases contain it, or each other, too deep.", row.name)
+        log.error("The alias %s serves nothing: its aliases contain each other, or are nested too deep.", row.name)
         targets = []
     tiers: dict[Tier, list[AliasTarget[P]]] = {}
     for tier, target in targets:

@@ -1,4 +1,4 @@
-"""Averages that forget: what was measured a while ago weighs less. Averages of several processes can be added."""
+"""Moving averages: older measurements weigh less. Averages of several processes can be added."""
 
 from typing import NamedTuple
 

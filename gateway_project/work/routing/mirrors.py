@@ -1,4 +1,4 @@
-"""Requests that are sent to a second target once they are answered: they wait here, and never slow a request."""
+"""Requests that are sent to a second target after they were answered: they wait here, and never slow a request."""
 
 import logging
 import threading
@@ -121,7 +121,7 @@ class Mirrors:
         now = time.monotonic()
         if now - self._warned_at > WARN_EVERY_SECONDS:
             self._warned_at = now
-            log.warning("Requests are not mirrored: too many wait for the mirror, which is slower than they come.")
+            log.warning("Some requests are not mirrored: the mirror is too slow, and too many wait for it.")
 
 
 def _count_thread() -> None:

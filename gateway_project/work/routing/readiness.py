@@ -1,4 +1,4 @@
-"""Which targets can serve now, as this process knows it: without those that rest, fail, or have a full limit."""
+"""The targets that can serve now, as far as this process knows: those that do not rest or fail or have a full limit."""
 
 from collections.abc import Sequence
 

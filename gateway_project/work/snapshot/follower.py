@@ -56,7 +56,11 @@ class Follower(BackgroundThread):
 
     def _database_message(self) -> str:
         """What a database that does not answer means for clients: without a snapshot no key is known."""
-        effect = "known keys are served on" if self.snapshot.loaded else "every key is refused until it answers"
+        effect = (
+            "requests with known keys are still served"
+            if self.snapshot.loaded
+            else "every key is refused until it answers"
+        )
         return f"The database does not answer; {effect}"
 
     @property

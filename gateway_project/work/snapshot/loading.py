@@ -248,7 +248,7 @@ def key_records(rows: QuerySet[ApiKey]) -> Iterator[tuple[str, KeySnapshot]]:
     for row in rows.values_list(*columns, *RESTRICTIONS):
         public_id, key_id, name, digest, owner, provider, expiry, locked, permissions, *others = row
         if not isinstance(permissions, list) or not all(isinstance(name, str) for name in permissions):
-            log.error("Key %s is not used: its permissions are not a list of names.", public_id)
+            log.error("Key %s is refused: its permissions are not a list of names.", public_id)
             continue
         expires = expiry.timestamp() if expiry else math.inf
         granted = _interned(frozenset(permissions))
@@ -256,7 +256,7 @@ def key_records(rows: QuerySet[ApiKey]) -> Iterator[tuple[str, KeySnapshot]]:
         try:
             narrowed = _restrictions(*values)
         except ValidationError as error:
-            log.error("Key %s is not used: its restrictions cannot be read: %s", public_id, error.sentence)
+            log.error("Key %s is refused: its restrictions cannot be read: %s", public_id, error.sentence)
             continue
         key = KeySnapshot(key_id, name, bytes(digest), owner, provider, expires, locked is not None, granted, narrowed)
         if former_id is not None:

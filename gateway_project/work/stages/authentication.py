@@ -104,7 +104,7 @@ def _named_caller(username: str, issuers: IssuerBook, gateway: Gateway) -> Calle
     """The user of this name. Raises AuthenticationFailed for one who is unknown, inactive or deleted."""
     caller = gateway.snapshot.callers.get(issuers.user_ids.get(username, 0))
     if caller is None or not caller.usable or caller.name != username:
-        raise AuthenticationFailed("The token is good, and names no active user of this gateway.")
+        raise AuthenticationFailed("The token is valid, but does not name an active user of this gateway.")
     return caller
 
 

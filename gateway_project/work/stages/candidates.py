@@ -21,8 +21,8 @@ def choose_candidates(exchange: Exchange, gateway: Gateway) -> None:
         raise ProviderNotSelected(_why_none(exchange))
     if len(usable) > 1 and (name := request.stateful_parameter):
         raise ValidationError(
-            f"{name} refers to what one provider keeps, and several offer this model: name it, as in "
-            f"{usable[0].provider.name}/{usable[0].model}.",
+            f"{name} refers to something that one provider stores, but several providers offer this model. Name the "
+            f"provider, as in {usable[0].provider.name}/{usable[0].model}.",
             field=name,
             reason=request.dialect.stateful_unsupported_code,
         )
@@ -58,9 +58,12 @@ def _ready(ordered: list[Target], exchange: Exchange, gateway: Gateway) -> list[
 def _why_none(exchange: Exchange) -> str:
     if exchange.decision.allowed:
         formats = ", ".join(sorted({target.provider.format_name for target in exchange.decision.allowed}))
-        return f"The providers of this model speak a format that this version does not: {formats}."
+        return f"This version does not know the format of the model's providers: {formats}."
     if exchange.decision.alias is not None:
-        return f"No target of the alias {exchange.decision.alias.name} is enabled and fits this request."
+        return (
+            f"No target of the alias {exchange.decision.alias.name} is enabled and meets its conditions for this "
+            "request."
+        )
     if exchange.identity.key is not None and exchange.identity.key.provider_id is not None:
         return "The provider that this key is linked to is disabled, or is not the one requested."
     if exchange.options.provider_name:

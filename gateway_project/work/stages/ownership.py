@@ -97,8 +97,8 @@ def _not_found(reference: Reference, gateway: Gateway, *, is_known: bool) -> Not
 
 def _unknown(reference: Reference) -> ServiceUnavailable:
     return ServiceUnavailable(
-        f"{reference.field} refers to what a provider stores, and the gateway cannot check at the moment whose it is. "
-        "Send the request again, or send the whole conversation instead."
+        f"{reference.field} refers to something that a provider stores. At the moment the gateway cannot check whose "
+        "it is. Send the request again, or send the whole conversation instead."
     )
 
 

@@ -194,8 +194,8 @@ def _tags(text: str) -> dict[str, str]:
     matches = [TAG.match(part.strip()) for part in text.split(",")]
     if len(matches) > MAX_TAGS or not all(matches):
         raise ValidationError(
-            f"X-Svc-Tags must be at most {MAX_TAGS} of name=value, separated by commas; "
-            "names have 1 to 64 of A-Z a-z 0-9 . _ -.",
+            f"X-Svc-Tags must have at most {MAX_TAGS} tags, each name=value, separated by commas. Names have 1 to 64 "
+            "characters of A-Z a-z 0-9 . _ -.",
             header="X-Svc-Tags",
         )
     return {match[1]: match[2] for match in matches if match is not None}

@@ -137,7 +137,7 @@ class Broadcast:
         if position < chunk_count:
             return _first_chunks(self._chunks, position)
         if (place := position - chunk_count - self._lost) < 0:
-            raise ServiceUnavailable("The answer is long and was read too slowly; send the request again.")
+            raise ServiceUnavailable("The answer is long, and you read it too slowly. Send the request again.")
         return _first_chunks(self._window, place)
 
 

@@ -98,7 +98,7 @@ class LiveStream:
         try:
             thread.start()  # it waits for the lock
         except RuntimeError:
-            log.warning("An identical stream waits for the end of another one: no thread can be started.")
+            log.warning("No thread can be started, so a stream waits for the end of an identical one.")
             return
         if (client_call := exchange.call.detach_client()) is None:
             return

@@ -181,7 +181,7 @@ def _drafted(row: RowDraft) -> LimitRow:
     subject = Subject(kind, values[kind].pk)
     window = values.get("window") or (Window.NONE if values["measure"] in WITHOUT_WINDOW else "")
     if not window:
-        raise ValidationError("is missing; it is minute, day or month.", field=f"{row.place}.window")
+        raise ValidationError("is missing: send minute, day or month.", field=f"{row.place}.window")
     options = {name: values[name] for name in ("is_strict", "unpriced", "unpriced_price") if name in values}
     return LimitRow(subject, str(values[kind]), values["measure"], window, values["amount"], **options)
 

@@ -198,13 +198,13 @@ class Outcome:
         """What the replay cannot know, in sentences."""
         others = "Limits that the draft does not have" if self.has_limits else "Limits"
         yield f"{others}, licence, cache and failures of providers are taken as they were."
-        yield "How long another model's answers would have been is unknown: its cost is that of the same tokens."
+        yield "The length of another model's answers is unknown. The cost is that of the same number of tokens."
         yield from self._unknown_targets()
         if skipped := self.gaps[Gap.SKIPPED]:
             yield plural(
                 skipped,
-                "request of a user who is not active now was not judged.",
-                "requests of users who are not active now were not judged.",
+                "request of a user who is not active now was left out.",
+                "requests of users who are not active now were left out.",
             )
         if refused := self.gaps[Gap.REFUSED]:
             yield plural(
@@ -215,27 +215,36 @@ class Outcome:
         if unknown_costs := self.gaps[Gap.COST]:
             yield f"The cost of {plural(unknown_costs, 'request')} under the draft is unknown."
         if self.has_limits:
-            yield "What requests reserve while they are in flight is not recorded: limits count what they then used."
+            yield (
+                "The log does not record reservations of requests in flight. Limits count what the requests used in "
+                "the end."
+            )
         if self.unknown_usage:
             yield plural(
                 self.unknown_usage,
-                "request that was refused then has no usage: limits count the average of its model for it.",
-                "requests that were refused then have no usage: limits count the average of their model for them.",
+                "request that was refused at the time has no usage. Limits count the average of its model.",
+                "requests that were refused at the time have no usage. Limits count the averages of their models.",
             )
         for counts in self.guardrails.values():
             yield from counts.unknown()
         if self.guardrails:
-            yield "Guardrails that the draft does not have are taken as they were; requests that they blocked stay so."
-            yield "What was blocked has no answer: guardrails of the draft could not search one."
+            yield (
+                "The results of guardrails that are not in the draft are taken as they were. Requests that they "
+                "blocked stay blocked."
+            )
+            yield "Blocked requests have no answer that guardrails of the draft could search."
         if max(len(self.users), len(self.groups), len(self.models)) >= MAX_ROWS:
             yield f"At most {MAX_ROWS:,} users, groups and models are listed."
 
     def _unknown_targets(self) -> Iterable[str]:
         if self.misses_named_providers:
             header = "X-Svc-Provider"
-            yield f"The log does not keep which provider a request named ({header}): it is judged as if it named none."
+            yield (
+                f"The log does not keep which provider a request named ({header}). Requests are judged as if they "
+                "named none."
+            )
         if self.redraws:
-            yield "Which target of a tier other weights or another strategy would have chosen is unknown."
+            yield "The target that other weights or another strategy would have chosen in a tier is unknown."
 
 
 def _add(rows: dict[Key, Counts], key: Key, traffic: Traffic, judgement: Judgement) -> None:

@@ -26,7 +26,7 @@ log = logging.getLogger("gateway.tasks")
 BEAT_SECONDS = 2.0
 # Of the rows of a result, the member that says whose they are, and the filter of the log for it.
 LOG_FILTERS = (("byUser", "userId", "id"), ("byGroup", "groupId", "groupId"), ("byModel", "model", "model"))
-BROKEN = "An error of the gateway ended it. The log of the process has it."
+BROKEN = "An error of the gateway ended the what-if. The server's output has the details."
 
 
 class Heartbeat(BackgroundThread):

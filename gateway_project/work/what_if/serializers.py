@@ -20,15 +20,19 @@ ENTRIES: JsonObject = {"type": "array", "items": {"type": "integer"}, "maxItems"
 EXAMPLES: JsonObject = {
     "type": "object",
     "properties": {number.value: ENTRIES for number in NUMBERS},
-    "description": "Ids of log entries behind each number, by its name: of a share those from the cache.",
+    "description": "Ids of log entries behind each number, by the number's name. Behind a share of the cache: the "
+    "requests that the cache answered.",
 }
 ALL_EXAMPLES = {**EXAMPLES, "properties": {**EXAMPLES["properties"], **{gap.value: ENTRIES for gap in Gap}}}
 LOG: JsonObject = {"type": "string", "description": "The path of these requests in the log."}
 COUNTS: JsonObject = {
     "requests": NUMBER,
     **{change.value: NUMBER for change in COUNTED},
-    "refusedByLimits": {**NUMBER, "description": "Of those newly denied."},
-    "blockedByGuardrails": {**NUMBER, "description": "Of those newly denied."},
+    "refusedByLimits": {**NUMBER, "description": "How many of the newly denied requests limits refuse."},
+    "blockedByGuardrails": {
+        **NUMBER,
+        "description": "How many of the newly denied requests guardrails block.",
+    },
     "costBefore": AMOUNTS,
     "costAfter": AMOUNTS,
     "cacheShareBefore": SHARE,
@@ -42,7 +46,7 @@ def _rows(**members: JsonObject) -> JsonObject:
 
 
 GUARDRAIL: JsonObject = {
-    "guardrailId": {"type": ["integer", "null"], "description": "Null for one that would be new."},
+    "guardrailId": {"type": ["integer", "null"], "description": "Null for a new guardrail."},
     "guardrail": {"type": "string"},
     **dict.fromkeys(COLUMNS, NUMBER),
     "examples": {"type": "object", "properties": dict.fromkeys(COLUMNS, ENTRIES)},
@@ -53,17 +57,27 @@ RESULT: JsonObject = {
         **COUNTS,
         "examples": ALL_EXAMPLES,
         "log": LOG,
-        "skipped": {**NUMBER, "description": "Requests of nobody who is active now."},
+        "skipped": {**NUMBER, "description": "Requests of users who are not active now."},
         "unknownCosts": NUMBER,
-        "refusedOtherwise": {**NUMBER, "description": "Refused for other reasons than rules, and still so."},
-        "unknownTexts": {**NUMBER, "description": "Of which it is unknown whether guardrails would block them."},
+        "refusedOtherwise": {
+            **NUMBER,
+            "description": "Requests that were refused for other reasons than rules and stay refused.",
+        },
+        "unknownTexts": {
+            **NUMBER,
+            "description": "Requests of which it is unknown whether guardrails would block them.",
+        },
         "byUser": _rows(userId=NUMBER, userName={"type": "string"}),
         "byGroup": _rows(groupId=NUMBER, groupName={"type": "string"}),
         "byModel": _rows(model={"type": "string"}),
         "byGuardrail": {"type": "array", "items": {"type": "object", "properties": GUARDRAIL}},
-        "unknown": {"type": "array", "items": {"type": "string"}, "description": "What cannot be known."},
+        "unknown": {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "What the result cannot know, in sentences.",
+        },
     },
-    "description": "What would have been otherwise; null while it runs, and in lists.",
+    "description": "What would have been different; null while it runs, and in lists.",
 }
 
 
@@ -73,7 +87,12 @@ def _unread(value: object, place: str) -> object:
 
 
 def _drafts(what: str) -> Read:
-    return Read(_unread, DRAFTS, required=False, help_text=f"As in the create of {what}, with `id` to replace one.")
+    return Read(
+        _unread,
+        DRAFTS,
+        required=False,
+        help_text=f"As in the create request of {what}; with `id` it replaces that row.",
+    )
 
 
 class WhatIfAttributes(Attributes):
@@ -92,7 +111,7 @@ class WhatIfAttributes(Attributes):
     limits = _drafts("limits")
     prices = _drafts("prices")
     guardrails = _drafts("guardrails")
-    delete = Read(_unread, DELETIONS, required=False, help_text="Ids of rows that would not be there.")
+    delete = Read(_unread, DELETIONS, required=False, help_text="Ids of rows that the draft deletes.")
 
 
 class DraftField(serializers.Field[JsonObject, object, object, WhatIf]):

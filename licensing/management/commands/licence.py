@@ -36,7 +36,7 @@ class Command(BaseCommand):
         _issue_arguments(actions.add_parser("issue", help="print a licence key"))
         install = actions.add_parser("install", help="install a licence key, replacing the current one")
         install.add_argument("key", nargs="?", default="-", help="the key, its file, or - for standard input")
-        status = actions.add_parser("status", help="show the licence in force")
+        status = actions.add_parser("status", help="show the installed licence")
         status.add_argument("--json", action="store_true", help="print JSON, like GET /licence/")
 
     def handle(self, *args: object, **options: object) -> None:
@@ -81,7 +81,7 @@ class Command(BaseCommand):
         if warning := terms.warning(now):
             self.stderr.write(f"Warning: {warning}")
         uses = terms.max_active_uses or "unlimited"
-        self.stdout.write(f"Active uses: {uses}; each ends {terms.active_use_life_time} s after its last request.")
+        self.stdout.write(f"Active uses: {uses}. Each ends {terms.active_use_life_time} s after its last request.")
 
 
 def _issue_arguments(parser: CommandParser) -> None:
@@ -89,12 +89,12 @@ def _issue_arguments(parser: CommandParser) -> None:
     parser.add_argument("--type", required=True, help="the type of licence, in one word")
     parser.add_argument("--licensee", required=True, help="the licensee")
     parser.add_argument("--expiry", type=_day, required=True, help="the last valid day (UTC), such as 2030-12-31")
-    parser.add_argument("--max-active-uses", type=int, required=True, help="the number of active uses; 0 is unlimited")
+    parser.add_argument("--max-active-uses", type=int, required=True, help="the number of active uses; 0: unlimited")
     parser.add_argument(
         "--active-use-life-time",
         type=int,
         required=True,
-        help="seconds after the last request",
+        help="seconds after its last request at which an active use ends",
     )
 
 

@@ -1,4 +1,4 @@
-"""What Anthropic keeps: threads, and containers in which code runs (anthropic-sdk-python 2.11, November 2026)."""
+"""What Anthropic stores: threads, and containers in which code runs (anthropic-sdk-python 2.11, November 2026)."""
 
 from collections.abc import Iterator
 

@@ -66,7 +66,7 @@ NO_CLAUDE = Claude(None, "none", samples=True)
 
 @lru_cache(maxsize=1024)
 def claude(model: str, *, on_bedrock: bool = False) -> Claude:
-    """What is known of a model. A region, a vendor or an ARN may precede its own name.
+    """The known facts of a model. A region, a vendor or an ARN may precede its own name.
 
     Only on Bedrock does a dot in the name separate the vendor.
     """

@@ -40,7 +40,9 @@ def system_of(chat: Chat) -> tuple[str | list[Block], list[Message]]:
     head, messages = split_system(chat)
     texts = [part for message in head for part in message.parts if isinstance(part, Text) and part.text]
     if texts and chat.extra.get("system"):
-        raise ValidationError("The system prompt is given twice: as the field system and as messages.", field="system")
+        raise ValidationError(
+            "The request has two system prompts: in the field system and in messages.", field="system"
+        )
     if any(text.cache for text in texts):
         return [_text(text) for text in texts], messages
     return paragraphs_of(texts), messages
@@ -95,7 +97,7 @@ def _document_source(part: File) -> Block:
 
 def _why_not(part: File) -> str:
     if part.id:
-        return f"The file {part.id} is only known to another provider: send its content."
+        return f"Only another provider knows the file {part.id}: send its content."
     return f"This provider accepts PDF, text and images, but not {part.media_type or 'a file without a type'}."
 
 

@@ -67,7 +67,7 @@ class FrameSplitter:
         if crc32(self._rest[:8]) != checksum:
             self.problem = "the checksum of its beginning is wrong"
         elif headers > MOST_HEADERS or not SMALLEST + headers <= total <= SMALLEST + headers + MOST_PAYLOAD:
-            self.problem = "its length is not possible"
+            self.problem = "its length is impossible"
         else:
             self._size = total
         return self._size

@@ -118,7 +118,7 @@ def _text(part: Text) -> list[Block]:
 
 def _image(part: Image) -> list[Block]:
     if not part.data:
-        raise ValidationError("messages: this provider takes images only as data:TYPE;base64,…, not by address.")
+        raise ValidationError("messages: this provider takes images only as data:TYPE;base64,…, not as addresses.")
     kind = part.media_type.removeprefix("image/")
     if kind not in IMAGES:
         raise ValidationError(f"messages: this provider takes images of the types {', '.join(IMAGES)}.")
@@ -127,7 +127,7 @@ def _image(part: Image) -> list[Block]:
 
 def _file(part: File) -> list[Block]:
     if not part.data:
-        raise ValidationError("messages: this provider takes files only as data, not by address or id.")
+        raise ValidationError("messages: this provider takes files only as data, not as addresses or ids.")
     if part.media_type.startswith("image/"):
         return _image(Image(data=part.data, media_type=part.media_type, cache=part.cache))
     if kind := SOUNDS.get(part.media_type):

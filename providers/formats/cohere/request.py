@@ -111,7 +111,7 @@ def citations_off(chat: Chat) -> JsonObject:
     """The option that turns citations off, for shapes without them. Raises ValidationError if the client wants them."""
     if as_dict(chat.extra.get("citation_options")).get("mode", NOT_CITED) != NOT_CITED:
         raise ValidationError(
-            "citation_options: this API has no place for citations; use /work to get them.",
+            "citation_options: answers of this API cannot contain citations. Use /work to get them.",
             field="citation_options",
         )
     cites = "documents" in chat.extra or any(message.role == "tool" for message in chat.messages)

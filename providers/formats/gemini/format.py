@@ -54,7 +54,7 @@ class Gemini(TranslatedFormat):
     def chat_body(self, work: WorkRequest, chat: Chat, model: str, options: Options) -> JsonObject:
         if self.translates(work) and as_dict(chat.extra.get("generationConfig")).get("candidateCount") not in (None, 1):
             raise ValidationError(
-                "generationConfig: this API returns one candidate; use /work to get several.",
+                "generationConfig: this API returns one candidate. Use /work to get several.",
                 field="generationConfig",
             )
         return write_chat(chat, model)

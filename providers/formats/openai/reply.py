@@ -57,7 +57,7 @@ def read_completion(value: JsonObject) -> Reply:
 def check_one_choice(value: JsonObject) -> None:
     """Raise ProviderError for several choices: a stream made from the answer has only one."""
     if len(as_list(value.get("choices"))) > 1:
-        raise ProviderError("The provider answered a request for a stream with several whole choices.")
+        raise ProviderError("The provider answered a request for a stream with several complete choices.")
 
 
 def first_choice(value: JsonObject) -> JsonObject:

@@ -144,7 +144,7 @@ def _file(part: File) -> JsonObject:
     if part.id:
         return {"type": "file", "file": {"file_id": part.id}}
     if not part.data:
-        raise ValidationError("messages: this provider takes files with their content, not by address.")
+        raise ValidationError("messages: this provider takes files only with their content, not as addresses.")
     if kind := AUDIO_FORMATS.get(part.media_type):
         return {"type": "input_audio", "input_audio": {"data": part.data, "format": kind}}
     content = f"data:{part.media_type};base64,{part.data}" if part.media_type else part.data

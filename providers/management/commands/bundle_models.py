@@ -18,7 +18,7 @@ from providers.pricing.facts import BUNDLED
 class Command(BaseCommand):
     """Writes providers/pricing/data/models.json."""
 
-    help = "Updates the bundled table of models (for maintainers; needs genai-prices and LiteLLM's file)."
+    help = "Updates the bundled table of models. For maintainers; needs genai-prices and LiteLLM's file."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("path", help="LiteLLM's file of models")
@@ -27,7 +27,7 @@ class Command(BaseCommand):
         try:
             from genai_prices.data_snapshot import get_snapshot
         except ImportError:
-            raise CommandError("genai-prices is not installed: it is one of requirements-dev.txt.") from None
+            raise CommandError("genai-prices is not installed. requirements-dev.txt contains it.") from None
         table = json.loads(Path(path).read_text(encoding="utf-8"))
         facts = facts_of_models(table, context_windows(get_snapshot().providers))
         lines = [json.dumps(written_facts(name, values)) for name, values in facts.items()]

@@ -16,13 +16,13 @@ from providers.pricing.public_prices import BUNDLED
 class Command(BaseCommand):
     """Writes providers/pricing/data/prices.json."""
 
-    help = "Updates the bundled table of public prices (for maintainers; needs genai-prices)."
+    help = "Updates the bundled table of public prices. For maintainers; needs genai-prices."
 
     def handle(self, *args: object, **options: object) -> None:
         try:
             from genai_prices.data_snapshot import get_snapshot
         except ImportError:
-            raise CommandError("genai-prices is not installed: it is one of requirements-dev.txt.") from None
+            raise CommandError("genai-prices is not installed. requirements-dev.txt contains it.") from None
         lines = list(dict.fromkeys(json.dumps(entry) for entry in entries(get_snapshot().providers)))
         about = {
             "source": f"genai-prices {version('genai-prices')}, MIT licence, Pydantic Services Inc.",

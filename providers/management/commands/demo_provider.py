@@ -23,10 +23,10 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
-        parser.add_argument("--port", type=port_number, default=8001, help="port to listen on; 0 picks a free one")
+        parser.add_argument("--port", type=port_number, default=8001, help="port to listen on; 0: any free port")
         parser.add_argument("--pace", type=seconds, default=0.03, help="seconds between the chunks of a stream")
         parser.add_argument("--delay", type=seconds, default=0.0, help="seconds before an answer begins")
-        parser.add_argument("--until-stdin-closes", action="store_true", help="end when standard input does")
+        parser.add_argument("--until-stdin-closes", action="store_true", help="stop when standard input ends")
 
     def handle(self, *args: object, **options: Any) -> None:
         signal.signal(signal.SIGTERM, interrupt)

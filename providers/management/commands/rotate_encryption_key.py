@@ -11,8 +11,7 @@ from gateway_project.progress import Progress
 from providers.sealing import reseal_credentials
 
 FROM_ENVIRONMENT = (
-    "The keys come from GATEWAY_ENCRYPTION_KEYS, not from a file that this command may change: see "
-    "docs/operations.md for the order of steps."
+    "The keys are in GATEWAY_ENCRYPTION_KEYS, which this command cannot change. docs/operations.md lists the steps."
 )
 
 
@@ -23,9 +22,13 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         local = parser.add_mutually_exclusive_group()
-        local.add_argument("--new-key", action="store_true", help="create a new key first (keys under GATEWAY_VAR_DIR)")
         local.add_argument(
-            "--drop-old-keys", action="store_true", help="delete the old keys afterwards (keys under GATEWAY_VAR_DIR)"
+            "--new-key", action="store_true", help="create a new key first (only if the keys are under GATEWAY_VAR_DIR)"
+        )
+        local.add_argument(
+            "--drop-old-keys",
+            action="store_true",
+            help="delete the old keys afterwards (only if the keys are under GATEWAY_VAR_DIR)",
         )
 
     def handle(self, *args: object, **options: object) -> None:

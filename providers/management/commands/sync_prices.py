@@ -11,10 +11,10 @@ from providers.pricing.public_prices import BUNDLED, describe_counts, load
 class Command(BaseCommand):
     """Loads a table of prices; run again it changes nothing."""
 
-    help = "Updates model prices from the bundled table of public prices; edited prices are kept."
+    help = "Updates model prices from the bundled table of public prices. Keeps edited prices."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--file", type=Path, default=BUNDLED, help="another table in the same form")
+        parser.add_argument("--file", type=Path, default=BUNDLED, help="another table in the same format")
 
     def handle(self, *args: object, file: Path, **options: object) -> None:
         try:

@@ -24,11 +24,14 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
-            "--override", metavar="REASON", default="", help="end well although tests fail; the audit keeps the reason"
+            "--override",
+            metavar="REASON",
+            default="",
+            help="exit with 0 although tests fail; the audit keeps the reason",
         )
         action = parser.add_mutually_exclusive_group()
         action.add_argument(
-            "--import", dest="source", metavar="FILE", help="store the tests of a file, - for the input"
+            "--import", dest="source", metavar="FILE", help="store the tests of a file (-: standard input)"
         )
         action.add_argument(
             "--export", dest="target", metavar="FILE", nargs="?", const="-", help="write all tests to a file"
@@ -36,7 +39,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: object, **options: Any) -> None:
         if options["override"] and (options["source"] or options["target"]):
-            raise CommandError("--override is for running the tests.")
+            raise CommandError("--override cannot be combined with --import or --export.")
         if options["source"] is not None:
             self.store(options["source"])
         elif options["target"] is not None:

@@ -11,7 +11,7 @@ from rules.aliases.models import Alias
 class Command(BaseCommand):
     """Lists the aliases with what serves them."""
 
-    help = "Lists the aliases, each with its targets in the order in which they are stored."
+    help = "Lists the aliases, each with its targets in the stored order."
 
     def add_arguments(self, parser: CommandParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True)
@@ -29,8 +29,8 @@ class Command(BaseCommand):
 def _lines(alias: Alias) -> Iterator[str]:
     state = "" if alias.enabled else ", disabled"
     causes = ", ".join(alias.fallback_on) or "nothing"
-    yield f"{alias.name} (id {alias.pk}{state}): {alias.strategy}, falls back on {causes}"
-    targets = as_lines(alias.targets.all()) or "no targets: it serves nothing"
+    yield f"{alias.name} (id {alias.pk}{state}): {alias.strategy}, falls back after {causes}"
+    targets = as_lines(alias.targets.all()) or "no targets: requests are refused"
     yield from (f"  {line}" for line in targets.splitlines())
     if alias.mirror is not None:
         yield f"  mirrors {alias.mirror_share:.1%} to {alias.mirror.provider.name}/{alias.mirror.name}"

@@ -18,13 +18,15 @@ STEP = 1000
 class Command(BaseCommand):
     """Ends with status 1 where the chain is broken."""
 
-    help = "Proves that no entry of the audit was changed or removed, or exports the audit."
+    help = "Verifies that no entry of the audit was changed or removed, or exports the audit."
 
     def add_arguments(self, parser: CommandParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True)
-        verification = actions.add_parser("verify", help="read the whole chain; name the first row at which it breaks")
+        verification = actions.add_parser(
+            "verify", help="read the whole chain and name the first row at which it breaks"
+        )
         verification.add_argument(
-            "--head", default="", metavar="HASH", help="a hash that the chain must have, as the log file names it"
+            "--head", default="", metavar="HASH", help="a hash from the log file that the chain must contain"
         )
         actions.add_parser("export", help="write each entry as a line of JSON, oldest first")
 

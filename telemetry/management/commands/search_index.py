@@ -1,4 +1,4 @@
-"""manage.py search_index on|off: the index that makes the search of logs quick, and writing them dear."""
+"""manage.py search_index on|off: the index that makes searching the log fast and writing it expensive."""
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connection
@@ -8,7 +8,9 @@ from telemetry.search import create_index, drop_index
 
 
 class Command(BaseCommand):
-    help = "Creates or drops the trigram index for the search of logs, which makes writing entries far more expensive."
+    help = (
+        "Creates or drops the trigram index that makes searches of the log fast and writing entries far more expensive."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("state", choices=["on", "off"])

@@ -1,4 +1,4 @@
-"""manage.py verify_usage: whether the hours of usage say what the log says."""
+"""manage.py verify_usage: whether the hours of usage equal the log."""
 
 from argparse import ArgumentTypeError
 from datetime import UTC, datetime
@@ -21,7 +21,7 @@ def moment(text: str) -> datetime:
     except ValueError:
         raise ArgumentTypeError(f"{text!r} is not a date or a date-time, as 2030-12-31 or 2030-12-31T09:00Z") from None
     if not FIRST_YEAR <= read.year <= LAST_YEAR:  # at the edges of the calendar there is nothing to count with
-        raise ArgumentTypeError(f"{text!r} is not in the years {FIRST_YEAR} to {LAST_YEAR}")
+        raise ArgumentTypeError(f"{text!r} is not between the years {FIRST_YEAR} and {LAST_YEAR}")
     return read if read.tzinfo else read.replace(tzinfo=UTC)
 
 
@@ -31,14 +31,14 @@ class Command(BaseCommand):
     help = "Compares the hourly usage with the log and prints the differences."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--from", type=moment, dest="start", help="defaults to the oldest full hour of the log")
+        parser.add_argument("--from", type=moment, dest="start", help="default: the oldest full hour of the log")
         parser.add_argument("--to", type=moment, dest="end", help="default: now")
         parser.add_argument("--repair", action="store_true", help="rebuild differing hours from the log")
 
     def handle(self, *args: object, start: datetime | None, end: datetime | None, **options: object) -> None:
         start, end = full_hours(start, end, timezone.now())
         if start == end:
-            raise CommandError("There is no hour in this period: --to has to be later than --from.")
+            raise CommandError("This period contains no hour: --to must be later than --from.")
         period = f"From {start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC"
         progress, parts = Progress(self.stderr), list(days(start, end))
         if options["repair"]:

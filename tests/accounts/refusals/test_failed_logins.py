@@ -40,7 +40,7 @@ def test_the_others_are_one_event_that_says_whom_from_where_and_how_often(failur
     failures.write_counts()
     entry = AuditEntry.objects.get()
     assert entry.message == (
-        "1,003 more logins failed, for ann (1,000), names that no user has (3), from 2001:db8::/64 (1,000), "
+        "1,003 more logins failed: for ann (1,000), names that no user has (3), from 2001:db8::/64 (1,000), "
         "192.0.2.1 (3)."
     )
     assert json.loads(entry.after) == {

@@ -32,7 +32,7 @@ def test_the_roles_page_requires_one_also_of_admins(console):
         role = Role.objects.get(name=name)
         features = [] if name == "admin" else [feature.pk for feature in role.features.all()]
         path = f"/admin/accounts/role/{role.pk}/change/"
-        row = console.get(path).context["adminform"].form.seen_digest
+        row = console.get(path).context["adminform"].form.first_digest
         response = console.post(path, {"features": features, "requires_second_factor": "on", "_seen": row})
         assert response.status_code == 302, response.text
         role.refresh_from_db()

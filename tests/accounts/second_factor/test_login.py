@@ -104,7 +104,7 @@ def log_in_from(address, otp):
 
 def test_the_right_password_without_a_code_is_in_the_audit(nobody, app):
     log_in(nobody)
-    assert AuditEntry.objects.filter(message__contains="a second factor is awaited").count() == 1
+    assert AuditEntry.objects.filter(message__contains="the second factor is still missing").count() == 1
 
 
 def test_a_right_login_makes_failures_forgotten(nobody, app, settings):

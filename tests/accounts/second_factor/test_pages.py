@@ -385,8 +385,8 @@ class TestPasskeys:
     def test_there_can_be_several_and_each_can_be_removed(self, browser, user, site, device):
         self.register(browser, site, device)
         assert self.register(browser, site, Device(ORIGIN), name="spare").status_code == 302
-        assert "of this name" in self.register(browser, site, Device(ORIGIN), name="spare").text
-        assert "of this name" in self.register(browser, site, device, name="third").text
+        assert "with this name" in self.register(browser, site, Device(ORIGIN), name="spare").text
+        assert "with this name" in self.register(browser, site, device, name="third").text
         for passkey in Passkey.objects.all():
             path = f"/{site}/second-factor/passkeys/{passkey.pk}/remove/"
             assert browser.post(path, {"current_password": PASSWORD}).status_code == 302

@@ -190,7 +190,7 @@ class TestAudit:
             address = f"192.0.2.{number % 2}"
             path = f"/auth/sso/corp/callback/?state=forged-{number}&code=code-{number}"
             client.get(path, HTTP_ACCEPT="text/html", REMOTE_ADDR=address)
-        refusal = "A login with Corp was refused: it was not begun in this browser, or is too old."
+        refusal = "A login with Corp was refused: it began in another browser, or is too old."
         assert refusals() == [refusal] * 2
         assert [refusals(address=f"192.0.2.{number}") for number in (0, 1)] == [[refusal]] * 2
 
@@ -199,7 +199,7 @@ class TestAudit:
         issuer.token = without_signature
         assert sign_on.log_in().status_code == 401
         assert [text.partition(", as ")[0] for text in refusals()] == [
-            "A login with Corp was refused: it was not begun in this browser, or is too old.",
+            "A login with Corp was refused: it began in another browser, or is too old.",
             "A login with Corp was refused: its ID token was not accepted",
         ]
 

@@ -173,7 +173,7 @@ class TestConsole:
             "_seen": "",
         }
         response = console.post(add, {**form, "rules": "nonsense"})
-        assert (response.status_code, "is no rule" in response.content.decode()) == (200, True)
+        assert (response.status_code, "is not a rule" in response.content.decode()) == (200, True)
         assert console.post(add, form).status_code == 302
         row = IdentityProvider.objects.get()
         assert (row.opened_secret(), row.rules) == (SECRET, "always → role user")

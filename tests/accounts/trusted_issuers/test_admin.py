@@ -36,7 +36,10 @@ def test_an_issuer_is_added_changed_and_deleted(console, ann):
     assert LogEntry.objects.filter(message__contains="trusted-issuers").exists()
     page = console.get(f"{PAGE}{issuer.pk}/change/")
     assert "kubernetes.default.svc" in unescape(page.text)
-    changed = FIELDS | {"subjects": json.dumps({SUBJECT: "ann"}), "_seen": page.context["adminform"].form.seen_digest}
+    changed = FIELDS | {
+        "subjects": json.dumps({SUBJECT: "ann"}),
+        "_seen": page.context["adminform"].form.first_digest,
+    }
     response = console.post(f"{PAGE}{issuer.pk}/change/", changed)
     assert response.status_code == 302, response.context["adminform"].form.errors
     issuer.refresh_from_db()

@@ -164,7 +164,7 @@ class TestAsking:
     def test_the_number_of_open_requests_is_bounded(self, as_ann, settings):
         settings.GATEWAY_MAX_ACCESS_REQUESTS = 2
         first = ask(as_ann, **MODEL)
-        refused(as_ann.post(PATH, **MODEL), 409, "Conflict", "already")
+        refused(as_ann.post(PATH, **MODEL), 409, "Conflict", "open request for this")
         ask(as_ann, **LIMIT)
         refused(as_ann.post(PATH, **MODEL | {"model": "other"}), 409, "Conflict", "2 open requests")
         assert as_ann.post(f"{first}withdraw/").status_code == 200
@@ -223,7 +223,7 @@ class TestGranting:
         assert admin.post(f"{path}grant/", until=in_an_hour()).status_code == 200
         assert Limit.objects.get(user=ann).amount == 500
         higher = ask(as_ann, **LIMIT | {"amount": 900})
-        refused(admin.post(f"{higher}grant/"), 409, "Conflict", "End that one first")
+        refused(admin.post(f"{higher}grant/"), 409, "Conflict", "End that grant first")
         let_end(path)
         assert [limit.amount for limit in Limit.objects.filter(user=ann)] == ([former] if former else [])
         assert admin.post(f"{higher}grant/").status_code == 200

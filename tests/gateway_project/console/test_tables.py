@@ -18,7 +18,7 @@ from tests.support.promises import promise
 
 pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
 USERS = "/admin/accounts/user/"
-MEANS = ["The user's logins end", "The record and its log entries stay"]
+MEANS = ["The user's sessions end", "The record and its log entries stay"]
 
 
 def chosen(*users: User, **more: str) -> dict:
@@ -159,7 +159,7 @@ class TestAWrongAddress:
     def test_a_page_that_is_not_offered_says_so(self, console):
         path = "/admin/telemetry/logentry/add/"
         answer = console.get(path, headers=BROWSER)
-        assert (answer.status_code, "The console does not offer this." in answer.text) == (403, True)
+        assert (answer.status_code, "The console does not have this function." in answer.text) == (403, True)
         assert console.get(path).json()["exception"] == "PermissionDenied"
 
 

@@ -52,7 +52,7 @@ def test_a_name_is_the_same_however_it_is_put_together(admin, resource):
     assert admin.post(f"/{resource}/", name=APART).status_code == 201
     refused(admin.post(f"/{resource}/", name=COMPOSED), 409, "Conflict", COMPOSED)
     assert RESOURCES[resource].objects.filter(name=APART).get().name == COMPOSED
-    refused(admin.post(f"/{resource}/", name="\u3164"), 400, "ValidationError", "name", "can be seen")
+    refused(admin.post(f"/{resource}/", name="\u3164"), 400, "ValidationError", "name", "must be visible")
 
 
 def test_a_row_is_found_by_its_name_however_that_is_put_together(admin):

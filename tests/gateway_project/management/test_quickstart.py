@@ -192,7 +192,10 @@ def test_of_a_provider_that_is_not_running_yet_it_says_how_its_models_come():
 
 
 def test_a_provider_that_cannot_be_made_stops_nothing():
-    assert "must be http or https" in sentences_of({"OPENAI_API_KEY": "sk-1", "OPENAI_BASE_URL": "ftp://here"})[0]
+    assert (
+        "must begin with http:// or https://"
+        in sentences_of({"OPENAI_API_KEY": "sk-1", "OPENAI_BASE_URL": "ftp://here"})[0]
+    )
     assert list(Provider.objects.values_list("name", flat=True)) == ["demo"]
 
 

@@ -58,7 +58,7 @@ def saved(console, row, **values) -> str:
     page = console.get(path)
     form = page.context["adminform"].form
     stored = {name: form[name].value() for name in form.fields}
-    fields = {"_seen": form.seen_digest, **stored, **values}
+    fields = {"_seen": form.first_digest, **stored, **values}
     return console.post(path, {name: value for name, value in fields.items() if value is not None}, follow=True).text
 
 

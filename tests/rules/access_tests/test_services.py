@@ -269,7 +269,7 @@ def test_names_are_unique_and_tests_are_bounded(scene):
     AccessTest.objects.bulk_create(
         AccessTest(name=f"t{number}", user=scene.ann, model="m") for number in range(MAX_TESTS - 2)
     )
-    with pytest.raises(Conflict, match="the most there may be"):
+    with pytest.raises(Conflict, match="the maximum"):
         create_access_test(name="one more", user_id=scene.ann.pk, model="m")
     delete_access_test(scene.denied)
     create_access_test(name="one more", user_id=scene.ann.pk, model="m")

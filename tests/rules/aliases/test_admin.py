@@ -56,7 +56,7 @@ def test_the_page_says_who_would_serve_now_and_why(console, routing):
     table = page.partition("Who would serve now")[2].partition("</table>")[0]
     lines = [" | ".join(_cells(line)) for line in table.split("<tr ")[2:]]
     expected = [
-        "1 | p2/a | 25 % |  | no | rests for 30 s more: the provider sent Retry-After |  | 0",
+        "1 | p2/a | 25 % |  | no | rests for 30 more seconds: the provider sent Retry-After |  | 0",
         "1 | p3/a | 75 % |  | no | its circuit is open: it failed several times in a row |  | 0",
         "2 | p1/a | 100 % |  | no | a limit of the provider is used up |  | 0",
         "3 | p2/b | 100 % |  | yes | serves its share of the requests |  | 0",
@@ -65,7 +65,7 @@ def test_the_page_says_who_would_serve_now_and_why(console, routing):
     assert [unescape(line) for line in lines] == expected
     routing.rests.begin(Target(account(routing, 2), "b"), 429, 30)
     page = console.get(f"/admin/rules/alias/{alias.pk}/change/").text
-    assert "a limit of the provider is used up; it is asked all the same, as no target is ready" in page
+    assert "a limit of the provider is used up; it is asked anyway, because no target is ready" in page
 
 
 def _cells(line: str) -> list[str]:
@@ -84,7 +84,7 @@ def test_an_alias_is_made_changed_and_deleted(console, provider):
     assert LogEntry.objects.filter(message__contains="aliases").exists()
     page = console.get(f"/admin/rules/alias/{alias.pk}/change/")
     assert unescape("\n".join(lines)) in unescape(page.text)
-    changed = {**FIELDS, "target_lines": "east/a", "_seen": page.context["adminform"].form.seen_digest}
+    changed = {**FIELDS, "target_lines": "east/a", "_seen": page.context["adminform"].form.first_digest}
     response = console.post(f"/admin/rules/alias/{alias.pk}/change/", changed)
     assert response.status_code == 302, response.context["adminform"].form.errors
     assert as_lines(alias.targets.all()) == "east/a"
@@ -135,7 +135,7 @@ def test_the_command_lists_targets_conditions_and_the_mirror(provider):
     out = io.StringIO()
     call_command("aliases", "list", stdout=out)
     assert out.getvalue().splitlines()[:5] == [
-        f"fast (id {alias.pk}): sticky, falls back on error",
+        f"fast (id {alias.pk}): sticky, falls back after error",
         f"  east/a | weight=3 | tag stage=beta | group={group.pk}",
         "  east/org/b c | tier=1",
         "  alias:inner | weight=0 | tier=2",
@@ -151,6 +151,6 @@ def test_the_command_lists_them(provider):
     out = io.StringIO()
     call_command("aliases", "list", stdout=out)
     assert out.getvalue().splitlines() == [
-        f"fast (id {alias.pk}, disabled): weighted, falls back on nothing",
-        "  no targets: it serves nothing",
+        f"fast (id {alias.pk}, disabled): weighted, falls back after nothing",
+        "  no targets: requests are refused",
     ]

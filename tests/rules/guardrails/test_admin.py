@@ -31,7 +31,7 @@ def test_a_guardrail_is_made_changed_and_deleted(console):
     assert LogEntry.objects.filter(message__contains="guardrails").exists()
     page = console.get(f"/admin/rules/guardrail/{guardrail.pk}/change/")
     assert "cobalt" in unescape(page.text)
-    changed = FIELDS | {"action": "redact", "_seen": page.context["adminform"].form.seen_digest}
+    changed = FIELDS | {"action": "redact", "_seen": page.context["adminform"].form.first_digest}
     response = console.post(f"/admin/rules/guardrail/{guardrail.pk}/change/", changed)
     assert response.status_code == 302, response.context["adminform"].form.errors
     guardrail.refresh_from_db()
@@ -43,14 +43,14 @@ def test_a_guardrail_is_made_changed_and_deleted(console):
 
 @pytest.mark.parametrize(("type", "action"), [("words", "block"), ("injection", "monitor")])
 def test_heuristics_only_record_unless_told(console, type, action):
-    assert "only record if" in console.get("/admin/rules/guardrail/add/").text
+    assert "prompt injection: only record" in console.get("/admin/rules/guardrail/add/").text
     parameters = FIELDS["parameters"] if type == "words" else "{}"
     values = FIELDS | {"type": type, "parameters": parameters}
     response = console.post("/admin/rules/guardrail/add/", values | {"action": ""})
     assert response.status_code == 302, response.context["adminform"].form.errors
     guardrail = Guardrail.objects.get(name="No cobalt")
     assert guardrail.action == action
-    assert "only record if" not in console.get(f"/admin/rules/guardrail/{guardrail.pk}/change/").text
+    assert "prompt injection: only record" not in console.get(f"/admin/rules/guardrail/{guardrail.pk}/change/").text
     response = console.post("/admin/rules/guardrail/add/", values | {"name": "Other", "action": "block"})
     assert Guardrail.objects.get(name="Other").action == "block"
 

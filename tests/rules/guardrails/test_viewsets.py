@@ -253,4 +253,4 @@ def test_who_may_read_and_who_may_change(admin, nobody):
 def test_there_are_at_most_so_many(admin, monkeypatch):
     make(admin)
     monkeypatch.setattr(services, "MAX_GUARDRAILS", 1)
-    refused(admin.post("/guardrails/", name=f"over-{next(_numbers)}", **WORDS), 409, "Conflict", "most")
+    refused(admin.post("/guardrails/", name=f"over-{next(_numbers)}", **WORDS), 409, "Conflict", "maximum")

@@ -80,12 +80,12 @@ def test_a_button_prepares_one_rule_and_the_problem_stays_until_it_is_enabled(co
     rule = Rule.objects.get(name=name)
     assert (rule.enabled, rule.regex, answer.url) == (False, regex, f"/admin/rules/rule/{rule.pk}/change/")
     assert audited() == ("create", "rules", rule.pk)
-    assert "is prepared. It is not enabled" in console.get(answer.url).text
+    assert "is prepared. The rule is not enabled" in console.get(answer.url).text
     assert len(findings_of(fix)) == 1
     entries = AuditEntry.objects.count()
     again = click(console, action, row.pk)
     assert again.url == answer.url
-    assert "was prepared before. It is not enabled" in console.get(again.url).text
+    assert "was prepared before. The rule is not enabled" in console.get(again.url).text
     assert (Rule.objects.count(), AuditEntry.objects.count()) == (2, entries)
     update_rule(rule, enabled=True, **({} if rule.group_id else {"user_id": ann.pk}))
     assert findings_of(fix) == []

@@ -62,7 +62,7 @@ def test_however_many_rules_give_way_the_queries_are_few(rules, django_assert_ma
 
 def test_a_rule_stays_among_those_of_its_effect(rules):
     for neighbour_id in (rules["deny"].pk, rules["a"].pk, 10**9):
-        with pytest.raises(ValidationError, match="of its effect"):
+        with pytest.raises(ValidationError, match="with the same effect"):
             move_rule(rule_id=rules["a"].pk, direction=Direction.BEFORE, neighbour_id=neighbour_id)
     with pytest.raises(NotFound):
         move_rule(rule_id=10**9, direction=Direction.UP)
@@ -100,7 +100,7 @@ class TestConsole:
     def test_a_move_beside_a_rule_of_another_effect_says_why_not(self, console, rules):
         move = f"{rules['a'].pk}-before-{rules['deny'].pk}"
         page = console.post("/admin/rules/rule/move/", {"move": move}, follow=True)
-        assert "rules that deny are judged first" in page.text
+        assert "rules that deny are checked first" in page.text
 
     def test_the_form_has_the_position(self, console, rules):
         fields = {"name": "new", "audience": "everyone", "effect": "allow", "position": "7"}

@@ -165,7 +165,7 @@ def test_what_cannot_be_restored_says_why_and_changes_nothing():
     delete_group(group)
     with pytest.raises(ValidationError, check=lambda error: error.field == "groupId"):
         restore_rule(rule_id=rule.pk, version=2)
-    with pytest.raises(NotFound, match="No version 9 of a rule with id"):
+    with pytest.raises(NotFound, match="There is no version 9 of a rule with id"):
         restore_rule(rule_id=rule.pk, version=9)
     rule.refresh_from_db()
     assert (rule.name, rule.group_id, len(history(rule.pk))) == ("two", None, 3)

@@ -72,7 +72,7 @@ class TestRows:
             nobody.post("/auth/login/", grantType="password", userName=ann.username, password=password)
         messages = AuditEntry.objects.in_chain_order().values_list("message", "action", "actor")
         assert list(messages) == [
-            (f"A wrong password was given for {ann.username}.", "login", ann.username),
+            (f"The password for {ann.username} was wrong.", "login", ann.username),
             (f"{ann.username} logged in.", "login", ann.username),
         ]
 
@@ -214,7 +214,7 @@ class TestRetention:
         AuditSegment.objects.update(hash="f" * 64)
         assert "breaks at row" in verify().problem
         AuditSegment.objects.update(previous_hash="e" * 64)
-        assert "does not follow" in verify().problem
+        assert "does not continue" in verify().problem
 
     def test_the_segments_stand_in_the_chain(self, settings):
         settings.GATEWAY_AUDIT_DAYS = 100

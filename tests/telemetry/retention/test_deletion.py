@@ -360,15 +360,15 @@ class TestTheCommand:
 
     def test_a_period_without_an_hour_is_refused(self):
         """It would say that all is well of nothing."""
-        with pytest.raises(CommandError, match="no hour in this period"):
+        with pytest.raises(CommandError, match="This period contains no hour"):
             call_command("verify_usage", start=NOW, end=NOW - 2 * DAY)
 
     @pytest.mark.parametrize(
         ("value", "told"),
         [
             ("yesterday", "'yesterday' is not a date or a date-time, as 2030-12-31"),
-            ("0001-01-01", "not in the years 1970 to 9998"),
-            ("9999-12-31T23:59:59-05:00", "not in the years 1970 to 9998"),
+            ("0001-01-01", "not between the years 1970 and 9998"),
+            ("9999-12-31T23:59:59-05:00", "not between the years 1970 and 9998"),
         ],
     )
     def test_a_time_that_is_none_or_beyond_all_counting_is_refused(self, value, told):

@@ -116,9 +116,9 @@ class TestAddingAFilter:
             ("user", "nobody", "No user has this name or id."),
             ("group", "0", "No group has this name or id."),
             ("provider", str(2**63), "No provider has this name or id."),
-            ("tag", "team", "A tag is written as name=value."),
-            ("", "alice", "Choose what to filter by."),
-            ("user", "", "Enter what to filter by."),
+            ("tag", "team", "Write a tag as name=value."),
+            ("", "alice", "Choose a filter."),
+            ("user", "", "Enter a value for the filter."),
         ],
     )
     def test_what_is_wrong_is_said_above_the_page_as_it_was(self, console, name, text, problem):

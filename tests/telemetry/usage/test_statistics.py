@@ -303,7 +303,7 @@ class TestSpreadsheets:
     def test_what_is_too_long_is_refused(self, admin, monkeypatch):
         monkeypatch.setattr("telemetry.services.MAX_EXPORTED_ROWS", 2)
         insert_log_entries([done("r", model=f"m{number}") for number in range(3)])
-        refused(admin.get(f"/stats/usage/?{WITHIN}&by=model&format=csv"), 400, "ValidationError", "narrow")
+        refused(admin.get(f"/stats/usage/?{WITHIN}&by=model&format=csv"), 400, "ValidationError", "shorter period")
 
 
 def test_models_with_traffic_and_no_price_are_listed(admin):

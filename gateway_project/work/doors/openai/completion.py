@@ -82,7 +82,7 @@ def _prompt(value: object) -> str:
     if type(value) is list and len(value) == 1:
         value = value[0]
     if type(value) is not str:
-        raise invalid("prompt", "one string: this provider takes neither several prompts nor token ids")
+        raise invalid("prompt", "one string: this provider does not take several prompts or token ids")
     return value
 
 

@@ -38,7 +38,7 @@ def _allowed(chat: Chat, value: JsonObject, where: str, nested: bool) -> ToolCho
         return None
     names = [_name(tool, f"{where}.tools[{number}]", nested) for number, tool in enumerate(tools)]
     if not names or not set(names) <= {tool.name for tool in chat.tools}:
-        raise invalid(f"{where}.tools", "a non-empty list of tools that are in tools")
+        raise invalid(f"{where}.tools", "a non-empty list of tools that the list tools contains")
     return ToolChoice(ToolMode(mode), allowed=names)
 
 

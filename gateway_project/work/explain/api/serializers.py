@@ -74,16 +74,16 @@ class ExplainedLimit(Part):
     """A limit without the request; null where nothing bounds it, or where it has no window."""
 
     limit = serializers.CharField()
-    name = serializers.CharField(help_text="Measure, whose it is, their id and the window: cost:user:7:month.")
+    name = serializers.CharField(help_text="Measure, kind of subject, its id and the window: cost:user:7:month.")
     amount = CountOrMoney(allow_null=True)
     used = CountOrMoney()
-    reserved = CountOrMoney(help_text="For requests in flight.")
+    reserved = CountOrMoney(help_text="The amount that is reserved for requests in flight.")
     remaining = CountOrMoney(allow_null=True)
     resets = serializers.DateTimeField(allow_null=True)
 
 
 class ExplainedGuardrail(Part):
-    """A guardrail and what it comes to, never what it finds. Null is what waits for an answer, or is not recorded."""
+    """A guardrail and its result, without the matches. A null result waits for an answer, or is not recorded."""
 
     id = serializers.IntegerField()
     name = serializers.CharField()
@@ -106,7 +106,7 @@ class ExplainedUse(Part):
 class OutgoingBody(serializers.Field[object, object, object, JsonObject]):
     """Any JSON."""
 
-    schema: JsonObject = {"description": "The body as JSON, or as text if it is none."}
+    schema: JsonObject = {"description": "The body as JSON, or as text if it is not JSON."}
 
 
 class ExplainedOutgoing(Part):
@@ -118,20 +118,22 @@ class ExplainedOutgoing(Part):
 
 
 class Explanation(Part):
-    """What would happen to a request, and why. Nothing is sent, and nothing is taken from a limit."""
+    """What would happen to a request, and why. Nothing is sent, and no limit counts it."""
 
     allowed = serializers.BooleanField()
     sentences = serializers.ListField(child=serializers.CharField())
     error = ExplainedError(allow_null=True)
     caller = ExplainedCaller()
     rules = ExplainedRule(many=True)
-    other_rules = serializers.IntegerField(help_text="The number of rules that are for others.")
+    other_rules = serializers.IntegerField(help_text="The number of rules that are for other users and are not shown.")
     candidates = AskedTarget(many=True)
     left_out = ExplainedTarget(many=True)
     limits = ExplainedLimit(many=True)
     cache = ExplainedCache()
     guardrails = ExplainedGuardrail(many=True)
-    outgoing = ExplainedOutgoing(allow_null=True, help_text="Null if no provider is asked, or if it is not recorded.")
+    outgoing = ExplainedOutgoing(
+        allow_null=True, help_text="Null if no provider is asked, or if the value is not recorded."
+    )
     estimate = ExplainedUse()
 
 

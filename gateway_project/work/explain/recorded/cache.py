@@ -1,4 +1,4 @@
-"""What the cache said to a request that has ended."""
+"""The result of the cache lookup of a request that has ended."""
 
 from gateway_project.json_types import JsonObject
 from gateway_project.work.cache.verdict import BYPASS, HIT, MISS, OFF

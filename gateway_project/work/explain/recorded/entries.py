@@ -42,7 +42,7 @@ def describe_entry(
     `groups`: of limits those of these groups alone. The snapshot says what users and providers are called now.
     """
     if entry.entry_type not in REQUESTS:
-        raise NotFound(f"The log entry with id {entry.pk} is of no request.")
+        raise NotFound(f"The log entry with id {entry.pk} does not belong to a request.")
     consideration = consider_entry(entry, with_all=with_all)
     candidates, limits, cache = (
         candidates_of(entry),

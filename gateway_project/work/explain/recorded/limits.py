@@ -1,4 +1,4 @@
-"""How full the limits were when a request came, as its log entry has it."""
+"""The state of the limits when a request came, from its log entry."""
 
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
@@ -23,7 +23,7 @@ class RecordedLimit(NamedTuple):
 
 
 def decision_of(entry: LogEntry) -> LoggedDecision | None:
-    """What was known when the request was judged; None if that was not recorded."""
+    """The recorded state of cache, estimate and limits; None if it was not recorded."""
     return None if entry.decision is None else LoggedDecision(*entry.decision)
 
 

@@ -9,7 +9,7 @@ from providers.models import Provider
 from telemetry.attempts import LoggedAttempt
 from telemetry.models import Candidate, LogEntry
 
-# Of the log's outcomes: what a rule did not judge, and what it judged and did not allow.
+# Outcomes in the log: those that no rule judged, and those that a rule judged and did not allow.
 NOT_JUDGED = (Candidate.NOT_WANTED,)
 UNKNOWN_ID = 0  # of a provider that was renamed or deleted since
 
@@ -24,7 +24,7 @@ class RecordedProvider(NamedTuple):
 
 
 class RecordedCandidate(NamedTuple):
-    """A provider that was considered, with what became of it; the model is '' where the log does not name it."""
+    """A provider that was considered, with the outcome; the model is '' if the log does not name it."""
 
     target: Target[RecordedProvider]
     outcome: str

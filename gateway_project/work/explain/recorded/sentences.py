@@ -1,4 +1,4 @@
-"""What happened to a request, in plain English, and what the log does not know of it."""
+"""What happened to a request, in plain English, and what the log does not contain."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -28,14 +28,14 @@ CACHE = {
     MISS: "No stored answer fitted.",
     REFRESH: "The request asked for a fresh answer.",
     BYPASS: "The request bypassed the cache.",
-    OFF: "The answer was not to be stored, or the request did not come to the cache.",
+    OFF: "The answer was not stored, or the request did not reach the cache.",
 }
-UNKNOWN_OUTGOING = "The log does not have the request as the provider got it."
-UNKNOWN_LIMITS = "The log does not have how full the limits were."
-UNKNOWN_ESTIMATE = "The log does not have an estimate: no limit needed one."
-UNKNOWN_USES = "The log does not have how many active uses there were: the licence did not limit them."
-UNKNOWN_AGE = "The log does not have how old the stored answer was."
-NAMES_OF_TODAY = "Names of users, groups and providers in reasons are those of today."
+UNKNOWN_OUTGOING = "The log does not have the request that was sent to the provider."
+UNKNOWN_LIMITS = "The log does not have the state of the limits."
+UNKNOWN_ESTIMATE = "The log does not have an estimate, because no limit needed one."
+UNKNOWN_USES = "The log does not have the number of active uses, because the licence did not limit them."
+UNKNOWN_AGE = "The log does not have the age of the stored answer."
+NAMES_OF_TODAY = "Reasons use today's names of users, groups and providers."
 
 
 class Facts(NamedTuple):
@@ -92,7 +92,7 @@ def _rules(entry: LogEntry, consideration: Consideration) -> Iterator[str]:
     matching = [one.rule for one in consideration.rules if one.has_matched and not one.rule.denies]
     yield from rules_sentences(consideration, entry.rule_name or None, past=True)
     if entry.rule_id is not None and matching and entry.rule_id not in {rule.id for rule in matching}:
-        yield f"The rules had just been changed: by those at this moment rule {matching[0].name} allows it."
+        yield f"The rules had just changed. By the rules of this moment, rule {matching[0].name} allows the request."
 
 
 def _targets(entry: LogEntry) -> Iterator[str]:
@@ -112,7 +112,7 @@ def _limits(facts: Facts) -> Iterator[str]:
         yield f"{counted(len(own), 'limit')} of the caller had room."
     if decision is not None and decision.input_tokens is not None:
         tokens = counted(decision.input_tokens, "input token")
-        yield f"It was estimated at {tokens} and at most {counted(decision.output_tokens or 0, 'output token')}."
+        yield f"The estimate was {tokens} and at most {counted(decision.output_tokens or 0, 'output token')}."
     for run in entry.guardrails or ():
         yield f"Guardrail {run['name']} searched the {run['direction']}: {run['result']}."
 

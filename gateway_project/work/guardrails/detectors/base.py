@@ -49,7 +49,7 @@ class Detector(ABC):
         decides what begins a word."""
 
     def problem(self, text: str) -> str:
-        """What a model has to know to repair an answer; "" if the detector accepts it. For those that repair."""
+        """For detectors that repair: what the model has to change in an answer; "" if it is accepted."""
         return ""
 
     def pending(self, text: str, start: int = 0) -> int:

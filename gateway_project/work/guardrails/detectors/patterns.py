@@ -87,7 +87,7 @@ def compile_patterns(members: Mapping[str, object]) -> Patterns:
     try:
         detector = Patterns(patterns, ignore_case=ignore_case)
     except re2.error:
-        raise invalid("patterns", "are too large together; make several guardrails of them.") from None
+        raise invalid("patterns", "are too large together; divide them among several guardrails.") from None
     detector.searches_texts, detector.searches_calls = TEXT in places, ARGUMENTS in places
     return detector
 

@@ -67,7 +67,7 @@ class Names(Detector):
 def compile_topic(members: Mapping[str, object]) -> Topic:
     parameters = Parameters(members, names=MEMBERS)
     if not members:
-        raise invalid("maxLength", f"is missing, and so is everything else: give one of {', '.join(MEMBERS)}.")
+        raise invalid("maxLength", f"is missing: set at least one of {', '.join(MEMBERS)}.")
     return Topic(
         [*_links(parameters), *_scripts(parameters)],
         max_length=parameters.number("maxLength", most=MAX_CHARACTERS),
@@ -85,7 +85,7 @@ def _links(parameters: Parameters) -> list[Detector]:
     check = _foreign(hosts)
     kinds = [*([] if images else _image_kinds(check)), *([] if urls else _url_kinds(check))]
     if hosts and not kinds:
-        raise invalid("hosts", "says which images and URLs are allowed: set images or urls to false.")
+        raise invalid("hosts", "only has an effect if images or urls is false.")
     return [KindScanner(kinds)] if kinds else []
 
 

@@ -36,7 +36,7 @@ class ServiceClients(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What the service of a guardrail says, and for how long it was asked."""
+    """The verdict of a guardrail's service, and how long the call took."""
 
     guardrail: GuardrailSnapshot
     verdict: Verdict
@@ -55,13 +55,13 @@ class Inquiry(NamedTuple):
     deadline: float
 
     def failure(self) -> Answer:
-        """What its guardrail makes of no answer."""
+        """The verdict without an answer, by the guardrail's fail mode."""
         return _failure(self.guardrail, self.started_at)
 
 
 @dataclass(frozen=True, slots=True)
 class LateAnswer:
-    """What a service says that nobody waits for until the request's entry is written."""
+    """The verdict of a service for which only the request's log entry waits."""
 
     guardrail: GuardrailSnapshot
     started_at: float
@@ -75,12 +75,13 @@ class LateAnswer:
             return self.future.result(max(0.0, self.started_at + service.timeout_seconds - perf_counter()))
         except Exception as error:
             self.future.cancel()
-            log.warning("The guardrail %s has no answer: %r", self.guardrail.name, error)
+            log.warning("The service of the guardrail %s gave no valid answer: %r", self.guardrail.name, error)
             return _failure(self.guardrail, self.started_at)
 
 
 class Threads:
-    """Threads that ask, and as many slots: without one nobody is asked, so no question waits for a thread."""
+    """Threads that call services, and as many slots: a call without a slot fails at once, so none waits for a "
+    "thread."""
 
     def __init__(self, name: str, count: int) -> None:
         self.slots = BoundedSemaphore(count)
@@ -114,7 +115,7 @@ class RemoteGuardrails:
         self._breakers = Breakers(failures=FAILURES, cooldown=REST_SECONDS)
 
     def ask(self, clients: ServiceClients, guardrails: Sequence[GuardrailSnapshot], question: Question) -> list[Answer]:
-        """What each of them says, in their order; they are asked in parallel."""
+        """The verdict of each service, in order; they are called in parallel."""
         if not guardrails:
             return []
         first, *others = guardrails
@@ -124,11 +125,11 @@ class RemoteGuardrails:
     def ask_late(
         self, clients: ServiceClients, guardrails: Sequence[GuardrailSnapshot], question: Question
     ) -> list[LateAnswer]:
-        """Ask them in other threads, and go on."""
+        """Call them in other threads without waiting."""
         return [self._begin(self._monitors, clients, one, question) for one in guardrails]
 
     def stop(self) -> None:
-        """Ask nobody any more."""
+        """Begin no more calls."""
         self._deciding.stop()
         self._monitors.stop()
 
@@ -155,7 +156,7 @@ class RemoteGuardrails:
             slots.release()
 
     def _inquiry(self, guardrail: GuardrailSnapshot, question: Question, started_at: float) -> Inquiry | None:
-        """What its service is asked; None if that rests, or cannot be asked about these texts."""
+        """The question for its service; None if the service rests, or cannot be asked about these texts."""
         service = guardrail.service
         assert service is not None
         if self._breakers.is_resting(service) or (body := _body(guardrail, service, question)) is None:
@@ -175,7 +176,7 @@ class RemoteGuardrails:
             verdict = service.verdict(answer, inquiry.text_count)
         except (GatewayError, Interrupted, ValueError) as error:
             self._breakers.failed(service)
-            log.warning("The guardrail %s cannot be asked: %s", inquiry.guardrail.name, error)
+            log.warning("The service of the guardrail %s cannot be called: %s", inquiry.guardrail.name, error)
             return inquiry.failure()
         self._breakers.succeeded(service)
         return Answer(inquiry.guardrail, verdict, perf_counter() - inquiry.started_at)
@@ -186,16 +187,16 @@ def _failure(guardrail: GuardrailSnapshot, started_at: float) -> Answer:
 
 
 def _body(guardrail: GuardrailSnapshot, service: Service, question: Question) -> bytes | None:
-    """What is sent; None if it cannot be asked about, which is no fault of the service."""
+    """The body to send; None if these texts cannot be sent, which is not a failure of the service."""
     size = sum(map(len, question.texts))  # the least that it can have: most of what is too long is not even written
     try:
         body = service.body(question) if size <= MAX_QUESTION_BYTES else b""
     except ValueError as error:
-        log.warning("The guardrail %s cannot ask: %s", guardrail.name, error)
+        log.warning("The guardrail %s cannot call its service: %s", guardrail.name, error)
         return None
     if (size := max(size, len(body))) <= MAX_QUESTION_BYTES:
         return body
-    log.warning("The guardrail %s cannot ask about %d bytes.", guardrail.name, size)
+    log.warning("The guardrail %s cannot send %d bytes to its service.", guardrail.name, size)
     return None
 
 

@@ -1,4 +1,4 @@
-"""What the services of guardrails say of a request or an answer, added up with what the others have found."""
+"""Combines the verdicts of guardrail services on a request or an answer with the matches of the other guardrails."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -15,7 +15,7 @@ REPLACED = "replaced"  # category
 
 
 class LateAnswers(NamedTuple):
-    """What services say of texts that only record: the request does not wait for them."""
+    """The verdicts for guardrails that only record: the request does not wait for them."""
 
     search: Search
     texts: Sequence[str]

@@ -1,4 +1,4 @@
-"""What a remote guardrail asks, and how it reads the answer. Pure."""
+"""The question of a remote guardrail, and how it reads the answer. Pure."""
 
 import base64
 import binascii
@@ -35,7 +35,7 @@ class Question(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What a service says of the texts. `categories` are why it blocks them; `texts` are what replaces them."""
+    """The verdict of a service on the texts. `categories`: why it blocks them; `texts`: their replacements."""
 
     categories: tuple[str, ...] = ()
     texts: list[str] | None = None
@@ -179,9 +179,9 @@ def _decision(value: JsonObject, count: int) -> Verdict:
         category = reason if isinstance(reason, str) and reason.strip() else "blocked"
         return Verdict((category[:MAX_REASON_LENGTH],))
     if action != "replace" or not isinstance(texts, list) or len(texts) != count:
-        raise ValueError("The answer's action must be allow, block, or replace with as many texts.")
+        raise ValueError("The answer's action must be allow, block, or replace with the same number of texts.")
     if not all(isinstance(text, str) for text in texts):
-        raise ValueError("The answer's texts must be texts.")
+        raise ValueError("The answer's texts must be strings.")
     return Verdict(texts=texts)
 
 

@@ -141,7 +141,7 @@ class RedisClient:
         if not self._refusing:
             self._refusing = True
             log.warning(
-                "Redis refuses commands (%s). Requests are served without it until it accepts commands again.", error
+                "Redis refuses commands (%s). Until it accepts them again, requests are served without Redis.", error
             )
         return RedisUnavailable()
 

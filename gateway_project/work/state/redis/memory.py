@@ -28,7 +28,7 @@ class Memory(NamedTuple):
             return ""
         return (
             f"Redis evicts keys when its memory is full (maxmemory-policy {self.policy}), so limits per minute may "
-            f"lose their counts. Set maxmemory-policy {KEEPS_ALL}; the gateway leaves room for the counts of limits."
+            f"lose their counts. Set maxmemory-policy {KEEPS_ALL}: the gateway leaves room for these counts."
         )
 
 

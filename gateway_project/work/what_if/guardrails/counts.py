@@ -56,15 +56,15 @@ class GuardrailCounts:
         number = self.numbers[UNKNOWN]
         if number and self.type in REMOTE_TYPES:
             requests = plural(number, "request")
-            yield f"The guardrail {self.name} asks a service: what it would say of {requests} is unknown."
+            yield f"The guardrail {self.name} asks a service. Its result for {requests} is unknown."
         elif number:
             yield (
-                f"What the guardrail {self.name} would find in {plural(number, 'request')} is unknown: the text was "
-                "not kept, or without what a guardrail took out of it."
+                f"The result of the guardrail {self.name} for {plural(number, 'request')} is unknown: the log does "
+                "not have the text, or only the redacted text."
             )
         if self.repairs and (number := sum(self.numbers[result] for result in (BLOCKED, REDACTED, MONITORED))):
             answers = plural(number, "answer")
             yield (
-                f"The guardrail {self.name} would let the model be asked once more for up to {answers}: "
-                "what it would answer then, and what that would cost, is unknown."
+                f"With the guardrail {self.name} the model would be asked again for up to {answers}. The second "
+                "answers and their cost are unknown."
             )

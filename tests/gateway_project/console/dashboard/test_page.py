@@ -195,7 +195,7 @@ class TestMoneyWithoutAPrice:
 
     def test_the_statistics_say_so_in_their_total_and_below_the_chart(self, page, console):
         response = console.get("/admin/statistics/?chart=cost")
-        (total,) = [total for total in response.context["totals"] if total.title == "Not in the cost"]
+        (total,) = [total for total in response.context["totals"] if total.title == "Requests without cost"]
         assert (total.text, total.change) == ("+ 2 requests without a price", "Set a price for new")
         assert f"{total.text}. <a" in response.text
 

@@ -61,9 +61,9 @@ class TestTheFormOfALimit:
     @pytest.mark.parametrize(
         ("currencies", "text"),
         [
-            ((), "0 is unlimited, whatever the default setting says."),
-            (("USD",), "A cost is in USD. 0 is unlimited, whatever the default setting says."),
-            (("EUR", "USD"), "0 is unlimited, whatever the default setting says."),
+            ((), "0: unlimited, even if the default setting has a limit."),
+            (("USD",), "A cost is in USD. 0: unlimited, even if the default setting has a limit."),
+            (("EUR", "USD"), "0: unlimited, even if the default setting has a limit."),
         ],
     )
     def test_a_new_one(self, console, currencies, text):
@@ -73,8 +73,8 @@ class TestTheFormOfALimit:
     @pytest.mark.parametrize(
         ("measure", "text"),
         [
-            ("cost", "In EUR. 0 is unlimited, whatever the default setting says."),
-            ("tokens", "0 is unlimited, whatever the default setting says."),
+            ("cost", "In EUR. 0: unlimited, even if the default setting has a limit."),
+            ("tokens", "0: unlimited, even if the default setting has a limit."),
         ],
     )
     def test_one_that_exists(self, console, ann, measure, text):
@@ -118,7 +118,7 @@ def test_forms_say_in_which_currency_a_cost_is(console, ann):
     set_prices("EUR")
     assert "A cost is in EUR." in log_in(ann).get("/me/access/new/limit/").text
     form = console.get("/admin/keys/apikey/add/").context["adminform"].form
-    assert form.fields["limit_amount"].help_text.startswith("A cost is in EUR. 0 is unlimited")
+    assert form.fields["limit_amount"].help_text.startswith("A cost is in EUR. 0: unlimited")
 
 
 def test_forms_say_nothing_where_the_prices_do_not(console, ann):

@@ -150,4 +150,4 @@ def test_what_chat_completions_do_not_have_is_named():
     message = {"role": "user", "content": [{"type": "text", "text": "Read"}, part]}
     request = logged_request(entry_of({"system": "s", "messages": [message], "max_tokens": 9, "mcp_servers": []}))
     assert request.messages[-1] == {"role": "user", "content": "Read"}
-    assert request.omissions == ["Not in OpenAI's shape, and left out: mcp_servers, file."]
+    assert request.omissions == ["Left out, because OpenAI's API does not have them: mcp_servers, file."]

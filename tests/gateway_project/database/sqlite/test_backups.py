@@ -171,7 +171,7 @@ def test_nothing_is_restored_under_a_gateway_that_runs(store, tmp_path):
     with RunningGateway(store, tmp_path) as running:
         assert command(store, "backup", tmp_path / "copy")[0] == 0
         status, words = command(store, "restore", tmp_path / "copy")
-        assert (status, "A gateway runs on" in words) == (1, True)
+        assert (status, "A gateway uses" in words) == (1, True)
         assert running.stop() == 0
     assert command(store, "restore", tmp_path / "copy")[0] == 0
 

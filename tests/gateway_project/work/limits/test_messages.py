@@ -14,7 +14,7 @@ from gateway_project.work.limits.messages import limit_error
 pytestmark = pytest.mark.embedded
 
 NOW = datetime(2026, 11, 23, 21, 21, 10, 400_000, tzinfo=UTC)
-ASK_FOR_LESS = "Ask for a shorter answer (max_tokens), or send less."
+ASK_FOR_LESS = "Ask for a shorter answer (max_tokens), or send less input."
 
 
 def check(measure, window, amount, subject="user", **changes):

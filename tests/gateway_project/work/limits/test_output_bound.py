@@ -54,7 +54,9 @@ def test_several_answers_share_the_bound():
     assert body["max_tokens"] == 12
     with pytest.raises(ValidationError, match="12 in each of 4 answers"):
         bound_output({"n": 4, "max_tokens": 13}, CHAT, 50)
-    with pytest.raises(ValidationError, match="at most 50 tokens per request, fewer than the 51 answers asked for"):
+    with pytest.raises(
+        ValidationError, match="at most 50 tokens per request. That is less than one for each of the 51 answers"
+    ):
         bound_output({"best_of": 51}, CHAT, 50)
 
 

@@ -99,5 +99,5 @@ def test_the_message_says_how_many_and_whose(origin, count, words):
 
 def test_the_message_names_another_error():
     entry = summary_entry(Refusal("192.0.2.1", ServiceUnavailable), 3, "2026-01-01 00:00:00")
-    words = "3 more requests from 192.0.2.1 failed before it was known whose they are (ServiceUnavailable)."
+    words = "3 more requests from 192.0.2.1 failed before the user was known (ServiceUnavailable)."
     assert (entry["message"], entry["status"], entry["outcome"]) == (words, 503, "failed")

@@ -86,7 +86,7 @@ def test_what_rests_or_fails_or_is_full_does_not_serve(gateway):
     assert [serves for _, serves, _ in rows] == [False, False, True, False]
     assert "Retry-After" in rows[0][2]
     assert "circuit is open" in rows[1][2]
-    assert "used up; it is asked all the same" in rows[2][2]
+    assert "used up; it is asked anyway" in rows[2][2]
 
 
 def test_what_rests_leaves_its_share_to_the_others_of_its_tier(gateway):
@@ -113,7 +113,7 @@ def test_a_limit_of_one_model_leaves_the_other(gateway):
 def test_one_that_was_limited_a_moment_ago_waits_while_another_can_serve(gateway):
     gateway.rests.pause(Target(account(gateway, 1), "a"))
     rows = shown(gateway, to(1, "a"), to(2, "a"))
-    assert rows == [("p1", False, "the provider limited it a moment ago"), ("p2", True, SHARE)]
+    assert rows == [("p1", False, "the provider refused a request with it a moment ago (429)"), ("p2", True, SHARE)]
     assert shown(gateway, to(1, "a"))[0][:2] == ("p1", True)
 
 
@@ -141,7 +141,7 @@ def test_where_all_fail_the_last_one_is_asked_all_the_same(gateway):
         gateway.breakers.failed(account(gateway, number))
     rows = shown(gateway, to(1, "a"), to(2, "a", tier=1))
     assert [serves for _, serves, _ in rows] == [False, True]
-    assert "asked all the same" in rows[1][2]
+    assert "asked anyway" in rows[1][2]
     rows = shown(gateway, to(1, "a"), to(2, "a", tier=1), fallback_on=frozenset({"rate_limited"}))
     assert [serves for _, serves, _ in rows] == [True, False]
 
@@ -158,7 +158,7 @@ def test_conditions_are_named_and_a_tier_of_conditions_serves_nobody_else(gatewa
 def test_the_same_target_counts_where_it_comes_first(gateway):
     rows = shown(gateway, to(1, "a"), to(1, "a", tier=1), to(2, "a", tier=1))
     assert [serves for _, serves, _ in rows] == [True, False, False]
-    assert rows[1][2] == "the same target stands before it"
+    assert rows[1][2] == "the same target comes before it"
 
 
 def measure(gateway, number, *, seconds, is_streamed=True):

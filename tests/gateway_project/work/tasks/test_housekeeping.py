@@ -22,4 +22,4 @@ def test_a_disk_that_fails_keeps_nothing_else_from_being_done(settings, tmp_path
     assert all(renewed.acquire(timeout=10) for _ in range(5))
     keeper.stop()
     results = [record.getMessage() for record in caplog.records]
-    assert results == [f"The task {broken.__qualname__.rpartition('.')[2]} failed; it will be retried."]
+    assert results == [f"The task {broken.__qualname__.rpartition('.')[2]} failed. The gateway tries again."]

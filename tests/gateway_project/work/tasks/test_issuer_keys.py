@@ -225,7 +225,7 @@ class TestProblems:
         assert self.process.accepts(server.token())
         self.fail_after(server, timedelta(hours=2))
         assert not self.process.accepts(server.token())
-        assert "The keys of the trusted issuer cluster were not fetched for a day" in caplog.text
+        assert "The keys of the trusted issuer cluster could not be fetched for a day" in caplog.text
         assert problem()
         server.status = 200
         pass_time(RETRY_SECONDS + 1)
@@ -282,7 +282,7 @@ def test_a_remote_configuration_does_not_lead_to_this_machine(server, monkeypatc
     document = {"issuer": issuer, "jwks_uri": server.jwks_url}
     monkeypatch.setattr(fetching, "fetch_document", lambda url, bounds: json.dumps(document).encode())
     Process().tick()
-    assert "no https address" in problem()
+    assert "is not an https address" in problem()
 
 
 def test_a_row_that_cannot_be_read_keeps_no_other_from_being_loaded(server):

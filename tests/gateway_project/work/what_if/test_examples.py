@@ -149,8 +149,8 @@ def test_the_command_says_causes_shares_and_entries(served, bob, text_of):
     text = text_of(denying(bob))
     assert f"From the cache: 25.0% before {shown([hit])}, 0.0% after.\n" in text
     assert f"User bob: 4 newly denied {shown([hit, *misses])}, from the cache 25.0% before {shown([hit])}" in text
-    assert "Not judged: 1 (entries " in text
+    assert "User no longer active: 1 (entries " in text
     limit = {"userId": bob.pk, "measure": "requests", "window": "minute", "amount": 3}
     text = text_of({"limits": [limit]})
-    assert f"    of those denied 1 refused by limits {shown(misses[-1:])}\n" in text
+    assert f"    of the newly denied requests: 1 refused by limits {shown(misses[-1:])}\n" in text
     assert f"Model m1: 1 newly denied {shown(misses[-1:])}, 1 refused by limits {shown(misses[-1:])}\n" in text

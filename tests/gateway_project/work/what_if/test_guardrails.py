@@ -69,7 +69,7 @@ def test_new_ones_search_what_was_kept(admin, served):
     row = row_of(result)
     assert (row["guardrailId"], row["guardrail"], row["blocked"], row["unknown"]) == (None, "g", 1, 3)
     assert row["examples"]["blocked"] == [secret.pk]
-    assert any("guardrail g would find in 3 requests is unknown" in one for one in result["unknown"])
+    assert any("guardrail g for 3 requests is unknown" in one for one in result["unknown"])
 
 
 @pytest.mark.parametrize(("action", "column"), [("redact", "redacted"), ("monitor", "monitored")])
@@ -95,7 +95,7 @@ def test_a_deleted_one_releases_what_it_has_blocked(admin, blocked, guardrail):
     assert result["examples"]["newlyAllowed"][0] == entries[0].pk
     row = row_of(result)
     assert (row["guardrailId"], row["blockedBefore"], row["blocked"]) == (guardrail.pk, 2, 0)
-    assert any("What was blocked has no answer" in one for one in result["unknown"])
+    assert any("Blocked requests have no answer" in one for one in result["unknown"])
 
 
 def test_what_another_one_has_blocked_stays_blocked(admin, blocked, guardrail):
@@ -145,7 +145,7 @@ def test_what_a_service_would_say_is_unknown_and_said(admin, served):
     served(2, payload=payload("swordfish"))
     result = result_of(admin, guardrails=[{"name": "remote", **SERVICE}])
     assert (result["newlyDenied"], result["unknownTexts"], row_of(result)["unknown"]) == (0, 2, 2)
-    expected = "The guardrail remote asks a service: what it would say of 2 requests is unknown."
+    expected = "The guardrail remote asks a service. Its result for 2 requests is unknown."
     assert expected in result["unknown"]
 
 
@@ -171,8 +171,8 @@ def test_what_a_model_would_answer_when_asked_once_more_is_unknown(admin, served
     served(2, payload=json.dumps({"request": {"model": "m", "messages": []}, "response": answer}))
     draft = {"name": "strict", "type": "json", "parameters": {"repair": True}}
     expected = (
-        "The guardrail strict would let the model be asked once more for up to 2 answers: what it would answer then, "
-        "and what that would cost, is unknown."
+        "With the guardrail strict the model would be asked again for up to 2 answers. The second answers and their "
+        "cost are unknown."
     )
     assert expected in result_of(admin, guardrails=[draft])["unknown"]
     assert expected not in result_of(admin, guardrails=[{**draft, "parameters": {}}])["unknown"]

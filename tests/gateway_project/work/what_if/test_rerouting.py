@@ -14,8 +14,10 @@ from tests.gateway_project.work.what_if.test_viewsets import bob, result_of, ser
 pytestmark = pytest.mark.either_store
 __all__ = ["bob", "served"]
 
-NAMED = "The log does not keep which provider a request named (X-Svc-Provider): it is judged as if it named none."
-DRAWN = "Which target of a tier other weights or another strategy would have chosen is unknown."
+NAMED = (
+    "The log does not keep which provider a request named (X-Svc-Provider). Requests are judged as if they named none."
+)
+DRAWN = "The target that other weights or another strategy would have chosen in a tier is unknown."
 
 
 def priced(name, price, **values):

@@ -204,7 +204,7 @@ def test_a_limit_that_would_be_raised_or_deleted(admin, served, bob):
     result = result_of(admin, delete={"limits": [limit.pk]})
     assert (result["newlyAllowed"], result["newlyDenied"]) == (3, 0)
     assert "The cost of 3 requests under the draft is unknown." in result["unknown"]
-    assert any("average of their model" in one for one in result["unknown"])
+    assert any("averages of their models" in one for one in result["unknown"])
 
 
 def test_what_another_limit_has_refused_stays_refused(admin, served, bob):

@@ -266,7 +266,7 @@ class TestAnswersInPlaceOfStreams:
         asked = {"model": "m", "prompt": "Hi", "messages": [{"role": "user", "content": "Hi"}], "n": 2}
         body = json.dumps({"choices": choices}).encode()
         assert FORMATS["openai"].answer(request(asked, operation, door=True), body).body == body
-        with pytest.raises(ProviderError, match="several whole choices"):
+        with pytest.raises(ProviderError, match="several complete choices"):
             FORMATS["openai"].answer(request(asked | {"stream": True}, operation, door=True), body)
 
     def test_a_response(self):
