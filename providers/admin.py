@@ -246,8 +246,7 @@ class ProviderAdmin(ServiceAdmin):
         return try_provider(form_class(request.POST))
 
     def response_add(self, request: HttpRequest, obj: Provider, post_url_continue: str | None = None) -> HttpResponse:
-        """The choice of its models if it was asked for them. Without models it serves no requests: a warning says "
-        "so."""
+        """The choice of its models if it was asked for them; without models a warning says that it serves nothing."""
         trial = _trials.get(request, Trial())
         if names := new_names(obj, trial.names):
             sentence = _listed(obj, trial.milliseconds, len(trial.names))

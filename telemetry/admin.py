@@ -236,8 +236,7 @@ class LogAdmin(EntryAdmin):
     list_before_template = "console/log_tools.html"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet:
-        """Requests, or messages without an entry of their own elsewhere; if the address names a type, entries of "
-        "this type."""
+        """Requests, or messages without an entry elsewhere; entries of one type if the address names it."""
         entries = super().get_queryset(request)
         if view_name(request).endswith("_change") or request.GET.get("entry_type__exact"):
             return entries

@@ -77,8 +77,7 @@ def price_cell(model: ListedModel) -> SafeString | str:
 
 
 def try_link(model: Model) -> SafeString | str:
-    """A link to the playground with the model; '' for models of a disabled provider, which the playground does not "
-    "offer."""
+    """A link to the playground with the model; '' for a disabled provider, which the playground does not offer."""
     if not model.provider.enabled:
         return ""
     return link("Try", with_query(reverse("admin:playground"), {"model": model.name}))

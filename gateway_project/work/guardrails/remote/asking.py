@@ -80,8 +80,7 @@ class LateAnswer:
 
 
 class Threads:
-    """Threads that call services, and as many slots: a call without a slot fails at once, so none waits for a "
-    "thread."""
+    """Threads that call services, each with a slot: a call without a slot fails at once, so none waits for one."""
 
     def __init__(self, name: str, count: int) -> None:
         self.slots = BoundedSemaphore(count)
