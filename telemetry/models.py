@@ -192,7 +192,7 @@ class LogEntry(models.Model):
     class Meta:
         ordering = ["-timestamp", "-id"]
         verbose_name_plural = "log entries"
-        # PostgreSQL has two more: of outcomes and of groups (migration 0028).
+        # PostgreSQL has more: of each guardrail (migration 0023), of served models, outcomes and groups (0028).
         indexes = [
             models.Index(fields=["-timestamp", "-id"], name="log_newest_first"),
             models.Index(fields=["correlation_id"], name="log_of_a_request"),
@@ -219,7 +219,7 @@ class LogEntry(models.Model):
                     condition=Q(**{f"{field}__isnull": False}),
                     name=f"log_of_a_{field}",
                 )
-                for field in ("alias", "served_model", "trusted_issuer")
+                for field in ("alias", "trusted_issuer")
             ),
         ]
 
