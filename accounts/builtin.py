@@ -18,8 +18,7 @@ RISKS = {
     "somebody else adds the same name later, both share its requests.",
     "providers.modify": "Creates, changes and deletes providers. Renames every model, gives one name to several "
     "providers, and changes aliases. Adds credentials to providers: whoever owns such a credential sees what is sent "
-    "with it. This "
-    "decides where everybody's requests go: prompts may reach another provider, and requests may fail.",
+    "with it. This decides where everybody's requests go: prompts may reach another provider, and requests may fail.",
     "groups.view": "Shows all groups and who is in them.",
     "groups.create": "Creates groups. Rules and limits apply to one only once somebody refers to it.",
     "groups.modify": "Adds anybody, including oneself, to any group, and removes anybody. New members get all that "

@@ -22,7 +22,7 @@ def check_provider_name(value: str) -> None:
     if "/" in value or not is_clear(value):
         raise ValidationError(
             "A provider's name must not contain a slash or begin or end with a blank, and all its characters must be "
-            "visible. "
+            "visible."
         )
 
 

@@ -230,7 +230,7 @@ class RuleAdmin(ServiceAdmin):
         icon="toggle_off",
         path="disable",
         effect="From now on the rule is ignored. Requests that only this rule allowed are denied. The other rules "
-        "decide about requests that only this rule denied. {EFFECTIVE_WITHIN}",
+        f"decide about requests that only this rule denied. {EFFECTIVE_WITHIN}",
         applies_to=lambda rule: rule.enabled,
     )
     def disable(self, request: HttpRequest, rule: Rule) -> str:

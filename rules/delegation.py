@@ -28,7 +28,7 @@ def check_own_rule(caller: Caller, rule: Rule) -> None:
     if not is_delegated(caller):
         return
     if not rule.is_delegated or rule.group_id not in administered_groups(caller):
-        raise PermissionDenied(f"An administrator wrote this rule: changing it needs {MODIFY}.")
+        raise PermissionDenied(f"You can only change rules of admins of your groups. Other rules need {MODIFY}.")
 
 
 def check_group_rule(caller: Caller, *, group_id: int | None, effect: str) -> None:

@@ -63,7 +63,7 @@ def purge(entries: QuerySet[CacheEntry]) -> int:
         CacheEntry.objects.filter(pk__in=batch).delete()
         if not forget_cached_answers(batch.values()):
             raise ServiceUnavailable(
-                "Nothing was removed, because the cache does not answer and would continue to serve the entries."
+                "The list is unchanged: the cache does not answer and would continue to serve the entries. Try again."
             )
         removed += len(batch)
     return removed

@@ -77,6 +77,13 @@ def all_names(tree: ast.Module) -> Iterator[tuple[int, str]]:
             yield node.lineno, re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", node.name).lower()
 
 
+def texts(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """The line and text of each literal, and of what stands between the fields of f-strings."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.lineno, node.value
+
+
 def test_functions_are_short(trees):
     lengths = {f"{path}:{node.lineno}": length(node) for path, tree in trees.items() for node in functions(tree)}
     assert {place: lines for place, lines in lengths.items() if lines > MAX_LINES} == {}
@@ -115,6 +122,12 @@ def test_variables_become_nouns(trees):
 def test_variables_of_tests_become_nouns():
     names = participles(parse(modules(["tests"])).items(), local_names)
     assert len(names) <= MAX_PARTICIPLES_IN_TESTS, "\n".join(names)
+
+
+def test_no_text_shows_the_name_of_a_constant(trees):
+    """A part of a text over several lines has lost its f, as in "within {SECONDS} s"."""
+    places = [f"{path.relative_to(ROOT)}:{line} {text}" for path, tree in trees.items() for line, text in texts(tree)]
+    assert [place for place in places if re.search(r"\{[A-Z][A-Z_]+\}", place)] == []
 
 
 def test_any_is_rare():

@@ -119,12 +119,10 @@ def read_body(
         return _read_pieces(environ, max_bytes + 1, reserve, timed, max_bytes)
     if not (size := int(length or 0)):
         return b""
-    is_short = size <= PIECE_BYTES
-    body = (
-        timed(partial(_read, environ, size), size)
-        if is_short
-        else _read_pieces(environ, size, reserve, timed, max_bytes)
-    )
+    if size > PIECE_BYTES:
+        body = _read_pieces(environ, size, reserve, timed, max_bytes)
+    else:
+        body = timed(partial(_read, environ, size), size)
     if len(body) < size:
         raise ValidationError("The body is shorter than its Content-Length.")
     return body

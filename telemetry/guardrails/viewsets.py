@@ -68,7 +68,7 @@ class GuardrailSampleViewSet(ListMixin[GuardrailSample]):
     pagination_class = EntryPagination
     filters = {
         "start": DateTimeFilter(
-            lambda samples, moment: samples.between(start=moment), "Only entries from this time on."
+            lambda samples, moment: samples.between(start=moment), "Only samples from this time on."
         ),
         "end": DateTimeFilter(lambda samples, moment: samples.between(end=moment), "Only samples before this time."),
     }

@@ -1,5 +1,4 @@
-"""The state of cache, estimate and limits at the decision about a request, as its log entry has it: lists of "
-"numbers."""
+"""The state of cache, estimate and limits at the decision about a request, as lists of numbers in its log entry."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

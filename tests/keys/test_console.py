@@ -209,8 +209,8 @@ def changed(console, key, **fields):
     values = {field.html_name: field.value() for field in form}
     expiry = key.expiry
     values |= {"expiry_0": f"{expiry:%Y-%m-%d}" if expiry else "", "expiry_1": f"{expiry:%H:%M:%S}" if expiry else ""}
-    sent = {name: value for name, value in values.items() if value is not None} | {"_seen": form.first_digest}
-    return console.post(page, sent | fields)
+    data = {name: value for name, value in values.items() if value is not None} | {"_seen": form.first_digest}
+    return console.post(page, data | fields)
 
 
 def test_restrictions_permissions_and_expiry_are_changed_later(console):

@@ -44,9 +44,9 @@ def test_each_of_several_problems_stands_beside_its_field(console):
 
 
 def test_a_new_provider_has_no_credential_to_keep(console, provider):
-    kept = "Leave empty to keep the credential"
-    assert kept not in console.get(f"{PROVIDERS}add/").text
-    assert kept in console.get(f"{PROVIDERS}{provider.pk}/change/").text
+    sentence = "Leave empty to keep the credential"
+    assert sentence not in console.get(f"{PROVIDERS}add/").text
+    assert sentence in console.get(f"{PROVIDERS}{provider.pk}/change/").text
 
 
 def test_a_price_is_for_the_model_by_the_name_at_its_provider(console):

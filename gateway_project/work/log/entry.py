@@ -237,11 +237,9 @@ def _describe_result(entry: JsonObject, exchange: Exchange) -> None:
     error, sendings, first_byte_ms = exchange.error, exchange.attempts.sendings, exchange.delivery.first_byte_ms
     outcome = entry["outcome"] = exchange.outcome or outcome_of(error)
     entry["entry_source"] = "Cache" if exchange.is_from_others else "Worker" if sendings else "Not Set"
+    entry["status"] = 200 if error is None or first_byte_ms else error.code
     if error is not None:
-        entry["status"] = 200 if first_byte_ms else error.code
         entry["severity"], entry["exception"] = error.severity, error.exception
-    else:
-        entry["status"] = 200
     entry["message"] = _message(exchange, outcome)
     if sendings:
         entry["attempts"], entry["asked_before"] = len(sendings), _other_provider_ids(exchange)

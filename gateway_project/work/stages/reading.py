@@ -1,6 +1,7 @@
 """Stage 2: read the request: its body, its model, its operation and the X-Svc- headers."""
 
 import re
+from collections.abc import Callable
 from contextlib import nullcontext
 from time import monotonic
 from wsgiref.types import WSGIEnvironment
@@ -33,10 +34,6 @@ TAG = re.compile(r"([A-Za-z0-9_.-]{1,64})=([^\x00-\x1f\x7f,]{0,256})\Z")
 MAX_TAGS = 20
 FORWARDED_HEADERS = {"anthropic-version": "HTTP_ANTHROPIC_VERSION", "anthropic-beta": "HTTP_ANTHROPIC_BETA"}
 HEADER = re.compile(r"[\x20-\x7e]{1,1024}")
-OPTION_HEADERS = {
-    *("HTTP_X_SVC_CACHE", "HTTP_X_SVC_CACHE_TTL", "HTTP_X_SVC_TIMEOUT", "HTTP_X_SVC_TAGS"),
-    *("HTTP_X_SVC_PROVIDER", "HTTP_X_SVC_FALLBACK", "HTTP_X_SVC_STRATEGY", "HTTP_X_SVC_SESSION"),
-}
 
 
 def read_request(exchange: Exchange, gateway: Gateway) -> None:
@@ -130,32 +127,63 @@ def _operation(header: str | None, body: JsonObject) -> str:
 
 
 def _read_headers(exchange: Exchange) -> None:
-    """Set what OPTION_HEADERS ask for, and the key's tags."""
-    if not OPTION_HEADERS.isdisjoint(exchange.connection.environ):
-        _read_options(exchange)
+    """Set what the headers ask for, and the key's tags."""
+    headers = exchange.connection.environ
+    for name, set_option in OPTIONS.items():
+        if name in headers and (text := headers[name]):
+            set_option(exchange, text)
     key = exchange.identity.key
     if key is not None and key.restrictions is not None and key.restrictions.tags:
         exchange.options.tags = {**exchange.options.tags, **key.restrictions.tags}
 
 
-def _read_options(exchange: Exchange) -> None:
-    header = exchange.connection.environ.get
-    if cache_control := header("HTTP_X_SVC_CACHE"):
-        exchange.options.cache_control = _one_of("X-Svc-Cache", cache_control, CACHE_CONTROLS)
-    if seconds := header("HTTP_X_SVC_CACHE_TTL"):
-        exchange.options.cache_seconds = int(_number("X-Svc-Cache-TTL", seconds, whole=True))
-    if seconds := header("HTTP_X_SVC_TIMEOUT"):
-        exchange.call.shorten(_number("X-Svc-Timeout", seconds, whole=False))
-    if tags := header("HTTP_X_SVC_TAGS"):
-        exchange.options.tags = _tags(decode(tags))
-    if provider := header("HTTP_X_SVC_PROVIDER"):
-        exchange.options.provider_name = decode(provider)
-    if header("HTTP_X_SVC_FALLBACK") and _one_of("X-Svc-Fallback", header("HTTP_X_SVC_FALLBACK", ""), ("off",)):
-        exchange.options.may_fall_back = False
-    if strategy := header("HTTP_X_SVC_STRATEGY"):
-        exchange.options.strategy = _one_of("X-Svc-Strategy", strategy, STRATEGIES)
-    if session := header("HTTP_X_SVC_SESSION"):
-        exchange.options.session = _session(session)
+def _set_cache_control(exchange: Exchange, text: str) -> None:
+    exchange.options.cache_control = _one_of("X-Svc-Cache", text, CACHE_CONTROLS)
+
+
+def _set_cache_seconds(exchange: Exchange, text: str) -> None:
+    exchange.options.cache_seconds = int(_number("X-Svc-Cache-TTL", text, whole=True))
+
+
+def _set_timeout(exchange: Exchange, text: str) -> None:
+    exchange.call.shorten(_number("X-Svc-Timeout", text, whole=False))
+
+
+def _set_tags(exchange: Exchange, text: str) -> None:
+    exchange.options.tags = _tags(decode(text))
+
+
+def _set_provider(exchange: Exchange, text: str) -> None:
+    exchange.options.provider_name = decode(text)
+
+
+def _set_fallback(exchange: Exchange, text: str) -> None:
+    _one_of("X-Svc-Fallback", text, ("off",))
+    exchange.options.may_fall_back = False
+
+
+def _set_strategy(exchange: Exchange, text: str) -> None:
+    exchange.options.strategy = _one_of("X-Svc-Strategy", text, STRATEGIES)
+
+
+def _set_session(exchange: Exchange, text: str) -> None:
+    if not HEADER.fullmatch(text):
+        problem = "X-Svc-Session must have at most 1024 printable characters of ASCII."
+        raise ValidationError(problem, header="X-Svc-Session")
+    exchange.options.session = text
+
+
+# What a request may ask for, by the name of the header in WSGI's environment.
+OPTIONS: dict[str, Callable[[Exchange, str], None]] = {
+    "HTTP_X_SVC_CACHE": _set_cache_control,
+    "HTTP_X_SVC_CACHE_TTL": _set_cache_seconds,
+    "HTTP_X_SVC_TIMEOUT": _set_timeout,
+    "HTTP_X_SVC_TAGS": _set_tags,
+    "HTTP_X_SVC_PROVIDER": _set_provider,
+    "HTTP_X_SVC_FALLBACK": _set_fallback,
+    "HTTP_X_SVC_STRATEGY": _set_strategy,
+    "HTTP_X_SVC_SESSION": _set_session,
+}
 
 
 def _forwarded_headers(headers: WSGIEnvironment) -> dict[str, str]:
@@ -180,14 +208,6 @@ def _number(name: str, text: str, *, whole: bool) -> float:
     if not re.fullmatch(pattern, text, re.ASCII) or (not whole and float(text) <= 0):
         raise ValidationError(f"{name} must be a {'whole ' if whole else ''}number of seconds.", header=name)
     return float(text)
-
-
-def _session(text: str) -> str:
-    if not HEADER.fullmatch(text):
-        raise ValidationError(
-            "X-Svc-Session must have at most 1024 printable characters of ASCII.", header="X-Svc-Session"
-        )
-    return text
 
 
 def _tags(text: str) -> dict[str, str]:

@@ -37,7 +37,7 @@ def test_what_refers_to_a_row_that_was_deleted_meanwhile_is_a_conflict(admin, mo
         "licensing.services.set_limit", lambda **values: (set_limit(**values), delete_elsewhere(group))[0]
     )
     attributes = {"groupId": group.pk, "measure": "requests", "window": "day", "amount": 5}
-    refused(admin.post("/limits/", **attributes), 409, "Conflict", "Nothing was written", "at the same time")
+    refused(admin.post("/limits/", **attributes), 409, "Conflict", "Nothing was saved", "at the same time")
     assert not Limit.objects.exists()
     assert Group.objects.exists()
 
@@ -60,7 +60,7 @@ def test_the_console_tells_it_on_a_page(client, monkeypatch, action):
     else:
         chosen = {"action": "delete_selected", "_selected_action": group.pk, "post": "yes"}
         answer = client.post(path, chosen, follow=True)
-    assert "Nothing was written" in answer.text
+    assert "Nothing was saved" in answer.text
     assert Group.objects.exists()
 
 
@@ -76,7 +76,7 @@ def test_the_console_tells_it_of_a_form(client, monkeypatch):
     monkeypatch.setattr("accounts.services.create_group", crossed)
     login(client)
     answer = client.post("/admin/accounts/group/add/", {"name": "team", "_seen": ""}, follow=True)
-    assert "Nothing was written" in answer.text
+    assert "Nothing was saved" in answer.text
 
 
 def login(client):
