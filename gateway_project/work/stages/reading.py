@@ -206,7 +206,8 @@ def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> str:
 def _number(name: str, text: str, *, whole: bool) -> float:
     pattern = r"[0-9]{1,9}" if whole else r"[0-9]{1,9}(\.[0-9]{1,9})?"
     if not re.fullmatch(pattern, text, re.ASCII) or (not whole and float(text) <= 0):
-        raise ValidationError(f"{name} must be a {'whole ' if whole else ''}number of seconds.", header=name)
+        seconds = "whole number of seconds" if whole else "number of seconds above 0"
+        raise ValidationError(f"{name} must be a {seconds}.", header=name)
     return float(text)
 
 
