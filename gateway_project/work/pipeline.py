@@ -121,15 +121,16 @@ def run(exchange: Exchange, gateway: Gateway, stages: Sequence[Stage]) -> None:
 
 
 def _run_stages(exchange: Exchange, gateway: Gateway, stages: Sequence[Stage]) -> None:
-    timings, name, started_at = exchange.timings, "", perf_counter()
+    timings, name, started_at = exchange.timings, "", 0.0
     try:
         for stage in stages:
             name = NAMES.get(stage, "")
+            if not name:
+                stage(exchange, gateway)
+                continue
+            started_at = perf_counter()
             stage(exchange, gateway)
-            ended_at = perf_counter()
-            if name:
-                timings.append((name, started_at, ended_at))
-            started_at = ended_at
+            timings.append((name, started_at, perf_counter()))
     except BaseException:
         if name:
             exchange.record_timing(name, started_at)

@@ -129,9 +129,9 @@ def _operation(header: str | None, body: JsonObject) -> str:
 def _read_headers(exchange: Exchange) -> None:
     """Set what the headers ask for, and the key's tags."""
     headers = exchange.connection.environ
-    for name, set_option in OPTIONS.items():
-        if name in headers and (text := headers[name]):
-            set_option(exchange, text)
+    for name in sorted(OPTIONS.keys() & headers.keys()):
+        if text := headers[name]:
+            OPTIONS[name](exchange, text)
     key = exchange.identity.key
     if key is not None and key.restrictions is not None and key.restrictions.tags:
         exchange.options.tags = {**exchange.options.tags, **key.restrictions.tags}

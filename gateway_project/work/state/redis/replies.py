@@ -49,9 +49,7 @@ def admission_of(reply: Reply, checks: Checks, candidate_checks: Sequence[Checks
         value=value if isinstance(value, bytes) else None,
         leads=claims_flight and mode == CALLS_PROVIDER,
         at=now,
-        readings=[_reading(*one) for one in zip(statuses, uses, helds, strict=True)]
-        if takes
-        else [_reading(one, one.used - one.check.take, 0) for one in statuses],
+        readings=_readings(statuses, uses, helds) if takes else _readings_of_counts(statuses),
     )
     if takes:
         admission.holds = [
@@ -96,6 +94,22 @@ def status_of(check: LimitCheck, total: int, now: float) -> CheckStatus:
     else:
         reset = _until(window_end(seconds, window_begin(seconds, now)), now)
     return CheckStatus(check, check.amount - total, reset)
+
+
+def _readings(statuses: Sequence[CheckStatus], uses: Sequence[int], helds: Sequence[int]) -> list[Reading]:
+    """The limits before this request, of which this much was used and reserved."""
+    return [
+        Reading(check, used, held, check.amount - used - held, reset)
+        for (check, _, reset), used, held in zip(statuses, uses, helds, strict=True)
+    ]
+
+
+def _readings_of_counts(statuses: Sequence[CheckStatus]) -> list[Reading]:
+    """The same where nothing is ever reserved."""
+    return [
+        Reading(check, check.amount - remaining - check.take, 0, remaining + check.take, reset)
+        for check, remaining, reset in statuses
+    ]
 
 
 def _reading(status: CheckStatus, used: int, reserved: int) -> Reading:
