@@ -260,17 +260,17 @@ class Exchange:
     started_at: float = field(default_factory=time.time)
 
     identity: Identity = field(default_factory=Identity)  # written by stages.authentication, explain
-    request: WorkRequest | None = None  # written by stages.reading, stages.guardrails
-    options: RequestOptions = field(default_factory=RequestOptions)  # written by stages.reading, explain
+    request: WorkRequest | None = None  # written by reading
+    options: RequestOptions = field(default_factory=RequestOptions)  # written by reading
     decision: Decision = field(default_factory=Decision)  # written by stages.rules
-    guarding: Guarding | None = None  # written by stages.guardrails, guardrails
+    guarding: Guarding | None = None  # written by guardrails
     selection: Selection = field(default_factory=Selection)  # written by stages.candidates
     limits: RequestLimits = field(default_factory=RequestLimits)  # written by limits
     cache: CacheLookup = field(default_factory=CacheLookup)  # written by cache
-    attempts: Attempts = field(default_factory=Attempts)  # written by failover, stages.repair
+    attempts: Attempts = field(default_factory=Attempts)  # written by failover
     ownership: Ownership = field(default_factory=Ownership)  # written by stages.ownership
     delivery: StreamDelivery = field(default_factory=StreamDelivery)  # written by streaming
-    bill: "Bill | None" = None  # written by billing, stages.repair
+    bill: "Bill | None" = None  # written by billing
     journal_number: int | None = None  # written by log: of the start record
     is_start_counted: bool = False  # written by log: whether that record says that limits have counted the request
 

@@ -2,7 +2,8 @@
 
 The stages in order, with the numbers of the specification's nine; those without a number are our own. A stage reads
 what earlier ones wrote into the exchange and writes its own part of it (exchange.py); when something is wrong it raises
-an error. Each stands in stages/, apart from call_candidates(), which is the package failover/.
+an error. Each stands in stages/, apart from read_request() and call_candidates(), which are the packages reading/ and
+failover/.
 """
 
 import logging
@@ -21,6 +22,7 @@ from gateway_project.work.gateway import Gateway
 from gateway_project.work.limits.admission import count_request
 from gateway_project.work.limits.settlement import uncount
 from gateway_project.work.log.entry import CANNOT_BE_LOGGED, write_log
+from gateway_project.work.reading.request import read_request
 from gateway_project.work.routing.mirrors import MirroredBody
 from gateway_project.work.stages.authentication import authenticate
 from gateway_project.work.stages.cache import look_up_cache, store_answer
@@ -28,7 +30,6 @@ from gateway_project.work.stages.candidates import choose_candidates
 from gateway_project.work.stages.guardrails import guard_answer, guard_request
 from gateway_project.work.stages.limits import reserve_limits
 from gateway_project.work.stages.ownership import check_references, record_kept
-from gateway_project.work.stages.reading import read_request
 from gateway_project.work.stages.repair import repair_answer
 from gateway_project.work.stages.rules import apply_rules
 from gateway_project.work.streaming.delivery import deliver, deliver_later

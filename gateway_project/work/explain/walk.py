@@ -43,5 +43,4 @@ def walk(exchange: Exchange, gateway: Gateway, authenticate: Stage = STAGES[0]) 
         if exchange.options.body_bytes:
             assert exchange.identity.caller is not None
             gateway.body_memory.release(exchange.options.body_bytes, exchange.identity.caller.id)
-            exchange.options.body_bytes = 0
     return result
