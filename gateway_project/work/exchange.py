@@ -259,7 +259,7 @@ class Exchange:
     started: float = field(default_factory=time.perf_counter)
     started_at: float = field(default_factory=time.time)
 
-    identity: Identity = field(default_factory=Identity)  # written by stages.authentication, explain
+    identity: Identity = field(default_factory=Identity)  # written by stages.authentication
     request: WorkRequest | None = None  # written by reading
     options: RequestOptions = field(default_factory=RequestOptions)  # written by reading
     decision: Decision = field(default_factory=Decision)  # written by stages.rules
