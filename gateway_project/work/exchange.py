@@ -250,10 +250,10 @@ class StreamDelivery:
 class Exchange:
     """One work request on its way through the stages."""
 
-    connection: ClientConnection  # written by views, explain
+    connection: ClientConnection  # written by views
     request_id: str = ""  # written by views
     endpoint: Endpoint = WORK  # written by views
-    call: Call = field(kw_only=True)  # written by exchange, failover.attempts
+    call: Call = field(kw_only=True)  # written by failover
     is_rival: bool = False  # a copy that a second target works on
     is_mirror: bool = False  # nobody waits for the answer
     started: float = field(default_factory=time.perf_counter)
@@ -276,17 +276,16 @@ class Exchange:
 
     error: GatewayError | None = None  # written by exchange: end()
     outcome: str = ""  # written by exchange: end()
-    timings: list[tuple[str, float, float]] = field(default_factory=list)  # written by exchange, views
+    timings: list[tuple[str, float, float]] = field(default_factory=list)  # written by exchange
 
     def end(self, error: GatewayError | None = None, outcome: str = "") -> None:
         """Record how the request ended; without an outcome it follows from the error."""
         drop_frames(error)
         self.error, self.outcome = error, outcome
 
-    def go_on_with(self, rival: "Exchange") -> None:
-        """Go on with the call of a copy of this request, whose target answers first."""
-        self.call = rival.call
-        self.timings += rival.timings
+    def add_timings(self, other: "Exchange") -> None:
+        """Add those of a copy of this request, whose target answers first."""
+        self.timings += other.timings
 
     def record_timing(self, name: str, started_at: float) -> float:
         """Record that a part of the work took from then (by perf_counter) until now; returns now."""
