@@ -1,10 +1,11 @@
 """One work request on its way through the stages, and what is known of it so far.
 
-Each part is written by a module or package of `work/`, or by two, as the comment beside it says; everybody may read it.
+Each part is written by one module or package of `work/`, as the comment beside it says; everybody may read it. What has
+no such comment is only set by the constructor.
 """
 
-import time
 from dataclasses import dataclass, field
+from time import perf_counter, time
 from typing import TYPE_CHECKING, Protocol
 
 from gateway_project.errors import GatewayError, UpstreamError, drop_frames
@@ -250,14 +251,14 @@ class StreamDelivery:
 class Exchange:
     """One work request on its way through the stages."""
 
-    connection: ClientConnection  # written by views
-    request_id: str = ""  # written by views
-    endpoint: Endpoint = WORK  # written by views
+    connection: ClientConnection
+    request_id: str = ""
+    endpoint: Endpoint = WORK
     call: Call = field(kw_only=True)  # written by failover
     is_rival: bool = False  # a copy that a second target works on
     is_mirror: bool = False  # nobody waits for the answer
-    started: float = field(default_factory=time.perf_counter)
-    started_at: float = field(default_factory=time.time)
+    started: float = field(default_factory=perf_counter)
+    started_at: float = field(default_factory=time)
 
     identity: Identity = field(default_factory=Identity)  # written by stages.authentication
     request: WorkRequest | None = None  # written by reading
@@ -289,11 +290,11 @@ class Exchange:
 
     def record_timing(self, name: str, started_at: float) -> float:
         """Record that a part of the work took from then (by perf_counter) until now; returns now."""
-        self.timings.append((name, started_at, now := time.perf_counter()))
+        self.timings.append((name, started_at, now := perf_counter()))
         return now
 
     def elapsed_ms(self) -> float:
-        return (time.perf_counter() - self.started) * 1000
+        return (perf_counter() - self.started) * 1000
 
     @property
     def candidates(self) -> Targets:

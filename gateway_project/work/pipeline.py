@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 from time import perf_counter
+from typing import NamedTuple
 
 from gateway_project.errors import GatewayError, InternalError, LimitError, ServiceUnavailable
 from gateway_project.server.http_delivery import Delivery
@@ -38,34 +39,40 @@ from telemetry.journal.files import JournalFull
 
 log = logging.getLogger("gateway.work")
 
-Stage = Callable[[Exchange, Gateway], None]
+Step = Callable[[Exchange, Gateway], None]
 
-STAGES: tuple[Stage, ...] = (
-    authenticate,  # 1. whose request is this?
-    read_request,  # 2. what is asked for?
-    apply_rules,  # 3. may they ask this model of one of these providers?
-    guard_request,  # do guardrails redact or block it?
-    choose_candidates,  # 4. which of them, best first?
-    check_references,  # does the state that it refers to belong to this user?
-    reserve_limits,  # of 1., but here the caller is known: is there room in the limits? Reserve it
-    look_up_cache,  # 5. with a cached answer no provider is called
-    call_candidates,  # 6. and 7. one after the other is called, until one has begun to answer
-    repair_answer,  # does a guardrail want a second answer?
-    record_kept,  # note that this user owns the state that the provider stores
-    guard_answer,  # which part of the answer does this client get?
-    store_answer,  # 8. cache a new answer
+
+class Stage(NamedTuple):
+    """A stage with its name in Server-Timing and the log.
+
+    Stages that most requests pass untouched have no name. call_candidates() names its steps itself: provider, response,
+    limits, cache. Guardrails are named when they search.
+    """
+
+    run: Step
+    name: str = ""
+
+
+STAGES = (
+    Stage(authenticate, "auth"),  # 1. whose request is this?
+    Stage(read_request, "request"),  # 2. what is asked for?
+    Stage(apply_rules, "rules"),  # 3. may they ask this model of one of these providers?
+    Stage(guard_request),  # do guardrails redact or block it?
+    Stage(choose_candidates, "select"),  # 4. which of them, best first?
+    Stage(check_references),  # does the state that it refers to belong to this user?
+    Stage(reserve_limits, "limits"),  # of 1., but here the caller is known: is there room in the limits? Reserve it
+    Stage(look_up_cache, "cache"),  # 5. with a cached answer no provider is called
+    Stage(call_candidates),  # 6. and 7. one after the other is called, until one has begun to answer
+    Stage(repair_answer),  # does a guardrail want a second answer?
+    Stage(record_kept),  # note that this user owns the state that the provider stores
+    Stage(guard_answer),  # which part of the answer does this client get?
+    Stage(store_answer, "store"),  # 8. cache a new answer
 )  # 9. delivery: deliver(); and the log: write_log()
-# The names in Server-Timing and the log. call_candidates() names its steps itself: provider, response, limits, cache;
-# guardrails are named when they search. Stages that most requests pass untouched have no name.
-NAMES: dict[Stage, str] = {
-    authenticate: "auth",
-    read_request: "request",
-    apply_rules: "rules",
-    choose_candidates: "select",
-    reserve_limits: "limits",
-    look_up_cache: "cache",
-    store_answer: "store",
-}
+
+
+def position_of(step: Step) -> int:
+    """The position of its stage among all of them."""
+    return [stage.run for stage in STAGES].index(step)
 
 
 def serve(exchange: Exchange, gateway: Gateway) -> Delivery:
@@ -82,8 +89,8 @@ def serve(exchange: Exchange, gateway: Gateway) -> Delivery:
 
 def _resume(exchange: Exchange, gateway: Gateway) -> Delivery | None:
     """Go on with a request that waits for another one's answer; None if it still waits."""
-    stage = call_candidates if exchange.attempts.position else look_up_cache
-    run(exchange, gateway, STAGES[STAGES.index(stage) :])
+    step = call_candidates if exchange.attempts.position else look_up_cache
+    run(exchange, gateway, STAGES[position_of(step) :])
     return None if exchange.cache.wait else finish(exchange, gateway)
 
 
@@ -122,15 +129,11 @@ def run(exchange: Exchange, gateway: Gateway, stages: Sequence[Stage]) -> None:
 
 
 def _run_stages(exchange: Exchange, gateway: Gateway, stages: Sequence[Stage]) -> None:
-    timings, name, started_at = exchange.timings, "", perf_counter()
+    name, started_at = "", perf_counter()
     try:
-        for stage in stages:
-            name = NAMES.get(stage, "")
-            stage(exchange, gateway)
-            ended_at = perf_counter()
-            if name:
-                timings.append((name, started_at, ended_at))
-            started_at = ended_at
+        for step, name in stages:
+            step(exchange, gateway)
+            started_at = exchange.record_timing(name, started_at) if name else perf_counter()
     except BaseException:
         if name:
             exchange.record_timing(name, started_at)

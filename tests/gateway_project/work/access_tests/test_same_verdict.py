@@ -34,7 +34,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
 WORLDS, MANY_WORLDS, TESTS = 2, 50, 200
 MODELS = [f"m{number}" for number in range(6)]
 PATTERNS = ["", "m[0-3]", "m.*", "m1|m2", "a.*", "a[02]", "nothing", "m4|", "(m|a)[1-3]"]
-STAGES = (read_request, apply_rules, choose_candidates)
+STAGES = tuple(map(pipeline.Stage, (read_request, apply_rules, choose_candidates)))
 TAGS = ({}, {"HTTP_X_SVC_TAGS": "stage=beta"})
 
 
