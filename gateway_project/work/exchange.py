@@ -231,7 +231,7 @@ class Ownership:
     """State that providers store for the user: ids that this request named first, and ids that the answer created."""
 
     claims: tuple[str, ...] = ()  # digests, to be recorded once the provider has accepted the request
-    recorded: int = 0  # how many of the answer's ids
+    record_count: int = 0  # of the answer's ids
 
 
 @dataclass(slots=True)
