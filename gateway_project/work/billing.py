@@ -26,6 +26,13 @@ def bill_of(exchange: Exchange, snapshot: Snapshot) -> Bill:
     return exchange.bill
 
 
+def bill_both(exchange: Exchange, repair: Exchange, snapshot: Snapshot) -> Bill:
+    """Bill the request for the answer of a copy as well, whose own bill this returns."""
+    other = bill_of(repair, snapshot)
+    exchange.bill = bill_of(exchange, snapshot).with_other(other)
+    return other
+
+
 def _with_hedge(bill: Bill, exchange: Exchange) -> Bill:
     """The bill with what a second target has cost that worked in vain.
 

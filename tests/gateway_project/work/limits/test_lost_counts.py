@@ -77,7 +77,7 @@ def test_a_count_that_is_lost_while_a_request_runs_gets_it_from_the_log_or_at_it
     state.rebuild([(lost[0], 5), (lost[1], 30)])
     endings[2](1, 20)
     statuses = ask(state, *checks)[0].statuses
-    assert [status.used for status in statuses] == [5 + 2 + 1, 30 + 40 + 1]
+    assert [status.usage for status in statuses] == [5 + 2 + 1, 30 + 40 + 1]
 
 
 @pytest.mark.parametrize("kind", ["n", RESERVE])
