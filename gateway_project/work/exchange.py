@@ -4,7 +4,9 @@ Each part is written by one module or package of `work/`, as the comment beside 
 no such comment is only set by the constructor.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from time import perf_counter, time
 from typing import TYPE_CHECKING, Protocol
 
@@ -40,10 +42,12 @@ if TYPE_CHECKING:
 
 Targets = tuple["Target", ...]
 TargetKey = tuple[tuple[int, int], str]  # snapshot.records.target_key()
+# Makes a part to which nothing is written yet: its values are the defaults on the class, which takes no time to write.
+BLANK = object.__new__
 Outcome = tuple[str, str]  # of a candidate: a value of telemetry's Candidate, and a detail for people
 
 
-@dataclass(slots=True)
+@dataclass
 class Identity:
     """Whose request it is."""
 
@@ -66,7 +70,7 @@ class RequestOptions:
     tags: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
+@dataclass
 class Decision:
     """What the rules decided: every target of the model, those that may serve it, and the rule that allows it."""
 
@@ -116,7 +120,7 @@ class Selection:
     passed_over: dict[TargetKey, str] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
+@dataclass
 class RequestLimits:
     """The limits of the caller and of the providers, and the request's reservations."""
 
@@ -128,7 +132,7 @@ class RequestLimits:
     statuses: "list[CheckStatus] | None" = None  # in the end with the actual usage
     counted_at: float | None = None  # when the caller's limits counted the request, by the shared state's clock
     token: str = ""  # identifies its holds in the shared state
-    holds: "list[Hold]" = field(default_factory=list)  # empty once they are settled
+    holds: "Sequence[Hold]" = ()  # empty once they are settled
     full_candidates: Targets = ()  # those whose limits have no room, or refuse a model without a price
     refusal: GatewayError | None = None  # of the last of them that has no price
     admitted_target: "Target | None" = None  # the candidate whose limits were taken from
@@ -153,7 +157,7 @@ class RequestLimits:
         return demand.output if demand is not None and is_reserved else 0
 
 
-@dataclass(slots=True)
+@dataclass
 class CacheLookup:
     """The search for a cached answer, and the flight: one of several identical requests asks the provider."""
 
@@ -226,7 +230,7 @@ class Attempts:
         return [attempt.target.provider.id for attempt in self.sendings]
 
 
-@dataclass(slots=True)
+@dataclass
 class Ownership:
     """State that providers store for the user: ids that this request named first, and ids that the answer created."""
 
@@ -260,16 +264,16 @@ class Exchange:
     started: float = field(default_factory=perf_counter)
     started_at: float = field(default_factory=time)
 
-    identity: Identity = field(default_factory=Identity)  # written by stages.authentication
+    identity: Identity = field(default_factory=partial(BLANK, Identity))  # written by stages.authentication
     request: WorkRequest | None = None  # written by reading
     options: RequestOptions = field(default_factory=RequestOptions)  # written by reading
-    decision: Decision = field(default_factory=Decision)  # written by stages.rules
+    decision: Decision = field(default_factory=partial(BLANK, Decision))  # written by stages.rules
     guarding: Guarding | None = None  # written by guardrails
     selection: Selection = field(default_factory=Selection)  # written by stages.candidates
-    limits: RequestLimits = field(default_factory=RequestLimits)  # written by limits
-    cache: CacheLookup = field(default_factory=CacheLookup)  # written by cache
+    limits: RequestLimits = field(default_factory=partial(BLANK, RequestLimits))  # written by limits
+    cache: CacheLookup = field(default_factory=partial(BLANK, CacheLookup))  # written by cache
     attempts: Attempts = field(default_factory=Attempts)  # written by failover
-    ownership: Ownership = field(default_factory=Ownership)  # written by stages.ownership
+    ownership: Ownership = field(default_factory=partial(BLANK, Ownership))  # written by stages.ownership
     delivery: StreamDelivery = field(default_factory=StreamDelivery)  # written by streaming
     bill: "Bill | None" = None  # written by billing
     journal_number: int | None = None  # written by log: of the start record
