@@ -120,6 +120,7 @@ def test_variables_become_nouns(trees):
     assert len(names) <= MAX_OTHER_PARTICIPLES, "\n".join(names)
 
 
+@pytest.mark.long
 def test_variables_of_tests_become_nouns():
     names = participles(parse(modules(["tests"])).items(), local_names)
     assert len(names) <= MAX_PARTICIPLES_IN_TESTS, "\n".join(names)

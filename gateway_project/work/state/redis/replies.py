@@ -96,11 +96,11 @@ def status_of(check: LimitCheck, total: int, now: float) -> CheckStatus:
     return CheckStatus(check, check.amount - total, reset)
 
 
-def _readings(statuses: Sequence[CheckStatus], uses: Sequence[int], helds: Sequence[int]) -> list[Reading]:
+def _readings(statuses: Sequence[CheckStatus], uses: Sequence[int], reservations: Sequence[int]) -> list[Reading]:
     """The limits before this request, of which this much was used and reserved."""
     return [
-        Reading(check, usage, held, check.amount - usage - held, reset)
-        for (check, _, reset), usage, held in zip(statuses, uses, helds, strict=True)
+        Reading(check, usage, reserved, check.amount - usage - reserved, reset)
+        for (check, _, reset), usage, reserved in zip(statuses, uses, reservations, strict=True)
     ]
 
 

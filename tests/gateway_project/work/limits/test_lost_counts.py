@@ -50,6 +50,7 @@ def test_a_limit_that_was_set_just_before_its_window_is_not_known_to_all_when_it
     assert ask(state, check)[0].is_rejected != values
 
 
+@pytest.mark.long
 def test_a_window_that_begins_under_our_eyes_needs_no_rebuilding(state):
     check = LimitCheck("quota", 2, 1, since=1.0)
     deadline = time.monotonic() + 10
