@@ -33,12 +33,13 @@ run: $(VENV)/.installed  ## set everything up and serve on http://127.0.0.1:8000
 	@$(BIN)/python manage.py quickstart --before-serving
 	@exec $(BIN)/python manage.py serve
 
-check: PARALLEL := -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
-check: $(VENV)/.installed-dev  ## for daily work: style, and the tests that need no running server
+# Each process collects all tests, and these folders hardly have one that needs no server.
+check: PARALLEL := -n auto --maxprocesses 2 --dist loadfile --no-loadscope-reorder $(addprefix --ignore=tests/,attacks clients end_to_end fault)
+check: $(VENV)/.installed-dev  ## for daily work: style, and a few cases of each test that is quick and needs no running server
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --config pyproject.toml
-	HYPOTHESIS_EXAMPLES=10 $(BIN)/python -m pytest $(PARALLEL) -m "$(CHECKED)"
+	QUICK=1 HYPOTHESIS_EXAMPLES=10 $(BIN)/python -m pytest $(PARALLEL) -m "$(CHECKED)"
 
 test: EMBEDDED = and not either_store
 test: test-embedded test-servers  ## the whole suite: on SQLite alone, then with PostgreSQL and Redis

@@ -36,11 +36,11 @@ class Fullness(NamedTuple):
 
 def fullness(limit: Limit, status: LimitStatus) -> Fullness:
     """The state of a limit."""
-    used = status.used
-    part = used / limit.amount if used is not None and limit.amount else Decimal(0)
+    usage = status.used
+    part = usage / limit.amount if usage is not None and limit.amount else Decimal(0)
     resets = format_html("{} UTC", utc_time(status.resets_at)) if status.resets_at else ""
     total = _amount(limit, limit.amount) if limit.amount else "unlimited"
-    amount = "unknown" if used is None else _amount(limit, used)
+    amount = "unknown" if usage is None else _amount(limit, usage)
     return Fullness(_badge(limit, status, part), amount, total, min(int(100 * part), 100), resets)
 
 

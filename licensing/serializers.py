@@ -132,12 +132,12 @@ class LimitSerializer(serializers.ModelSerializer):
         )
 
     def get_used(self, limit: Limit) -> float | None:
-        used = self._status(limit).used
-        return None if used is None else as_number(used)
+        usage = self._status(limit).used
+        return None if usage is None else as_number(usage)
 
     def get_remaining(self, limit: Limit) -> float | None:
-        used = self._status(limit).used
-        return None if used is None or not limit.amount else as_number(max(limit.amount - used, Decimal(0)))
+        usage = self._status(limit).used
+        return None if usage is None or not limit.amount else as_number(max(limit.amount - usage, Decimal(0)))
 
     def get_resets_at(self, limit: Limit) -> datetime | None:
         return self._status(limit).resets_at

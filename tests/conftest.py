@@ -28,7 +28,7 @@ from tests.support.management import PASSWORD, Client, new_admin, new_user
 from tests.support.promises import FOLDERS, figure, mark_promises, pytest_addoption, pytest_configure, suite_of
 from tests.support.running import RunningGateway, Store, fresh_store
 from tests.support.template import begin_run, copy_template_file, end_run, template_database
-from tests.support.thoroughness import number_of, tries_more
+from tests.support.thoroughness import QUICK, few_cases, number_of, tries_more
 from tests.support.world import World
 
 # Nothing of what is collected is garbage, and thousands of tests need not be searched for it again and again.
@@ -205,6 +205,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     mark_promises(items)
     refuse_lost_promises(items)
     refuse_lost_tests(items)
+    if QUICK:
+        items[:] = few_cases(items)
     items.sort(key=lambda item: not is_in(item.path, LONG))
     for item in items:
         is_of_faults = suite_of(item.path) == "fault"

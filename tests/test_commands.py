@@ -29,6 +29,7 @@ def asking(tmp_path):
         yield process
 
 
+@pytest.mark.long
 def test_one_that_is_interrupted_ends_without_a_word(asking):
     time.sleep(patience(0.3))  # it has asked, and does not wait yet
     asking.send_signal(signal.SIGINT)
@@ -36,6 +37,7 @@ def test_one_that_is_interrupted_ends_without_a_word(asking):
     assert asking.communicate() == ("", "")
 
 
+@pytest.mark.long
 def test_one_that_gets_no_answer_says_so_in_a_line(asking):
     result, refused = asking.communicate(timeout=30)
     assert (asking.returncode, result) == (1, "")

@@ -8,7 +8,8 @@ import pytest
 from django.conf import settings
 
 from gateway_project.api import strict_json
-from gateway_project.work.stages import reading
+from gateway_project.work.reading.headers import MAX_TAGS, TAG
+from gateway_project.work.reading.request import MODEL_LENGTH
 from providers.formats import FORMATS
 from providers.formats.translated import CLIENT_NAMES, PARAMETERS, TranslatedFormat
 
@@ -113,16 +114,16 @@ def test_the_page_of_formats_says_what_they_translate():
 def test_the_bounds_of_a_work_body_are_those_of_the_code():
     """Each figure in the table of docs/api.md."""
     size = settings.GATEWAY_MAX_BODY_BYTES // 1024**2
-    tag_name, tag_value = re.findall(r"\{\d,(\d+)\}", reading.TAG.pattern)
+    tag_name, tag_value = re.findall(r"\{\d,(\d+)\}", TAG.pattern)
     bounds = {
         "Size of the body": f"{size} MiB (`GATEWAY_MAX_BODY_BYTES`)",
         "Depth of nesting": f"{strict_json.MAX_DEPTH} levels",
         "Objects and lists": f"{strict_json.MAX_CONTAINERS:,}",
         "Values": f"{strict_json.MAX_VALUES:,}, measured by the number of commas",
         "Digits of an integer": f"{sys.get_int_max_str_digits():,}",
-        "Length of the model's name": f"{reading.MODEL_LENGTH} characters",
+        "Length of the model's name": f"{MODEL_LENGTH} characters",
         "Tags in `X-Svc-Tags`": (
-            f"{reading.MAX_TAGS}, with names of at most {tag_name} and values of at most {tag_value} characters"
+            f"{MAX_TAGS}, with names of at most {tag_name} and values of at most {tag_value} characters"
         ),
     }
     table = (ROOT / "docs/api.md").read_text().partition("| Limit | Maximum |\n|---|---|\n")[2].partition("\n\n")[0]

@@ -25,11 +25,13 @@ def document(tmp_path_factory):
     return json.loads((folder / "sbom.json").read_text())
 
 
+@pytest.mark.long
 def test_it_is_of_this_product(document):
     assert document["bomFormat"] == "CycloneDX"
     assert document["metadata"]["component"]["name"] == "language-model-gateway"
 
 
+@pytest.mark.long
 def test_it_lists_what_is_installed_with_version_and_hashes(document):
     listed = {(one["name"], one["version"]) for one in document["components"]}
     assert listed == set(PINNED.findall((ROOT / "requirements.lock").read_text()))

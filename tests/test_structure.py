@@ -17,14 +17,15 @@ from tests.support.running import ROOT
 pytestmark = pytest.mark.embedded
 
 PACKAGES = ("accounts", "gateway_project", "keys", "licensing", "providers", "rules", "telemetry")
-MAX_FILES, MAX_MODULE_LINES, MAX_LINES, MAX_MEDIAN_LINES, MAX_PARTICIPLES = 16, 420, 40, 6, 7
+MAX_FILES, MAX_MODULE_LINES, MAX_LINES, MAX_MEDIAN_LINES = 16, 420, 40, 6
 MAX_ANY = 190
 MAX_PARTICIPLES_IN_TESTS = 357  # this number only falls
+MAX_PARTICIPLES = 6  # this number only falls
 PARTICIPLES = re.compile(
     r"_*(told|found|given|made|meant|said|held|kept|left|taken|wanted|asked|known|seen|sent|got|gone|done)(_\w+)?\Z"
 )
 # Participles that a noun mostly says better: a time that `begun` was is started_at, bytes that are `received` are data.
-MAX_OTHER_PARTICIPLES = 36  # this number only falls
+MAX_OTHER_PARTICIPLES = 6  # this number only falls
 OTHER_PARTICIPLES = re.compile(
     r"_*(begun|written|shown|used|lost|counted|stored|received|chosen|named|sealed|recorded)\Z"
 )
@@ -111,7 +112,7 @@ def test_modules_are_short(trees):
 
 def test_names_are_nouns_and_verbs(trees):
     names = participles(trees.items())
-    assert len(names) < MAX_PARTICIPLES, "\n".join(names)
+    assert len(names) <= MAX_PARTICIPLES, "\n".join(names)
 
 
 def test_variables_become_nouns(trees):
@@ -119,6 +120,7 @@ def test_variables_become_nouns(trees):
     assert len(names) <= MAX_OTHER_PARTICIPLES, "\n".join(names)
 
 
+@pytest.mark.long
 def test_variables_of_tests_become_nouns():
     names = participles(parse(modules(["tests"])).items(), local_names)
     assert len(names) <= MAX_PARTICIPLES_IN_TESTS, "\n".join(names)

@@ -26,6 +26,13 @@ def bill_of(exchange: Exchange, snapshot: Snapshot) -> Bill:
     return exchange.bill
 
 
+def bill_both(exchange: Exchange, repair: Exchange, snapshot: Snapshot) -> Bill:
+    """Bill the request for the answer of a copy as well, whose own bill this returns."""
+    other = bill_of(repair, snapshot)
+    exchange.bill = bill_of(exchange, snapshot).with_other(other)
+    return other
+
+
 def _with_hedge(bill: Bill, exchange: Exchange) -> Bill:
     """The bill with what a second target has cost that worked in vain.
 
@@ -40,15 +47,15 @@ def _with_hedge(bill: Bill, exchange: Exchange) -> Bill:
 
 
 def _bill(exchange: Exchange, snapshot: Snapshot) -> Bill:
-    answer = exchange.answer
+    answer, target = exchange.answer, exchange.target
     if exchange.cache.hit is not None:
-        assert exchange.target is not None
+        assert target is not None
         assert answer is not None
-        price = snapshot.price(exchange.target, time())
+        price = snapshot.price(target, time())
         nothing = Cost(NOTHING, price.currency if price else "", KNOWN)
         return Bill(answer.usage, exchange.cache.hit.estimated, nothing, cost(answer.usage, price).amount)
     request = exchange.request
-    if not exchange.attempts.count or exchange.target is None or request is None or request.operation == COUNT_TOKENS:
+    if not exchange.attempts.sendings or target is None or request is None or request.operation == COUNT_TOKENS:
         return NOTHING_BOUGHT
     if exchange.cache.subscription is not None:  # of a stream that it did not get to its end; its leader pays
         return NOTHING_BOUGHT
@@ -60,7 +67,7 @@ def _bill(exchange: Exchange, snapshot: Snapshot) -> Bill:
     else:
         usage = _complete_usage(exchange, request, answer)
         estimated = usage is not answer.usage
-    return Bill(usage, estimated, cost(usage, snapshot.price(exchange.target, time()), estimated=estimated))
+    return Bill(usage, estimated, cost(usage, snapshot.price(target, time()), estimated=estimated))
 
 
 def _unanswered(exchange: Exchange, request: WorkRequest, snapshot: Snapshot) -> Bill:

@@ -1,10 +1,13 @@
 """One work request on its way through the stages, and what is known of it so far.
 
-Each part is written by a module or package of `work/`, or by two, as the comment beside it says; everybody may read it.
+Each part is written by one module or package of `work/`, as the comment beside it says; everybody may read it. What has
+no such comment is only set by the constructor.
 """
 
-import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from time import perf_counter, time
 from typing import TYPE_CHECKING, Protocol
 
 from gateway_project.errors import GatewayError, UpstreamError, drop_frames
@@ -39,10 +42,12 @@ if TYPE_CHECKING:
 
 Targets = tuple["Target", ...]
 TargetKey = tuple[tuple[int, int], str]  # snapshot.records.target_key()
+# Makes a part to which nothing is written yet: its values are the defaults on the class, which takes no time to write.
+BLANK = object.__new__
 Outcome = tuple[str, str]  # of a candidate: a value of telemetry's Candidate, and a detail for people
 
 
-@dataclass(slots=True)
+@dataclass
 class Identity:
     """Whose request it is."""
 
@@ -65,7 +70,7 @@ class RequestOptions:
     tags: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
+@dataclass
 class Decision:
     """What the rules decided: every target of the model, those that may serve it, and the rule that allows it."""
 
@@ -115,7 +120,7 @@ class Selection:
     passed_over: dict[TargetKey, str] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
+@dataclass
 class RequestLimits:
     """The limits of the caller and of the providers, and the request's reservations."""
 
@@ -127,7 +132,7 @@ class RequestLimits:
     statuses: "list[CheckStatus] | None" = None  # in the end with the actual usage
     counted_at: float | None = None  # when the caller's limits counted the request, by the shared state's clock
     token: str = ""  # identifies its holds in the shared state
-    holds: "list[Hold]" = field(default_factory=list)  # empty once they are settled
+    holds: "Sequence[Hold]" = ()  # empty once they are settled
     full_candidates: Targets = ()  # those whose limits have no room, or refuse a model without a price
     refusal: GatewayError | None = None  # of the last of them that has no price
     admitted_target: "Target | None" = None  # the candidate whose limits were taken from
@@ -152,7 +157,7 @@ class RequestLimits:
         return demand.output if demand is not None and is_reserved else 0
 
 
-@dataclass(slots=True)
+@dataclass
 class CacheLookup:
     """The search for a cached answer, and the flight: one of several identical requests asks the provider."""
 
@@ -225,12 +230,12 @@ class Attempts:
         return [attempt.target.provider.id for attempt in self.sendings]
 
 
-@dataclass(slots=True)
+@dataclass
 class Ownership:
     """State that providers store for the user: ids that this request named first, and ids that the answer created."""
 
     claims: tuple[str, ...] = ()  # digests, to be recorded once the provider has accepted the request
-    recorded: int = 0  # how many of the answer's ids
+    record_count: int = 0  # of the answer's ids
 
 
 @dataclass(slots=True)
@@ -250,51 +255,50 @@ class StreamDelivery:
 class Exchange:
     """One work request on its way through the stages."""
 
-    connection: ClientConnection  # written by views, explain
-    request_id: str = ""  # written by views
-    endpoint: Endpoint = WORK  # written by views
-    call: Call = field(kw_only=True)  # written by exchange, failover.attempts
+    connection: ClientConnection
+    request_id: str = ""
+    endpoint: Endpoint = WORK
+    call: Call = field(kw_only=True)  # written by failover
     is_rival: bool = False  # a copy that a second target works on
     is_mirror: bool = False  # nobody waits for the answer
-    started: float = field(default_factory=time.perf_counter)
-    started_at: float = field(default_factory=time.time)
+    started: float = field(default_factory=perf_counter)
+    started_at: float = field(default_factory=time)
 
-    identity: Identity = field(default_factory=Identity)  # written by stages.authentication, explain
-    request: WorkRequest | None = None  # written by stages.reading, stages.guardrails
-    options: RequestOptions = field(default_factory=RequestOptions)  # written by stages.reading, explain
-    decision: Decision = field(default_factory=Decision)  # written by stages.rules
-    guarding: Guarding | None = None  # written by stages.guardrails, guardrails
+    identity: Identity = field(default_factory=partial(BLANK, Identity))  # written by stages.authentication
+    request: WorkRequest | None = None  # written by reading
+    options: RequestOptions = field(default_factory=RequestOptions)  # written by reading
+    decision: Decision = field(default_factory=partial(BLANK, Decision))  # written by stages.rules
+    guarding: Guarding | None = None  # written by guardrails
     selection: Selection = field(default_factory=Selection)  # written by stages.candidates
-    limits: RequestLimits = field(default_factory=RequestLimits)  # written by limits
-    cache: CacheLookup = field(default_factory=CacheLookup)  # written by cache
-    attempts: Attempts = field(default_factory=Attempts)  # written by failover, stages.repair
-    ownership: Ownership = field(default_factory=Ownership)  # written by stages.ownership
+    limits: RequestLimits = field(default_factory=partial(BLANK, RequestLimits))  # written by limits
+    cache: CacheLookup = field(default_factory=partial(BLANK, CacheLookup))  # written by cache
+    attempts: Attempts = field(default_factory=Attempts)  # written by failover
+    ownership: Ownership = field(default_factory=partial(BLANK, Ownership))  # written by stages.ownership
     delivery: StreamDelivery = field(default_factory=StreamDelivery)  # written by streaming
-    bill: "Bill | None" = None  # written by billing, stages.repair
+    bill: "Bill | None" = None  # written by billing
     journal_number: int | None = None  # written by log: of the start record
     is_start_counted: bool = False  # written by log: whether that record says that limits have counted the request
 
     error: GatewayError | None = None  # written by exchange: end()
     outcome: str = ""  # written by exchange: end()
-    timings: list[tuple[str, float, float]] = field(default_factory=list)  # written by exchange, views
+    timings: list[tuple[str, float, float]] = field(default_factory=list)  # written by exchange
 
     def end(self, error: GatewayError | None = None, outcome: str = "") -> None:
         """Record how the request ended; without an outcome it follows from the error."""
         drop_frames(error)
         self.error, self.outcome = error, outcome
 
-    def go_on_with(self, rival: "Exchange") -> None:
-        """Go on with the call of a copy of this request, whose target answers first."""
-        self.call = rival.call
-        self.timings += rival.timings
+    def add_timings(self, other: "Exchange") -> None:
+        """Add those of a copy of this request, whose target answers first."""
+        self.timings += other.timings
 
     def record_timing(self, name: str, started_at: float) -> float:
         """Record that a part of the work took from then (by perf_counter) until now; returns now."""
-        self.timings.append((name, started_at, now := time.perf_counter()))
+        self.timings.append((name, started_at, now := perf_counter()))
         return now
 
     def elapsed_ms(self) -> float:
-        return (time.perf_counter() - self.started) * 1000
+        return (perf_counter() - self.started) * 1000
 
     @property
     def candidates(self) -> Targets:

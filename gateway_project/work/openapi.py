@@ -6,7 +6,8 @@ from gateway_project.api.openapi.endpoints import KEY, TOKEN, Answer, Operation
 from gateway_project.api.openapi.responses import header
 from gateway_project.work.doors.base import ClientDoor, Endpoint
 from gateway_project.work.explain.api.serializers import ExplanationAnswer
-from gateway_project.work.stages.reading import CACHE_CONTROLS, FORWARDED_HEADERS, MODEL_LENGTH, OPERATIONS, STRATEGIES
+from gateway_project.work.reading.headers import CACHE_CONTROLS, FORWARDED_HEADERS, STRATEGIES
+from gateway_project.work.reading.request import MODEL_LENGTH, OPERATIONS
 
 # The errors of work requests.
 ERRORS = (

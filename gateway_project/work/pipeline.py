@@ -2,13 +2,15 @@
 
 The stages in order, with the numbers of the specification's nine; those without a number are our own. A stage reads
 what earlier ones wrote into the exchange and writes its own part of it (exchange.py); when something is wrong it raises
-an error. Each stands in stages/, apart from call_candidates(), which is the package failover/.
+an error. Each stands in stages/, apart from read_request() and call_candidates(), which are the packages reading/ and
+failover/.
 """
 
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 from time import perf_counter
+from typing import NamedTuple
 
 from gateway_project.errors import GatewayError, InternalError, LimitError, ServiceUnavailable
 from gateway_project.server.http_delivery import Delivery
@@ -21,6 +23,7 @@ from gateway_project.work.gateway import Gateway
 from gateway_project.work.limits.admission import count_request
 from gateway_project.work.limits.settlement import uncount
 from gateway_project.work.log.entry import CANNOT_BE_LOGGED, write_log
+from gateway_project.work.reading.request import read_request
 from gateway_project.work.routing.mirrors import MirroredBody
 from gateway_project.work.stages.authentication import authenticate
 from gateway_project.work.stages.cache import look_up_cache, store_answer
@@ -28,7 +31,6 @@ from gateway_project.work.stages.candidates import choose_candidates
 from gateway_project.work.stages.guardrails import guard_answer, guard_request
 from gateway_project.work.stages.limits import reserve_limits
 from gateway_project.work.stages.ownership import check_references, record_kept
-from gateway_project.work.stages.reading import read_request
 from gateway_project.work.stages.repair import repair_answer
 from gateway_project.work.stages.rules import apply_rules
 from gateway_project.work.streaming.delivery import deliver, deliver_later
@@ -37,34 +39,40 @@ from telemetry.journal.files import JournalFull
 
 log = logging.getLogger("gateway.work")
 
-Stage = Callable[[Exchange, Gateway], None]
+Step = Callable[[Exchange, Gateway], None]
 
-STAGES: tuple[Stage, ...] = (
-    authenticate,  # 1. whose request is this?
-    read_request,  # 2. what is asked for?
-    apply_rules,  # 3. may they ask this model of one of these providers?
-    guard_request,  # do guardrails redact or block it?
-    choose_candidates,  # 4. which of them, best first?
-    check_references,  # does the state that it refers to belong to this user?
-    reserve_limits,  # of 1., but here the caller is known: is there room in the limits? Reserve it
-    look_up_cache,  # 5. with a cached answer no provider is called
-    call_candidates,  # 6. and 7. one after the other is called, until one has begun to answer
-    repair_answer,  # does a guardrail want a second answer?
-    record_kept,  # note that this user owns the state that the provider stores
-    guard_answer,  # which part of the answer does this client get?
-    store_answer,  # 8. cache a new answer
+
+class Stage(NamedTuple):
+    """A stage with its name in Server-Timing and the log.
+
+    Stages that most requests pass untouched have no name. call_candidates() names its steps itself: provider, response,
+    limits, cache. Guardrails are named when they search.
+    """
+
+    run: Step
+    name: str = ""
+
+
+STAGES = (
+    Stage(authenticate, "auth"),  # 1. whose request is this?
+    Stage(read_request, "request"),  # 2. what is asked for?
+    Stage(apply_rules, "rules"),  # 3. may they ask this model of one of these providers?
+    Stage(guard_request),  # do guardrails redact or block it?
+    Stage(choose_candidates, "select"),  # 4. which of them, best first?
+    Stage(check_references),  # does the state that it refers to belong to this user?
+    Stage(reserve_limits, "limits"),  # of 1., but here the caller is known: is there room in the limits? Reserve it
+    Stage(look_up_cache, "cache"),  # 5. with a cached answer no provider is called
+    Stage(call_candidates),  # 6. and 7. one after the other is called, until one has begun to answer
+    Stage(repair_answer),  # does a guardrail want a second answer?
+    Stage(record_kept),  # note that this user owns the state that the provider stores
+    Stage(guard_answer),  # which part of the answer does this client get?
+    Stage(store_answer, "store"),  # 8. cache a new answer
 )  # 9. delivery: deliver(); and the log: write_log()
-# The names in Server-Timing and the log. call_candidates() names its steps itself: provider, response, limits, cache;
-# guardrails are named when they search. Stages that most requests pass untouched have no name.
-NAMES: dict[Stage, str] = {
-    authenticate: "auth",
-    read_request: "request",
-    apply_rules: "rules",
-    choose_candidates: "select",
-    reserve_limits: "limits",
-    look_up_cache: "cache",
-    store_answer: "store",
-}
+
+
+def position_of(step: Step) -> int:
+    """The position of its stage among all of them."""
+    return [stage.run for stage in STAGES].index(step)
 
 
 def serve(exchange: Exchange, gateway: Gateway) -> Delivery:
@@ -81,8 +89,8 @@ def serve(exchange: Exchange, gateway: Gateway) -> Delivery:
 
 def _resume(exchange: Exchange, gateway: Gateway) -> Delivery | None:
     """Go on with a request that waits for another one's answer; None if it still waits."""
-    stage = call_candidates if exchange.attempts.position else look_up_cache
-    run(exchange, gateway, STAGES[STAGES.index(stage) :])
+    step = call_candidates if exchange.attempts.position else look_up_cache
+    run(exchange, gateway, STAGES[position_of(step) :])
     return None if exchange.cache.wait else finish(exchange, gateway)
 
 
@@ -121,15 +129,15 @@ def run(exchange: Exchange, gateway: Gateway, stages: Sequence[Stage]) -> None:
 
 
 def _run_stages(exchange: Exchange, gateway: Gateway, stages: Sequence[Stage]) -> None:
-    timings, name, started_at = exchange.timings, "", perf_counter()
+    name, started_at = "", 0.0
     try:
-        for stage in stages:
-            name = NAMES.get(stage, "")
-            stage(exchange, gateway)
-            ended_at = perf_counter()
-            if name:
-                timings.append((name, started_at, ended_at))
-            started_at = ended_at
+        for step, name in stages:
+            if not name:
+                step(exchange, gateway)
+                continue
+            started_at = perf_counter()
+            step(exchange, gateway)
+            exchange.record_timing(name, started_at)
     except BaseException:
         if name:
             exchange.record_timing(name, started_at)

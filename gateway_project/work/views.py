@@ -69,19 +69,20 @@ def _work(environ: WSGIEnvironment, endpoint: Endpoint) -> Delivery:
     if environ["REQUEST_METHOD"] != "POST":
         return _refused(refusal(["POST"]), environ, endpoint.door)
     parts = gateway()
-    exchange = _exchange(environ, endpoint, parts)
-    if wait := take_wait():
-        exchange.timings.append(("waiting", *wait))
+    exchange = _exchange(environ, endpoint, parts, take_wait())
     if ASKING in (query := environ.get("QUERY_STRING", "")):
         return deliver_explanation(exchange, parts, query) or serve(exchange, parts)
     return serve(exchange, parts)
 
 
-def _exchange(environ: WSGIEnvironment, endpoint: Endpoint, gateway: Gateway) -> Exchange:
+def _exchange(
+    environ: WSGIEnvironment, endpoint: Endpoint, gateway: Gateway, wait: tuple[float, float] | None = None
+) -> Exchange:
     client = environ.get("gunicorn.socket")
     connection = ClientConnection(environ, client, environ.get("REMOTE_ADDR", ""))
+    timings = [("waiting", *wait)] if wait else []
     call = Call(client=client, total_seconds=gateway.total_seconds)
-    exchange = Exchange(connection, request_id(environ), endpoint, call=call)
+    exchange = Exchange(connection, request_id(environ), endpoint, call=call, timings=timings)
     call.owner = exchange.identity
     return exchange
 

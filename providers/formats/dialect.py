@@ -131,7 +131,7 @@ class WorkRequest:
         """Whether the provider goes on with it after its answer; on /work the body may be of any API that has this."""
         return self.dialect.runs_in_background(self.body) or (not self.via_door and bool(self.body.get("background")))
 
-    @cached_property
+    @property
     def stateful_parameter(self) -> str:
         """The name of a parameter that refers to state stored by a single provider, '' if there is none."""
         return self.dialect.stateful_parameter(self.body)

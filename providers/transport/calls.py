@@ -103,6 +103,11 @@ class Call:
         """The provider sent something: restart the idle time-out."""
         self.waiting_since, self.phase, self.timeout_seconds = time.monotonic(), End.IDLE, self.idle_seconds
 
+    def note_first_token(self) -> None:
+        """Note that the first text of a stream is here."""
+        if self.times is not None:
+            self.times.first_token = time.perf_counter()
+
     def note_last_token(self) -> None:
         """Note that what the provider has sent last was the end of its answer."""
         if self.times is not None:

@@ -11,7 +11,7 @@ class LoggedLimit(NamedTuple):
 
     name: str  # that of its check: measure, subject, its id and window; "uses" for active uses of the licence
     amount: int
-    used: int
+    usage: int
     reserved: int  # for requests in flight
     remaining: int
     ends: int  # when its window ends, in seconds since 1970

@@ -35,6 +35,7 @@ def change(console, user: User, **fields: str):
     return console.post(path, fields_of(console.get(path).text) | fields)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("value", "told"), [("", "Required"), ("not this one", "Is wrong.")])
 def test_the_own_password_is_not_changed_without_the_present_one(console, boss, value, told):
     answer = change(console, boss, password=NEW, present_password=value)
@@ -45,6 +46,7 @@ def test_the_own_password_is_not_changed_without_the_present_one(console, boss, 
     assert wrong.exists() is bool(value)
 
 
+@pytest.mark.long
 def test_with_it_this_login_goes_on_and_that_alone(console, boss):
     other = Session.objects.create(user=boss, expires_at="2999-01-01T00:00Z")
     assert change(console, boss, password=NEW, present_password=PASSWORD).status_code == 302
@@ -61,6 +63,7 @@ def test_the_present_password_alone_changes_nothing(console, boss):
     assert not LogEntry.objects.filter(message__startswith="boss changed").exists()
 
 
+@pytest.mark.long
 def test_another_users_password_needs_none(console):
     user = new_user()
     assert "present_password" not in console.get(f"/admin/accounts/user/{user.pk}/change/").text
@@ -85,6 +88,7 @@ def test_what_a_search_finds_by_many_is_counted_once(console):
     assert rows[Provider].model_count == 2
 
 
+@pytest.mark.long
 def test_a_password_has_the_bound_of_the_api(console):
     user = new_user()
     answer = change(console, user, password="x" * (MAX_PASSWORD_LENGTH + 1))
@@ -103,6 +107,7 @@ def test_a_login_without_a_name_says_where_to_look(client):
     assert "Please correct" in answer.text
 
 
+@pytest.mark.long
 def test_a_short_password_is_refused_beside_its_field(console):
     user = new_user()
     answer = change(console, user, password="7 chars")
@@ -116,6 +121,7 @@ def test_a_new_user_has_no_history_yet(console, boss):
     assert "Created at" in console.get(f"/admin/accounts/user/{boss.pk}/change/").text
 
 
+@pytest.mark.long
 def test_the_features_of_the_role_admin_are_shown_and_not_offered(console):
     Feature.objects.create(name="reports.view")
     admin, user = (Role.objects.get(name=name) for name in ("admin", "user"))
@@ -144,6 +150,7 @@ def test_a_role_keeps_the_features_that_stay_chosen(console):
     assert set(role.features.values_list("name", flat=True)) == {"work", "rules.view"}
 
 
+@pytest.mark.long
 def test_the_page_of_a_user_tells_the_groups_and_of_which_zone_its_times_are(console):
     ann = new_user()
     for name in ("search", "ads"):

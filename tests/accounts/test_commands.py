@@ -94,6 +94,7 @@ class TestChangePassword:
             run("changepassword", "bob")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("again", "told"), [("one", "one"), ("two", "differ")])
 def test_at_a_terminal_a_password_is_typed_twice(again, told):
     ours, theirs = pty.openpty()

@@ -342,6 +342,7 @@ class TestLimits:
 
 
 class TestConsole:
+    @pytest.mark.long
     def test_parent_and_admins_are_set(self, console, group, other, boss):
         page = f"/admin/accounts/group/{group.pk}/change/"
         digest = console.get(page).context["adminform"].form.first_digest
@@ -350,6 +351,7 @@ class TestConsole:
         group.refresh_from_db()
         assert (group.parent, group.has_admin(boss)) == (other, False)
 
+    @pytest.mark.long
     def test_an_admin_is_a_member(self, console, group):
         page = f"/admin/accounts/group/{group.pk}/change/"
         digest = console.get(page).context["adminform"].form.first_digest

@@ -234,6 +234,7 @@ class TestConsole:
         values = {"username": "indexer", "kind": "service", "password": "", "is_active": "on"}
         return console.post(f"{self.path}add/", values | fields)
 
+    @pytest.mark.long
     def test_it_is_made_and_moved(self, console, group):
         assert self.added(console, owning_group=group.pk).status_code == 302
         account = User.objects.get(username="indexer")
@@ -244,6 +245,7 @@ class TestConsole:
             assert f'name="{name}"' not in page
         assert 'name="owning_group"' not in console.get(f"{self.path}{new_user().pk}/change/").text
 
+    @pytest.mark.long
     def test_it_keeps_a_group(self, console, account):
         page = f"{self.path}{account.pk}/change/"
         response = console.get(page)

@@ -139,6 +139,7 @@ def test_what_is_no_token_is_nothing(text):
     assert read_access(text) is None
 
 
+@pytest.mark.long
 @given(st.data())
 @hypothesis_settings(max_examples=150, deadline=None)
 def test_a_token_with_one_character_changed_is_nothing(data):

@@ -143,6 +143,7 @@ class TestListingUsers:
         assert "argon2" not in text
         assert "password" not in text.lower()
 
+    @pytest.mark.long
     def test_a_list_costs_the_same_number_of_queries_at_any_size(self, client, db, django_assert_num_queries):
         headers = {"Authorization": f"Bearer {token_of(new_admin())}"}
         group = Group.objects.create(name="team")

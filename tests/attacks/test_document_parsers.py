@@ -284,7 +284,7 @@ ELSEWHERE = {
     "gateway_project.server.proxies": "test_parsers.py",
     "gateway_project.work.doors": "tests/gateway_project/work/doors/test_round_trips.py",
     "gateway_project.work.failover.provider_response": "test_parsers.py and the formats",
-    "gateway_project.work.stages.reading": "test_parsers.py",
+    "gateway_project.work.reading": "test_parsers.py",
     "gateway_project.work.tasks.releases.read_feed": "fetches; its document: tests/gateway_project/work/tasks",
     "providers.formats": "tests/providers/formats: contract, round trips and test_parsers.py",
     "rules.aliases.lines.read_lines": "below: it asks for the names of providers",

@@ -20,7 +20,7 @@ from gateway_project.errors import GatewayError, ValidationError
 from gateway_project.server.proxies import TrustedProxies, read_address
 from gateway_project.server.request_ids import ACCEPTED, decode, request_id
 from gateway_project.work.doors import ENDPOINTS
-from gateway_project.work.stages import reading
+from gateway_project.work.reading.headers import MAX_TAGS, read_headers
 from gateway_project.work.state.redis.seals import Seals
 from keys import secrets
 from providers.credentials import origin_of
@@ -50,7 +50,7 @@ def options_of(environ: dict[str, str]) -> SimpleNamespace:
         call=SimpleNamespace(shorten=shortened.append),
         shortened=shortened,
     )  # fmt: skip
-    reading._read_headers(exchange)
+    read_headers(exchange)
     return exchange
 
 
@@ -61,7 +61,7 @@ def test_headers_of_a_request(values):
         exchange = options_of({f"HTTP_X_SVC_{name}": value for name, value in values.items()})
     except ValidationError:
         return
-    assert len(exchange.options.tags) <= reading.MAX_TAGS
+    assert len(exchange.options.tags) <= MAX_TAGS
     assert all("\n" not in text and "\0" not in text for pair in exchange.options.tags.items() for text in pair)
     assert all(0 < seconds < 10**9 for seconds in exchange.shortened)
 

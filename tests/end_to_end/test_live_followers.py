@@ -476,6 +476,7 @@ class TestBroadcast:
         with pytest.raises(ServiceUnavailable):
             self.next(slow)
 
+    @pytest.mark.long
     def test_the_provider_waits_for_the_fastest_and_for_nobody_who_has_left(self, call):
         one, (quick, _) = self.subscribed(call, 2)
         chunk = b"x" * (broadcast.WINDOW_BYTES // 2)

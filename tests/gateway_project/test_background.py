@@ -53,12 +53,14 @@ def wait_for(counting, rounds):
         assert counting.counted.acquire(timeout=10)
 
 
+@pytest.mark.long
 def test_it_goes_on_at_its_pace_whatever_goes_wrong(begin):
     began = time.monotonic()
     wait_for(begin(Counting(*[ZeroDivisionError()] * 100, every=0.05)), 4)
     assert time.monotonic() - began > 0.19
 
 
+@pytest.mark.long
 def test_what_goes_wrong_in_every_round_is_told_once_and_so_is_its_end(begin, caplog):
     errors = [ZeroDivisionError(), OperationalError("gone\nand more"), ZeroDivisionError(), InterfaceError("closed")]
     wait_for(begin(Counting(*errors * 5)), 23)

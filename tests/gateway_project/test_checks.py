@@ -202,6 +202,7 @@ def test_django_asks_them_at_every_start(settings):
     assert "gateway.E001" in {message.id for message in run_checks(tags=["gateway"])}
 
 
+@pytest.mark.long
 def test_warnings_are_shown_at_the_start_and_when_asked_for_only(tmp_path):
     """`migrate` and `serve` follow each other at each start of a container."""
     environ = {

@@ -2,6 +2,7 @@
 
 import threading
 
+import pytest
 from django.db import OperationalError
 
 from gateway_project.background import PeriodicTask, PeriodicTasks
@@ -19,6 +20,7 @@ def counting(then=None):
     return action, result
 
 
+@pytest.mark.long
 def test_a_task_runs_at_once_and_again_when_it_is_due(db):
     often, result = counting()
     rarely, once = counting()
@@ -41,6 +43,7 @@ def test_a_task_for_the_end_runs_at_the_end(db):
     assert not never.acquire(blocking=False)
 
 
+@pytest.mark.long
 def test_a_task_that_fails_is_tried_again_and_stops_no_other_task(db, caplog):
     broken, tried = counting(RuntimeError("broken"))
     away, request = counting(OperationalError("the server is gone\nand more"))
@@ -57,6 +60,7 @@ def test_a_task_that_fails_is_tried_again_and_stops_no_other_task(db, caplog):
     assert results == ["The task action waits for the database: the server is gone"]
 
 
+@pytest.mark.long
 def test_a_connection_that_cannot_be_given_back_stops_no_other_task(db, monkeypatch):
     first, result = counting()
     second, result_too = counting()

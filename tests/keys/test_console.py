@@ -39,6 +39,7 @@ def test_a_key_is_made_for_a_time_to_come(console):
     assert ApiKey.objects.get().expiry.year == 2100
 
 
+@pytest.mark.long
 def test_a_key_without_expiry_is_chosen_and_not_left_out(console):
     assert added(console, owner=new_user().pk, name="usual").status_code == 200
     assert ApiKey.objects.get(name="usual").expiry is not None
@@ -63,6 +64,7 @@ def test_keys_that_expire_soon_are_listed(console):
     assert "Expiring within 7 days" in page.text
 
 
+@pytest.mark.long
 def test_a_bound_leaves_no_choice_of_a_key_without_expiry(console, settings):
     settings.GATEWAY_KEY_MAX_DAYS = 30
     page = console.get("/admin/keys/apikey/add/").text
@@ -98,6 +100,7 @@ def test_where_nothing_is_offered_yet_the_request_has_a_place_for_the_model(cons
     assert '"model": "MODEL"' in to_try(added(console, owner=new_user().pk).text, "as-curl")
 
 
+@pytest.mark.long
 def test_a_key_whose_owner_is_refused_is_not_called_usable(console):
     ann, ben = new_user(username="ann"), new_user(username="ben")
     pages = [f"/admin/keys/apikey/{issue_key(owner=owner, name='k').key.pk}/change/" for owner in (ann, ben)]
@@ -115,6 +118,7 @@ def offered(console, app: str, model: str, field: str) -> list[str]:
     return [row["text"] for row in console.get("/admin/autocomplete/", values).json()["results"]]
 
 
+@pytest.mark.long
 def test_forms_offer_nobody_and_no_key_that_is_deleted(console):
     ann, ben = new_user(username="ann"), new_user(username="ben")
     old, new = (issue_key(owner=ann, name=name).key for name in ("old", "new"))
@@ -138,6 +142,7 @@ def test_a_key_that_was_found_somewhere_is_found_here_by_what_was_found(console,
     assert [key.name for key in page.context["cl"].result_list] == ["leaked"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("changes", "offered"),
     [({}, {"lock", "expire"}), ({"locked": True}, {"unlock", "expire"}), ({"expire": True}, {"lock"})],
@@ -149,6 +154,7 @@ def test_a_key_has_buttons_for_what_can_be_done_with_it(console, changes, offere
     assert {action for action in ("lock", "unlock", "expire") if f"/{key.pk}/{action}/" in page} == offered
 
 
+@pytest.mark.long
 def test_keys_are_filtered_by_what_the_list_says_of_them(console):
     users = dict.fromkeys(("usable", "locked", "expired", "deleted"), new_user())
     users |= {state: new_user() for state in ("owner inactive", "owner deleted")}
@@ -213,6 +219,7 @@ def changed(console, key, **fields):
     return console.post(page, data | fields)
 
 
+@pytest.mark.long
 def test_restrictions_permissions_and_expiry_are_changed_later(console):
     key = issue_key(owner=new_user(), name="laptop", models=["gpt-.*"], expiry=None).key
     answer = changed(
@@ -360,6 +367,7 @@ def found(console, text):
     return sorted(key.name for key in page.context["cl"].result_list), page.context["cl"].result_count
 
 
+@pytest.mark.long
 def test_a_search_finds_keys_by_their_names_their_ids_and_their_owners(console):
     ann, ben = new_user(username="Ann"), new_user(username="ben")
     laptop, _ = (issue_key(owner=ann, name=name).key for name in ("Big laptop", "server"))

@@ -56,11 +56,13 @@ def test_the_annotation_and_the_model_have_the_same_state(keys):
     assert set(keys.values()) == set(KeyState)
 
 
+@pytest.mark.long
 def test_a_loaded_state_needs_no_query(keys, django_assert_num_queries):
     with django_assert_num_queries(1):
         assert {key.pk: key.state() for key in ApiKey.objects.with_state()} == keys
 
 
+@pytest.mark.long
 def test_usable_keys_are_those_in_the_state_usable(keys):
     usable = {pk for pk, state in keys.items() if state == KeyState.USABLE}
     assert set(ApiKey.objects.usable().values_list("pk", flat=True)) == usable

@@ -40,6 +40,7 @@ def test_one_that_is_not_good_changes_nothing_and_says_why(console, vendor):
     assert not LogEntry.objects.filter(message__contains="licence").exists()
 
 
+@pytest.mark.long
 def test_an_amount_stands_there_without_zeros_that_say_nothing(console):
     limit = set_limit(user=new_user(), measure="cost", window="day", amount=Decimal("100.5"))
     for amount, shown in ((Decimal("100.5"), "100.5"), (Decimal(500), "500"), (Decimal(0), "0")):

@@ -57,6 +57,7 @@ def test_defaults_of_groups_are_for_members_and_a_login_has_its_own(ann, setting
     assert "for each key; 1 token per day for each group; 60 requests per minute without a key." in overview_of(ann)
 
 
+@pytest.mark.long
 def test_the_list_of_limits_names_the_defaults_of_its_subject(console, ann, settings):
     key = issue_key(owner=ann, name="one").key
     address = f"/admin/licensing/limit/?key={key.public_id}"

@@ -60,6 +60,7 @@ def test_limits_of_other_measures_count_all_requests(provider):
     assert read_unpriced([]) == []
 
 
+@pytest.mark.long
 def test_the_list_says_it_with_a_link_to_the_form_and_asks_once_for_all(console, provider):
     def page() -> tuple[str, int]:
         with CaptureQueriesContext(connection) as queries:

@@ -90,6 +90,7 @@ def test_what_one_has_is_said_in_the_form(browser, ann, group):
     assert browser.get("/me/access/new/everything/").status_code == 404
 
 
+@pytest.mark.long
 def test_an_admin_of_the_group_grants_refuses_and_ends(browser, ann, boss, group):
     as_boss = log_in(boss)
     request = ask(browser, reason=SCRIPT)
@@ -131,6 +132,7 @@ def test_with_the_feature_a_user_decides_about_models(browser, ann):
     assert Rule.objects.get().user == ann
 
 
+@pytest.mark.long
 def test_nobody_else_finds_the_request(browser, ann, boss, group):
     requests = [ask(browser, "model"), ask(browser, "limit"), ask(browser, group=create_group(name="other").name)]
     own = ask(browser)
@@ -164,6 +166,7 @@ class TestConsole:
         assert "1 access request waits for a decision." in page
         assert 'href="/admin/access-requests/"' in page
 
+    @pytest.mark.long
     def test_an_admin_decides_with_one_click(self, browser, ann, console, group):
         request = ask(browser, reason=SCRIPT)
         page = console.get("/admin/access-requests/").text
@@ -181,6 +184,7 @@ class TestConsole:
             assert table.status_code == 200
             assert SCRIPT not in table.text
 
+    @pytest.mark.long
     def test_an_access_test_asks_for_a_reason(self, browser, ann, console, first_provider):
         first_provider.models.create(name="gpt-5")
         create_access_test(name="Ann may not", user_id=ann.pk, model="gpt-5", expected="denied")

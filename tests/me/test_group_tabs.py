@@ -89,6 +89,7 @@ class TestMembers:
 
 
 class TestLimits:
+    @pytest.mark.long
     def test_one_is_set_changed_and_deleted(self, browser, group, own, account, below):
         set_limit(group=group, amount=100, **DAY)
         key = issue_key(owner=account, name="nightly").key

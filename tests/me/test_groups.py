@@ -56,6 +56,7 @@ def routes(group, account, key, rule, limit, entry) -> list[str]:
     ]
 
 
+@pytest.mark.long
 def test_switched_off_there_are_no_pages_of_groups(browser, routes, settings):
     assert [route for route in routes if browser.get(route).status_code == 404] == []
     settings.GATEWAY_USER_PAGES = False
@@ -83,6 +84,7 @@ def another_admin(group) -> User:
     return add_member(create_group(name="other"), user_id=new_user().pk, is_admin=True)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "kind", ["member", "stranger", "admin of another group", "former admin", "admin who is no member"]
 )
@@ -120,6 +122,7 @@ def limits_of_others(account: User, person: User) -> list[int]:
     return [set_limit(measure="requests", window="day", amount=1, **subject).pk for subject in subjects]
 
 
+@pytest.mark.long
 def test_what_belongs_to_another_group_is_not_there(browser, key):
     other = create_service_account(username="elsewhere", group_id=create_group(name="other").pk)
     theirs = issue_key(owner=other, name="k").key
@@ -140,6 +143,7 @@ def test_what_belongs_to_another_group_is_not_there(browser, key):
         assert browser.get(address).status_code == browser.post(address).status_code == 404, address
 
 
+@pytest.mark.long
 def test_every_page_opens_and_shows_text_as_text(browser, routes):
     for path in [*routes, "/me/groups/"]:
         response = browser.get(path)
@@ -262,6 +266,7 @@ def test_a_group_below_is_administered_too(browser, boss, group):
     assert browser.get(f"/me/groups/{below.pk}/").status_code == 200
 
 
+@pytest.mark.long
 def test_queries_are_bounded(browser, group, account, django_assert_max_num_queries):
     for number in range(20):
         create_service_account(username=f"a{number}", group_id=group.pk)

@@ -218,6 +218,7 @@ def test_logging_out_ends_the_session(browser, ann):
     assert browser.get("/me/").status_code == 302
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("route", "most"), MOST_QUERIES.items())
 def test_queries_are_bounded(browser, ann, django_assert_max_num_queries, route, most):
     for number in range(30):

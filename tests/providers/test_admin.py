@@ -53,6 +53,7 @@ def test_a_price_is_for_the_model_by_the_name_at_its_provider(console):
     assert "The provider's name of the model" in console.get(f"{PRICES}add/").text
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("field", "value"),
     [
@@ -89,6 +90,7 @@ def test_a_new_provider_has_so_many_models_and_no_more(console, provider):
     assert Provider.objects.count() == 1
 
 
+@pytest.mark.long
 def test_a_models_longest_answer_has_the_bounds_of_the_api(console, provider):
     fields = {"provider": provider.pk, "name": "m", "max_output_tokens": MAX_INTEGER + 1}
     assert list(refused(console, f"{MODELS}add/", **fields)) == ["max_output_tokens"]
@@ -99,6 +101,7 @@ NEW_PRICE = {"model": "gpt-5", "currency": "USD", "input": "1", "output": "2"}
 PAST, AHEAD = ({"valid_from_0": day, "valid_from_1": "00:00:00"} for day in ("2020-01-01", "2100-01-01"))
 
 
+@pytest.mark.long
 def test_a_price_does_not_begin_in_the_past(console, price):
     for path, fields in ((f"{PRICES}add/", NEW_PRICE | {"model": "other"}), (f"{PRICES}{price.pk}/change/", {})):
         errors = refused(console, path, **fields, **PAST)
@@ -120,6 +123,7 @@ def test_a_changed_price_begins_now_however_old_the_one_before_is(console, price
     assert timezone.now() - ModelPrice.objects.open().get().valid_from < timedelta(minutes=1)
 
 
+@pytest.mark.long
 def test_amounts_stand_there_without_zeros_that_say_nothing(console, price):
     set_price(model="cheap", currency="USD", input="0.00001", output=100)
     for row, shown in ((price, ["1", "2", "0"]), (ModelPrice.objects.get(model="cheap"), ["0.00001", "100", "0"])):
@@ -140,6 +144,7 @@ def test_so_they_do_on_the_page_of_one_that_has_ended(console, price):
 CREDENTIALS = "/admin/providers/providercredential/"
 
 
+@pytest.mark.long
 def test_a_model_is_named_and_described_in_its_form(console, provider):
     fields = {"provider": provider.pk, "name": "fast", "upstream_name": "gpt-4o", "input_modalities": ["text"]}
     assert sent(console, f"{MODELS}add/", **fields).status_code == 302
@@ -156,6 +161,7 @@ def test_a_model_is_named_and_described_in_its_form(console, provider):
     assert "gpt-4o" in console.get(MODELS).text
 
 
+@pytest.mark.long
 def test_a_credential_is_set_in_its_form_and_never_shown(console, provider):
     Provider.objects.update(auth_method="bearer")
     secret, fields = "sk-1234567890", {"provider": provider.pk, "name": "second"}
@@ -219,6 +225,7 @@ def test_a_preset_fills_in_the_form(console, name):
     assert preset.keys_page in page
 
 
+@pytest.mark.long
 def test_an_address_fills_in_nothing_but_presets_and_known_models(console, provider):
     model = add_model(provider=provider, name="m")
     assert first_values(console.get(f"{PROVIDERS}add/?preset=evil&url=http://evil&name=evil").text)["name"] == ""
@@ -231,6 +238,7 @@ def test_an_address_fills_in_nothing_but_presets_and_known_models(console, provi
     assert first_values(console.get(f"{PRICES}add/?model={provider.name}/m").text)["model"] == "m"
 
 
+@pytest.mark.long
 def test_a_provider_that_is_saved_without_models_leads_to_fetching_them(console):
     answer = sent(console, f"{PROVIDERS}add/?preset=vllm", name="new")
     row = Provider.objects.get(name="new")
@@ -267,6 +275,7 @@ def test_all_that_is_wrong_with_a_new_provider_stands_beside_its_field_at_once(c
     assert Provider.objects.count() == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("script", "field", "text"),
     [
@@ -284,6 +293,7 @@ def test_what_keeps_a_new_provider_from_answering_stands_beside_what_to_change(c
     assert not Provider.objects.exists()
 
 
+@pytest.mark.long
 def test_a_new_provider_whose_url_or_credential_is_not_valid_is_not_asked(console):
     with ScriptedProvider() as scripted:
         errors = refused(console, f"{PROVIDERS}add/?preset=azure", **CHOICE)
@@ -293,12 +303,14 @@ def test_a_new_provider_whose_url_or_credential_is_not_valid_is_not_asked(consol
         assert scripted.seen == []
 
 
+@pytest.mark.long
 def test_a_method_that_signs_each_request_leads_to_entering_the_models_by_hand(console):
     values = CHOICE | {"url": "https://bedrock-runtime.eu-west-1.amazonaws.com", "auth_method": "aws-sigv4"}
     errors = refused(console, f"{PROVIDERS}add/?preset=bedrock", **values | {"secret": "a:b"})
     assert list(errors) == ["new_models"]
 
 
+@pytest.mark.long
 def test_models_are_chosen_among_those_that_a_new_provider_lists(console):
     with ScriptedProvider() as scripted:
         scripted.answers(body={"data": [{"id": name} for name in ("a", "<b>", "c")]})

@@ -91,6 +91,7 @@ def test_a_new_connection_tells_the_time_of_connecting_from_that_of_tls(transpor
     assert 0 < times.connect_begun < times.connected < times.tls_ended < times.first_byte
 
 
+@pytest.mark.long
 def test_a_silence_is_heard_through_tls_too(trusted):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         threading.Thread(target=serve_a_pause, args=[listener, trusted], daemon=True).start()
@@ -112,6 +113,7 @@ def serve_a_pause(listener, context):
             wrapped.sendall(b"{}")
 
 
+@pytest.mark.long
 def test_the_certificates_are_read_once_for_all_connections(transport, lasting_server):
     url = lasting_server[0]
     with transport.session() as session:  # requests would have its own read into each connection's

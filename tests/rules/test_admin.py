@@ -58,6 +58,7 @@ def test_the_list_says_which_rules_let_nobody_through(console):
     assert values["broken"].startswith("this is not a valid RE2 pattern")
 
 
+@pytest.mark.long
 def test_a_linked_key_may_use_any_model_that_the_rule_matches(console):
     provider = create_provider(name="east", format_name="openai", url="http://127.0.0.1:9/v1", models=["gpt-5"])
     ann, ben = new_user(), new_user()
@@ -133,6 +134,7 @@ def test_members_of_groups_below_are_members(db):
     assert any("no members" in problem.message for problem in warnings_of([rule])[0])
 
 
+@pytest.mark.long
 def test_a_rule_whose_group_is_gone_can_be_changed_and_given_to_another(console):
     group, other, ann = create_group(name="gone"), create_group(name="other"), new_user()
     rule = create_rule(name="r1", group_id=group.pk)
@@ -187,6 +189,7 @@ def test_no_rule_is_made_for_nobody(console):
     assert list(added(console, audience="nobody").context["adminform"].form.errors) == ["audience"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("enabled", "button", "other"), [(True, "disable", "enable"), (False, "enable", "disable")])
 def test_a_button_says_whether_it_enables_or_disables(console, enabled, button, other):
     rule = create_rule(name="r", user_id=0, enabled=enabled)

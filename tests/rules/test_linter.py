@@ -377,6 +377,7 @@ def assert_nothing_is_changed_by(rules, providers, keys, aliases) -> None:
             assert not lost, (one, sentences)
 
 
+@pytest.mark.long
 @given(rows, catalogues, linked_keys, aliases)
 @settings(max_examples=number_of(250), deadline=None)
 def test_what_is_said_to_do_nothing_changes_no_request(rows, catalogue, keys, aliases):
@@ -387,6 +388,7 @@ def test_what_is_said_to_do_nothing_changes_no_request(rows, catalogue, keys, al
     assert_nothing_is_changed_by(rules, providers, keys, aliases)
 
 
+@pytest.mark.long
 @given(rows_about_aliases, linked_keys, st.sampled_from(list(ALIASES)))
 @settings(max_examples=number_of(250), deadline=None)
 def test_what_is_said_to_do_nothing_changes_no_request_for_an_alias(rows, keys, aliases):

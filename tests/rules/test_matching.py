@@ -104,6 +104,7 @@ REQUESTS = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.long
 @given(BOOKS, st.randoms(), REQUESTS)
 @settings(max_examples=number_of(500), deadline=None)
 def test_the_first_rule_is_the_one_that_the_specification_names(rows, random, request):
@@ -113,6 +114,7 @@ def test_the_first_rule_is_the_one_that_the_specification_names(rows, random, re
 
 
 class TestConsideredRules:
+    @pytest.mark.long
     @given(BOOKS, REQUESTS)
     @settings(max_examples=number_of(500), deadline=None)
     def test_they_say_what_the_judgement_does(self, rows, request):
@@ -128,6 +130,7 @@ class TestConsideredRules:
         allowed = [number for number in remaining if one_of(allowing) in (None, number)] if allowing else []
         assert judged(book, **request) == (allowing[0].id if allowing else None, allowed)
 
+    @pytest.mark.long
     @given(BOOKS, REQUESTS)
     @settings(max_examples=number_of(500), deadline=None)
     def test_without_one_that_does_not_match_the_judgement_is_the_same(self, rows, request):
@@ -256,6 +259,7 @@ def test_what_takes_more_than_linear_time_or_memory_is_no_pattern(pattern):
     assert refusal.value.field == "regex"
 
 
+@pytest.mark.long
 @given(st.text(max_size=40))
 @settings(max_examples=number_of(200), deadline=None)
 def test_any_text_is_a_pattern_or_refused(text):
@@ -272,6 +276,7 @@ def test_what_is_remembered_of_models_is_bounded_and_stays_right():
         assert len(book._allows._everyone._by_model) <= REMEMBERED_MODELS
 
 
+@pytest.mark.long
 def test_many_rules_of_others_cost_nothing():
     book = RuleBook([rule(n, "gpt-.*", user=n) for n in range(2, 20_000)] + [rule(20_000, everyone=True)])
     begun = time.process_time()

@@ -1,5 +1,7 @@
 """A known vulnerability fails the audit; a feed that cannot be reached does not, and is named."""
 
+import pytest
+
 from tests.support import audit
 
 SAFE = {"name": "django", "version": "5.2.19", "vulns": []}
@@ -27,6 +29,7 @@ def test_without_any_feed_it_says_that_it_was_skipped(capsys):
     assert "SKIPPED" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_both_lock_files_are_read_without_a_feed(monkeypatch):
     """Through the real program, which no feed answers here."""
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")

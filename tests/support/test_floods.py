@@ -49,17 +49,20 @@ def world(handler) -> Iterator[SimpleNamespace]:
         server.shutdown()
 
 
+@pytest.mark.long
 def test_one_stall_is_as_many_samples_as_checks_were_due(world):
     measurement = measure(world, 2.5)
     assert measurement.health_p99 > STALL_SECONDS * 0.8
 
 
+@pytest.mark.long
 def test_without_a_stall_there_is_nothing_to_correct(world, handler):
     handler.stalls_at = 0
     measurement = measure(world, 1)
     assert sorted(measurement.health_seconds)[len(measurement.health_seconds) // 2] < STALL_SECONDS / 2
 
 
+@pytest.mark.long
 def test_a_check_that_fails_counts_as_the_longest(world, handler):
     handler.status, handler.stalls_at = 503, 0
     assert max(measure(world, 0.2).health_seconds) == FAILED_SECONDS

@@ -34,6 +34,7 @@ def sets(folder):
     ]
 
 
+@pytest.mark.long
 def test_a_set_has_the_same_figures_in_each_form(tmp_path, capsys):
     for path in sets(tmp_path):
         assert measure(read_set(path), "injection", {}) == Measures(2, 2, 1, 1)

@@ -27,6 +27,7 @@ def folder(tmp_path):
     return tmp_path
 
 
+@pytest.mark.long
 def test_the_results_that_are_kept_are_those_of_this_version():
     changed = [change.told() for change in replay.changes(FOLDER)]
     assert not changed, 'look at `make replay`; REPLAY="--update" stores the results:\n' + "\n".join(changed[:20])

@@ -1,11 +1,13 @@
 """`make test` tries a part, in turns; what tries more behind `make test-slow` is known by what it calls."""
 
+from types import SimpleNamespace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.hostile import WRONG, try_wrong
-from tests.support.thoroughness import PART, THOROUGH, number_of, some, tries_more
+from tests.support.thoroughness import PART, QUICK_CASES, THOROUGH, few_cases, number_of, some, tries_more
 
 
 @given(st.none())
@@ -32,3 +34,10 @@ def test_turns_try_everything_between_them():
     assert sorted(map(repr, WRONG)) == sorted(repr(value) for part in parts for value in part)
     assert max(map(len, parts)) <= len(WRONG) // PART + 1
     assert [number_of(thorough) for thorough in (1, 8, 100)] == [1, 5, 25]
+
+
+def test_daily_work_has_a_few_cases_of_each_test():
+    items = [SimpleNamespace(nodeid=f"test_a.py::{name}") for name in ("one", *(f"many[{case}]" for case in range(20)))]
+    names = [item.nodeid.partition("::")[2] for item in few_cases(items)]
+    assert names == ["one", *(f"many[{case}]" for case in range(0, 20, 5))]
+    assert len(names) - 1 <= QUICK_CASES

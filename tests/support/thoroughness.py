@@ -1,19 +1,25 @@
 """How much is tried: `make test` tries a part of what can be tried by the hundred, `make test-slow` all of it.
 
+`make check` is for daily work (QUICK=1): of a test with many cases it takes a few.
+
 `THOROUGH=1` says that it is all. A test that then tries more has the marker `thorough`: those of hypothesis, and those
 that call one of TRY_MORE. `make test-slow` runs them with the slow ones.
 """
 
 import os
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+import pytest
 from hypothesis import is_hypothesis_test
 
 Value = TypeVar("Value")
 
 THOROUGH = bool(os.environ.get("THOROUGH"))
+QUICK = bool(os.environ.get("QUICK"))
 PART, FEWEST = 4, 5
+QUICK_CASES = 4  # of a test
 TRY_MORE = {"some", "number_of", "try_wrong", "check_looks"}  # names of functions that ask here
 
 
@@ -30,3 +36,11 @@ def number_of(thorough: int) -> int:
 def tries_more(test: Callable[..., object]) -> bool:
     """Whether a test tries more if all is tried."""
     return is_hypothesis_test(test) or not TRY_MORE.isdisjoint(test.__code__.co_names)
+
+
+def few_cases(items: Sequence[pytest.Item]) -> list[pytest.Item]:
+    """At most QUICK_CASES of the cases of each test, from its first to its last."""
+    cases = defaultdict(list)
+    for item in items:
+        cases[item.nodeid.partition("[")[0]].append(item)
+    return [case for group in cases.values() for case in group[:: -(-len(group) // QUICK_CASES)]]

@@ -163,11 +163,13 @@ def _accepts_heartbeats(exchange: Exchange) -> bool:
 
 def _use_cached(exchange: Exchange, value: bytes, *, may_ask: bool) -> bool:
     hit = unpack(value)
-    if hit is None or (may_ask and needs_new_answer(exchange, _answer_in(hit))):
+    if hit is None:
         return False
-    use_answer(exchange, hit)
-    exchange.cache.target = exchange.remaining[0]
-    exchange.cache.status = "HIT"
+    answer = _answer_in(hit)
+    if may_ask and needs_new_answer(exchange, answer):
+        return False
+    cache = exchange.cache
+    cache.hit, cache.answer, cache.target, cache.status = hit, answer, exchange.remaining[0], "HIT"
     return True
 
 

@@ -45,13 +45,13 @@ def _checks(walk: Walk) -> Iterator[LimitCheck]:
 
 def row_of(reading: Reading, now: float) -> JsonObject:
     """A limit as data; its window is that of this moment."""
-    check, used, reserved, remaining, _ = reading
+    check, usage, reserved, remaining, _ = reading
     amount = None if check.is_unbounded else check.amount
     return {
         "limit": name_of_limit(check),
         "name": check.name,
         "amount": None if amount is None else _amount(amount, check.limit),
-        "used": _amount(used, check.limit),
+        "used": _amount(usage, check.limit),
         "reserved": _amount(reserved, check.limit),
         "remaining": None if amount is None else _amount(max(remaining, 0), check.limit),
         "resets": _end_of_window(check, now),

@@ -7,12 +7,11 @@ from accounts.models import User
 from gateway_project.api.access import WORK
 from gateway_project.api.access import Caller as Viewer
 from gateway_project.errors import PermissionDenied, ValidationError
-from gateway_project.work.exchange import Exchange
 from gateway_project.work.explain.options import OWN, Options
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.pipeline import STAGES, Stage
 from gateway_project.work.snapshot.records import Caller, KeySnapshot
-from gateway_project.work.stages.authentication import authorize, usable_caller, use_key
+from gateway_project.work.stages.authentication import authenticate_as
 from keys.models import ApiKey
 
 # Who sees everybody's log and all rules may ask about everybody's requests.
@@ -76,25 +75,12 @@ def find_subject(user_id: int, key_name: str, gateway: Gateway) -> Subject:
 
 def authentication_as(subject: Subject) -> Stage:
     """The stage that takes the request for this one's, as if it had come with their credential."""
-    return partial(_authenticate_as, subject)
+    return Stage(partial(authenticate_as, subject.caller.id, subject.key))
 
 
 def authentication_of(options: Options, subject: Subject) -> Stage:
     """The stage that says whose request it is: that of the pipeline for the request's own credential."""
     return STAGES[0] if options == OWN else authentication_as(subject)
-
-
-def _authenticate_as(subject: Subject, exchange: Exchange, gateway: Gateway) -> None:
-    """As authenticate() does; an unknown address is not judged.
-
-    Raises AuthenticationFailed, PermissionDenied and LicenceInvalid.
-    """
-    caller, key = subject
-    if key is not None:
-        use_key(key, exchange.connection.address or None, exchange, gateway)
-    else:
-        exchange.identity.caller = usable_caller(caller.id, gateway)
-    authorize(exchange, gateway)
 
 
 def _key(caller: Caller, name: str, gateway: Gateway) -> KeySnapshot:

@@ -7,10 +7,10 @@ from gateway_project.work.explain.dry_gateway import IdenticalInFlight, RequestB
 from gateway_project.work.explain.peeked_state import PeekedState
 from gateway_project.work.failover.candidates import call_candidates
 from gateway_project.work.gateway import Gateway
-from gateway_project.work.pipeline import STAGES, Stage, run
+from gateway_project.work.pipeline import STAGES, Stage, position_of, run
 from providers.transport.transport import ProviderRequest
 
-BEHIND_AUTHENTICATION = STAGES[1 : STAGES.index(call_candidates) + 1]
+BEHIND_AUTHENTICATION = STAGES[1 : position_of(call_candidates) + 1]
 
 
 @dataclass(slots=True)
@@ -43,5 +43,4 @@ def walk(exchange: Exchange, gateway: Gateway, authenticate: Stage = STAGES[0]) 
         if exchange.options.body_bytes:
             assert exchange.identity.caller is not None
             gateway.body_memory.release(exchange.options.body_bytes, exchange.identity.caller.id)
-            exchange.options.body_bytes = 0
     return result

@@ -47,6 +47,16 @@ def note_failure(exchange: Exchange, gateway: Gateway, target: Target, error: Ga
     gateway.metrics.note_attempt(failed(target, error, is_broken=is_broken))
 
 
+def note_cost(exchange: Exchange, cost: Cost | None) -> None:
+    """Note what the last attempt has cost of a request whose bill is for several answers."""
+    exchange.attempts.sendings[-1].cost = cost
+
+
+def take_answer(exchange: Exchange, repair: Exchange) -> None:
+    """Answer the request with that of a copy, which has asked the same target once more."""
+    exchange.attempts.answer, exchange.attempts.dropped = repair.attempts.answer, repair.attempts.dropped
+
+
 def failed(target: Target, error: GatewayError, *, is_broken: bool, is_check: bool = False) -> AttemptFailure:
     """The event of a failure. Its message, which may name internal addresses, is for administrators."""
     cause = error.__cause__

@@ -184,7 +184,8 @@ class Race:
         if exchange.attempts.sending is not None:
             exchange.attempts.sending.answered()  # at the earliest now: otherwise the slow times would not count
             exchange.attempts.sending.end()
-        exchange.go_on_with(rival)
+        exchange.call = rival.call
+        exchange.add_timings(rival)
         _take_over(exchange.attempts, rival.attempts)
         leave_flight(exchange, self._gateway)
 

@@ -33,7 +33,7 @@ def outcome_at(target: Target, exchange: Exchange) -> Outcome:
         return exchange.attempts.outcomes[key]
     if key in exchange.selection.passed_over:
         return exchange.selection.passed_over[key], ""
-    if exchange.target is not None and key == target_key(exchange.target):
+    if (served := exchange.target) is not None and (target is served or key == target_key(served)):
         return _target_outcome(exchange)
     if exchange.options.provider_name and not target.provider.matches_name(exchange.options.provider_name):
         return Candidate.NOT_WANTED, ""

@@ -1,12 +1,12 @@
 """Answers on their way to the client: whole ones, and streams that are known as a whole since they were cached."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
 from gateway_project.work.exchange import Exchange, Guarding
 from gateway_project.work.gateway import Gateway
-from gateway_project.work.guardrails.book import RESPONSE
+from gateway_project.work.guardrails.book import RESPONSE, GuardrailSnapshot
 from gateway_project.work.guardrails.detectors.redaction import Placeholders, json_escape
 from gateway_project.work.guardrails.remote.judging import judge, judge_texts, replacing
 from gateway_project.work.guardrails.searching import Search
@@ -26,7 +26,7 @@ def guard_whole_answer(exchange: Exchange, gateway: Gateway, guarding: Guarding)
         return
     if guarding.changes_answers:
         guarding.logged = b""  # whatever happens, the log does not have what is searched for
-    search = search_of_answers(guarding)
+    search = _search_of_answers(guarding)
     if hit is not None and hit.chunk_sizes is not None:
         _guard_stored_stream(exchange, gateway, guarding, hit.chunk_sizes)
     else:
@@ -61,7 +61,15 @@ def _is_watched(guarding: Guarding) -> bool:
     return guarding.placeholders is not None or guarding.applicable.answers is not None
 
 
-def search_of_answers(guarding: Guarding) -> Search | None:
+def note_repair(guarding: Guarding, guardrails: Sequence[GuardrailSnapshot], *, is_valid: bool) -> None:
+    """Note whether the second answer is valid that these have asked for."""
+    search = _search_of_answers(guarding)
+    assert search is not None
+    for guardrail in guardrails:
+        search.tallies[guardrail.id].repaired = is_valid
+
+
+def _search_of_answers(guarding: Guarding) -> Search | None:
     """The search of the request's answers; None if only placeholders are put back."""
     if guarding.answer_search is None and guarding.applicable.answers is not None:
         guarding.answer_search = Search(guarding.applicable.answers)
@@ -71,7 +79,7 @@ def search_of_answers(guarding: Guarding) -> Search | None:
 def _stream_guard(
     exchange: Exchange, gateway: Gateway, guarding: Guarding, content_type: str, read: Callable[[bytes], str]
 ) -> StreamGuard:
-    search = search_of_answers(guarding)
+    search = _search_of_answers(guarding)
     ask = partial(_judge_stream, exchange, gateway, search) if search is not None and search.side.remote else None
     return StreamGuard(
         search,

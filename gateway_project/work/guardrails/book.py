@@ -142,10 +142,10 @@ class GuardrailBook:
             return self._choices[caller]
         except KeyError:
             pass
-        chosen = [guardrail for guardrail in self.guardrails if guardrail.audience.includes(caller)]
+        guardrails = [guardrail for guardrail in self.guardrails if guardrail.audience.includes(caller)]
         if len(self._choices) >= REMEMBERED_CHOICES:
             self._choices.clear()
-        choice = self._choices[caller] = Applicable(chosen) if chosen else None
+        choice = self._choices[caller] = Applicable(guardrails) if guardrails else None
         return choice
 
 
@@ -174,11 +174,11 @@ def _references(data: object, kind: type) -> frozenset:  # type: ignore[type-arg
 
 
 def _side(guardrails: Iterable[GuardrailSnapshot]) -> Side | None:
-    chosen = tuple(guardrails)
+    members = tuple(guardrails)
     by_detector: dict[int, tuple[Detector, list[GuardrailSnapshot]]] = {}
-    for guardrail in chosen:
+    for guardrail in members:
         if guardrail.service is not None:
             continue
         by_detector.setdefault(id(guardrail.detector), (guardrail.detector, []))[1].append(guardrail)
     groups = tuple((detector, tuple(group)) for detector, group in by_detector.values())
-    return Side(chosen, groups) if chosen else None
+    return Side(members, groups) if members else None

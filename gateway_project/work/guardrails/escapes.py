@@ -20,7 +20,7 @@ class Unit(NamedTuple):
 
     start: int
     length: int
-    written: str
+    source: str
 
 
 class Escapes:
@@ -58,7 +58,7 @@ class Escapes:
         self._skipped = 0
         for unit in self._pass(end):
             if unit.start >= position:
-                parts += [reading[position - start : unit.start - start], unit.written]
+                parts += [reading[position - start : unit.start - start], unit.source]
                 position = unit.start + unit.length
         self._skipped = max(0, position - end)
         return "".join([*parts, reading[position - start :]])
@@ -76,10 +76,10 @@ class Escapes:
         self._passed = end
         return units
 
-    def _note(self, written: str, *, is_escape: bool = False) -> str:
-        reading = _reading(written) if is_escape else written
-        if reading != written:
-            self._units.append(Unit(self._read, len(reading), written))
+    def _note(self, source: str, *, is_escape: bool = False) -> str:
+        reading = _reading(source) if is_escape else source
+        if reading != source:
+            self._units.append(Unit(self._read, len(reading), source))
         self._read += len(reading)
         return reading
 

@@ -221,7 +221,7 @@ def _admit_or_wait(
             admission = admit_with(ignore_lost=ignore_lost)
     limits = exchange.limits
     limits.token = token
-    limits.holds += admission.holds
+    limits.holds = [*limits.holds, *admission.holds]
     record_readings(limits, admission.readings, admission.at)
     for full in admission.full:
         gateway.full_providers.note(full)

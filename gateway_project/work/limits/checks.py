@@ -79,7 +79,7 @@ class CheckStatus(NamedTuple):
     reset_seconds: int
 
     @property
-    def used(self) -> int:
+    def usage(self) -> int:
         return self.check.amount - self.remaining
 
 
@@ -87,7 +87,7 @@ class Reading(NamedTuple):
     """A limit at one moment, without the request that looks; the seconds are until its window ends, if it has one."""
 
     check: LimitCheck
-    used: int
+    usage: int
     reserved: int
     remaining: int
     reset_seconds: int

@@ -14,7 +14,7 @@ def record_readings(limits: RequestLimits, readings: Sequence[Reading], at: floa
     if limits.records is None:
         limits.records = {}
     now = int(at)
-    for check, used, reserved, remaining, reset_seconds in readings:
+    for check, usage, reserved, remaining, reset_seconds in readings:
         if 0 < check.amount < MAX_AMOUNT:  # others only count
             name = check.name
-            limits.records[name] = (name, check.amount, used, reserved, remaining, now + reset_seconds)
+            limits.records[name] = (name, check.amount, usage, reserved, remaining, now + reset_seconds)

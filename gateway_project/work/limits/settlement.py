@@ -1,7 +1,7 @@
 """Settlement: the reservations of a request are given back, or replaced by its usage."""
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from gateway_project.errors import LimitError
 from gateway_project.work.bill import Bill
@@ -41,7 +41,7 @@ def settle(exchange: Exchange, gateway: Gateway) -> None:
 def final_settlement(exchange: Exchange, gateway: Gateway) -> Settlement:
     """The settlement of all reservations of the request with its usage; the caller sends it to the shared state."""
     limits = exchange.limits
-    limits.holds += _late_holds(exchange, gateway)
+    limits.holds = [*limits.holds, *_late_holds(exchange, gateway)]
     if not limits.holds:
         return NOTHING_HELD
     if limits.duration_ms is None:
@@ -130,7 +130,7 @@ def _providers_asked(exchange: Exchange) -> Collection[ProviderSnapshot]:
     return [provider for number, provider in providers.items() if number in exchange.attempts.provider_ids]
 
 
-def _settlement(exchange: Exchange, gateway: Gateway, holds: list[Hold], ended: float = math.inf) -> Settlement:
+def _settlement(exchange: Exchange, gateway: Gateway, holds: Sequence[Hold], ended: float = math.inf) -> Settlement:
     amounts = [_amount(hold, exchange, gateway) for hold in holds]
     exchange.limits.holds = [hold for hold in exchange.limits.holds if hold not in holds]
     for hold, amount in zip(holds, amounts, strict=True):

@@ -23,10 +23,9 @@ def logged_payload(exchange: Exchange) -> str:
     kind = content_kind(exchange)
     if kind == "none" or exchange.request is None or isinstance(exchange.error, LimitError):
         return ""  # a client that is over a limit must not fill the disk instead
-    request, answer = (
-        exchange.request.raw,
-        exchange.answer.body if exchange.answer else b"".join(exchange.delivery.chunks),
-    )
+    whole_answer, target, is_streamed = exchange.answer, exchange.target, exchange.is_streamed
+    request = exchange.request.raw
+    answer = whole_answer.body if whole_answer else b"".join(exchange.delivery.chunks)
     is_live = exchange.attempts.stream is not None or exchange.cache.subscription is not None
     size = exchange.delivery.size if is_live else len(answer)
     if exchange.guarding is not None and (guarded := logged_answer(exchange.guarding)) is not None:
@@ -39,14 +38,12 @@ def logged_payload(exchange: Exchange) -> str:
             "response": _fingerprint(size, digest),
         }
         return orjson.dumps(payload).decode()
-    max_bytes, provider = settings.GATEWAY_LOG_PAYLOAD_MAX_BYTES // 2, exchange.target and exchange.target.provider
+    max_bytes, provider = settings.GATEWAY_LOG_PAYLOAD_MAX_BYTES // 2, target and target.provider
     request_json = _json(_stored_part(request, max_bytes, provider), len(request), max_bytes)
     # A stream of JSON lines looks like an object but is not one.
-    show = _json if not exchange.is_streamed else _string
+    show = _json if not is_streamed else _string
     body = exchange.cache.logged_body if exchange.guarding is None else None
-    body = (
-        _stored_part(answer, max_bytes, provider, is_stream=exchange.is_streamed) if body is None else body[:max_bytes]
-    )
+    body = _stored_part(answer, max_bytes, provider, is_stream=is_streamed) if body is None else body[:max_bytes]
     return f'{{"request": {request_json}, "response": {show(body, size, max_bytes)}}}'
 
 

@@ -23,24 +23,52 @@ def authenticate(exchange: Exchange, gateway: Gateway) -> None:
     if not credential:
         raise AuthenticationFailed(AuthenticationFailed.NO_CREDENTIAL)
     if credential.startswith(secrets.PREFIX):
-        use_key(_key(credential, gateway), exchange.connection.address, exchange, gateway)
+        _use_key(_key(credential, gateway), exchange.connection.address, exchange, gateway)
     else:
         exchange.identity.caller = _token_user(credential, exchange, gateway)
-    authorize(exchange, gateway)
+    _authorize(exchange, gateway)
 
 
-def use_key(key: KeySnapshot | None, address: str | None, exchange: Exchange, gateway: Gateway) -> None:
+def authenticate_as(user_id: int, key: KeySnapshot | None, exchange: Exchange, gateway: Gateway) -> None:
+    """As authenticate() does, for a request with this key, or without one with this user's login.
+
+    An empty address is unknown. Raises AuthenticationFailed, PermissionDenied and LicenceInvalid.
+    """
+    if key is not None:
+        _use_key(key, exchange.connection.address or None, exchange, gateway)
+    else:
+        exchange.identity.caller = _usable_caller(user_id, gateway)
+    _authorize(exchange, gateway)
+
+
+def identify(exchange: Exchange, gateway: Gateway) -> tuple[Caller, KeySnapshot | None]:
+    """Whose credential the request has, whether it may send work or not; the request stays nobody's.
+
+    Raises AuthenticationFailed.
+    """
+    try:
+        authenticate(exchange, gateway)
+    except (PermissionDenied, LicenceInvalid):
+        pass
+    identity = exchange.identity
+    assert identity.caller is not None, "who is not known is refused"
+    caller, key = identity.caller, identity.key
+    identity.caller = identity.key = None
+    return caller, key
+
+
+def _use_key(key: KeySnapshot | None, address: str | None, exchange: Exchange, gateway: Gateway) -> None:
     """Set the key and its owner as caller; an address of None is unknown, and is not judged.
 
     Raises AuthenticationFailed and PermissionDenied.
     """
     exchange.identity.key = key = require_usable(key)
-    exchange.identity.caller = usable_caller(key.owner_id, gateway)
+    exchange.identity.caller = _usable_caller(key.owner_id, gateway)
     if key.restrictions is not None and address is not None and not key.restrictions.allow_address(address):
         raise PermissionDenied(WRONG_NETWORK.format(address=address))
 
 
-def authorize(exchange: Exchange, gateway: Gateway) -> None:
+def _authorize(exchange: Exchange, gateway: Gateway) -> None:
     """Raise PermissionDenied unless caller and key may send work, and LicenceInvalid."""
     caller, key = exchange.identity.caller, exchange.identity.key
     assert caller is not None
@@ -65,7 +93,7 @@ def _is_in_force(key: KeySnapshot, now: float) -> bool:
     return now < key.expires and (key.restrictions is None or key.restrictions.not_before <= now)
 
 
-def usable_caller(user_id: int, gateway: Gateway) -> Caller:
+def _usable_caller(user_id: int, gateway: Gateway) -> Caller:
     """The user. Raises AuthenticationFailed for one who is unknown, inactive or deleted."""
     caller = gateway.snapshot.callers.get(user_id)
     if caller is None or not caller.usable:
@@ -115,4 +143,4 @@ def _login_user(text: str, gateway: Gateway) -> Caller:
         raise AuthenticationFailed
     if gateway.follower.session_owner(token.session) != token.user_id:
         raise AuthenticationFailed
-    return usable_caller(token.user_id, gateway)
+    return _usable_caller(token.user_id, gateway)

@@ -1,64 +1,24 @@
 """Requests and whole answers on their way through the pipeline: searched, changed or refused."""
 
-from dataclasses import replace
 from time import perf_counter
 
-from gateway_project.work.exchange import Decision, Exchange, Guarding
+from gateway_project.work.exchange import Exchange
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.guardrails.answers import guard_whole_answer
-from gateway_project.work.guardrails.book import REQUEST, Applicable, CallerFacts, Side, rule_ids_of
-from gateway_project.work.guardrails.conversations import placeholder_key
-from gateway_project.work.guardrails.detectors.redaction import Placeholders
-from gateway_project.work.guardrails.remote.judging import judge, replacing
-from gateway_project.work.guardrails.searching import Search
-from gateway_project.work.guardrails.texts import of_whole_texts, rewrite
-from gateway_project.work.limits.admission import count_request
-from gateway_project.work.snapshot.records import Caller, KeySnapshot, Snapshot
-from providers.catalogue import servable
-from providers.formats import WorkRequest
-from providers.formats.json_values import dumped
+from gateway_project.work.guardrails.requests import choose_guardrails, search_request
 
 NAME = "guardrails"  # in Server-Timing and the log
-# A longer request is counted before it is searched: whoever is over a limit costs a round trip, and no search.
-COUNTED_FIRST_BYTES = 16 * 1024
-
-
-def applicable_guardrails(
-    snapshot: Snapshot, caller: Caller, key: KeySnapshot | None, decision: Decision
-) -> Applicable | None:
-    """The guardrails for requests of this caller with this key that rules allow so; None if there are none. Pure."""
-    book = snapshot.guardrails
-    if book is None:
-        return None
-    alias = "" if decision.alias is None else decision.alias.name
-    rule_ids = _rule_ids(snapshot, caller, decision) if book.names_rules else frozenset()
-    facts = CallerFacts(caller.id, caller.group_ids, None if key is None else key.id, rule_ids, alias)
-    return book.applicable(facts)
-
-
-def _rule_ids(snapshot: Snapshot, caller: Caller, decision: Decision) -> frozenset[int]:
-    rule_id = None if decision.rule is None else decision.rule.id
-    targets = () if decision.alias is None else servable(decision.allowed)
-    return rule_ids_of(rule_id, snapshot.rules, targets, user_id=caller.id, group_ids=caller.group_ids)
 
 
 def guard_request(exchange: Exchange, gateway: Gateway) -> None:
-    """Search the request; take out of it what guardrails redact. Raises GuardrailBlocked.
-
-    What a guardrail blocks is taken out, too: only then is the error raised, so that no log has the match.
-    """
+    """Search the request; take out of it what guardrails redact. Raises GuardrailBlocked."""
     if gateway.snapshot.guardrails is None:
         return
-    identity, decision = exchange.identity, exchange.decision
-    assert identity.caller is not None
-    applicable = applicable_guardrails(gateway.snapshot, identity.caller, identity.key, decision)
-    if applicable is None:
-        return
-    exchange.guarding = guarding = Guarding(applicable)
-    if applicable.requests is not None:
+    guarding = choose_guardrails(exchange, gateway)
+    if guarding is not None and (side := guarding.applicable.requests) is not None:
         started_at = perf_counter()
         try:
-            _search_request(exchange, gateway, guarding, applicable.requests)
+            search_request(exchange, gateway, guarding, side)
         finally:
             exchange.record_timing(NAME, started_at)
 
@@ -72,27 +32,3 @@ def guard_answer(exchange: Exchange, gateway: Gateway) -> None:
         guard_whole_answer(exchange, gateway, exchange.guarding)
     finally:
         exchange.record_timing(NAME, started_at)
-
-
-def _search_request(exchange: Exchange, gateway: Gateway, guarding: Guarding, side: Side) -> None:
-    request = exchange.request
-    assert request is not None
-    if len(request.raw) > COUNTED_FIRST_BYTES:
-        count_request(exchange, gateway)
-    placeholders = _placeholders(exchange, request) if side.has_placeholders else None
-    guarding.request_search = search = Search(side, placeholders, is_of_answer=False)
-    search.note_model(request.model)
-    search.note_unreadable(request.body)
-    replacements = judge(exchange, gateway, search, REQUEST, request.body) if side.remote else {}
-    body = rewrite(request.body, of_whole_texts(replacing(replacements, search)))
-    if body is not request.body:
-        exchange.request = replace(request, body=body, raw=dumped(body))
-    if placeholders:
-        guarding.placeholders = placeholders
-    search.raise_if_blocked("request")
-
-
-def _placeholders(exchange: Exchange, request: WorkRequest) -> Placeholders:
-    caller = exchange.identity.caller
-    assert caller is not None
-    return Placeholders([request.raw.decode()], placeholder_key(request, exchange.decision.allowed, caller))

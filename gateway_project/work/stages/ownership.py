@@ -111,9 +111,9 @@ def record_kept(exchange: Exchange, gateway: Gateway) -> None:
         claims, ownership.claims = ownership.claims, ()
         _note(exchange, gateway, claims, is_lasting=True)
     state_ids = stream.reader.state_ids if stream is not None else answer.state_ids if answer is not None else ()
-    if len(state_ids) > ownership.recorded:
-        new_ids = list(state_ids)[ownership.recorded :]
-        ownership.recorded = len(state_ids)
+    if len(state_ids) > ownership.record_count:
+        new_ids = list(state_ids)[ownership.record_count :]
+        ownership.record_count = len(state_ids)
         _note(exchange, gateway, tuple(map(digest_of, new_ids)), is_lasting=False)
 
 

@@ -3,18 +3,17 @@
 Both answers are sendings of the same request, within its time: it is billed for both.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 
 from gateway_project.errors import GatewayError
-from gateway_project.work.billing import bill_of
-from gateway_project.work.exchange import Attempts, Exchange, Guarding, Selection
+from gateway_project.work.billing import bill_both, bill_of
+from gateway_project.work.exchange import Attempts, Exchange, Selection
+from gateway_project.work.failover.attempts import note_cost, take_answer
 from gateway_project.work.failover.candidates import ask
 from gateway_project.work.failover.provider_call import interruption_error
 from gateway_project.work.gateway import Gateway
-from gateway_project.work.guardrails.answers import search_of_answers
-from gateway_project.work.guardrails.book import GuardrailSnapshot
+from gateway_project.work.guardrails.answers import note_repair
 from gateway_project.work.guardrails.refusals import Refusal, is_valid_answer, may_repair, refusal_of
 from gateway_project.work.snapshot.records import Target
 from providers.formats import WorkRequest
@@ -47,8 +46,8 @@ def repair_answer(exchange: Exchange, gateway: Gateway) -> None:
     second = repair.attempts.answer
     is_valid = second is not None and is_valid_answer(second, side)
     if is_valid:
-        exchange.attempts.answer, exchange.attempts.dropped = second, repair.attempts.dropped
-    _note(guarding, refusal.guardrails, is_valid=is_valid)
+        take_answer(exchange, repair)
+    note_repair(guarding, refusal.guardrails, is_valid=is_valid)
 
 
 def _corrected(request: WorkRequest, refusal: Refusal) -> WorkRequest:
@@ -71,9 +70,8 @@ def _copy(exchange: Exchange, request: WorkRequest, target: Target) -> Exchange:
 def _ask_again(exchange: Exchange, repair: Exchange, gateway: Gateway, target: Target) -> None:
     """Ask, and bill both answers. Raises Interrupted if nobody waits any more; other failures are the attempt's."""
     first = bill_of(exchange, gateway.snapshot)
-    sendings = exchange.attempts.sendings
-    sendings[-1].cost = first.cost_of_server or first.cost
-    count = len(sendings)
+    note_cost(exchange, first.cost_of_server or first.cost)
+    count = exchange.attempts.count
     gateway.watcher.add(exchange.call)
     try:
         ask(repair, gateway, target)
@@ -83,14 +81,6 @@ def _ask_again(exchange: Exchange, repair: Exchange, gateway: Gateway, target: T
             raise
     finally:
         repair.attempts.end_sending()
-        if len(sendings) > count:
-            second = bill_of(repair, gateway.snapshot)
-            sendings[-1].cost = second.cost or Cost(Decimal(0), "", KNOWN)
-            exchange.bill = first.with_other(second)
-
-
-def _note(guarding: Guarding, guardrails: Sequence[GuardrailSnapshot], *, is_valid: bool) -> None:
-    search = search_of_answers(guarding)
-    assert search is not None
-    for guardrail in guardrails:
-        search.tallies[guardrail.id].repaired = is_valid
+        if exchange.attempts.count > count:
+            second = bill_both(exchange, repair, gateway.snapshot)
+            note_cost(exchange, second.cost or Cost(Decimal(0), "", KNOWN))

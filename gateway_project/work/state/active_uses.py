@@ -80,7 +80,7 @@ class ActiveUses:
 
     def put(self, check: LimitCheck, figures: Figures) -> None:
         """Have as many uses as these figures say, one of them the member's if it has one."""
-        others = (f"other {number}" for number in range(figures.used - figures.is_member))
+        others = (f"other {number}" for number in range(figures.usage - figures.is_member))
         members = (*others, *((check.member,) if figures.is_member else ()))
         self._uses[check.name] = {member: Use(until=figures.ends_at) for member in members}
 

@@ -34,7 +34,7 @@ ENDS_AT_ONCE, WAITS, CALLS_PROVIDER = 0, 1, 2
 
 @dataclass(slots=True)
 class Count:
-    """What was used and what is reserved in one window; `lost` while what was used before `since` is not known.
+    """What was used and what is reserved in one window; `is_lost` while what was used before `since` is not known.
 
     A complete count begins with its window, a share's when it was first needed. `reservations` are by token,
     and `reserved` their sum; `early` is what was used here although the log will tell it too.
@@ -43,8 +43,8 @@ class Count:
     check: LimitCheck
     begin: int
     since: float
-    lost: bool = False
-    used: int = 0
+    is_lost: bool = False
+    usage: int = 0
     early: int = 0
     reserved: int = 0
     reservations: dict[str, int] = field(default_factory=dict)
@@ -140,21 +140,21 @@ class Counters:
         """What is used and held; None if nothing has been counted, or the count was lost and not rebuilt."""
         if check.since:
             count = self._counts.get((check.name, window_begin(check.window_seconds, now)))
-            if count is None or count.lost or count.check.set_at < check.set_at:
+            if count is None or count.is_lost or count.check.set_at < check.set_at:
                 return None
         return self._total(check, now)
 
     def is_lost(self, lost_count: LostCount) -> bool:
         """Whether this lost count has not been rebuilt yet and its window is the current one."""
         count = self._counts.get((lost_count.check.name, lost_count.begin))
-        return count is not None and count.lost and count.since == lost_count.until
+        return count is not None and count.is_lost and count.since == lost_count.until
 
-    def rebuild(self, lost_count: LostCount, used: int) -> None:
+    def rebuild(self, lost_count: LostCount, usage: int) -> None:
         """Add to a lost count what the log says was used."""
         if self.is_lost(lost_count):
             count = self._counts[lost_count.check.name, lost_count.begin]
-            count.used += used - count.early
-            count.lost, count.early = False, 0
+            count.usage += usage - count.early
+            count.is_lost, count.early = False, 0
 
     # -- For those who only look -------------------------------------------------------------------------
 
@@ -171,12 +171,12 @@ class Counters:
         """Have these figures of a check."""
         begin = window_begin(check.window_seconds, now)
         if check.kind == LEASE:
-            self._leases[check.name] = set(map(str, range(figures.used)))
+            self._leases[check.name] = set(map(str, range(figures.usage)))
         elif check.kind == USE:
             self.uses.put(check, figures)
         elif figures.since is not None:
-            used, reserved, _, is_lost, set_at, early, *_ = figures
-            count = Count(check._replace(set_at=set_at), begin, figures.since, is_lost, used, early, reserved)
+            usage, reserved, _, is_lost, set_at, early, *_ = figures
+            count = Count(check._replace(set_at=set_at), begin, figures.since, is_lost, usage, early, reserved)
             self._counts[check.name, begin] = count
             self._latest.pop(check.name, None)
 
@@ -184,18 +184,20 @@ class Counters:
         """Those of these counts that have to be rebuilt first."""
         windowed = ((check, self._count(check, now)) for check in checks if check.since)
         return [
-            LostCount(check, count.begin, count.since, self._is_whole(check)) for check, count in windowed if count.lost
+            LostCount(check, count.begin, count.since, self._is_whole(check))
+            for check, count in windowed
+            if count.is_lost
         ]
 
     def reading(self, check: LimitCheck, now: float) -> Reading:
         """The check as it is now; without a reset of what is given back, which takes long to find."""
         amount = check.amount if self.share_of is None else self._amount(check, now)
         if check.kind in (LEASE, USE):
-            used = self._used(check, now)
-            return Reading(check, used, 0, amount - used, 1)
+            usage = self._usage(check, now)
+            return Reading(check, usage, 0, amount - usage, 1)
         count = self._count(check, now)
-        used, reserved, end = count.used, count.reserved, self._latest[check.name][1]
-        return Reading(check, used, reserved, amount - used - reserved, end - int(now))
+        usage, reserved, end = count.usage, count.reserved, self._latest[check.name][1]
+        return Reading(check, usage, reserved, amount - usage - reserved, end - int(now))
 
     def _figures(self, check: LimitCheck, now: float) -> Figures:
         if check.kind == LEASE:
@@ -205,7 +207,7 @@ class Counters:
         count = self._counts.get((check.name, window_begin(check.window_seconds, now)))
         if count is None:
             return Figures()
-        return Figures(count.used, count.reserved, count.since, count.lost, count.check.set_at, count.early)
+        return Figures(count.usage, count.reserved, count.since, count.is_lost, count.check.set_at, count.early)
 
     # -- While Redis is up, and when it comes back ------------------------------------------------------
 
@@ -225,10 +227,10 @@ class Counters:
 
     def hand_over(self) -> list[Count]:
         """The counts made here since the last hand-over, for Redis to add, which is assumed to have them now."""
-        counts = [replace(count) for count in self._counts.values() if count.used]
+        counts = [replace(count) for count in self._counts.values() if count.usage]
         for count in counts:
-            self._note_in_redis(count, count.used)
-            self._counts[count.check.name, count.begin].used = 0
+            self._note_in_redis(count, count.usage)
+            self._counts[count.check.name, count.begin].usage = 0
         return counts
 
     def take_back(self, counts: Iterable[Count]) -> None:
@@ -236,8 +238,8 @@ class Counters:
         for count in counts:
             now = self._counts.get((count.check.name, count.begin))
             if now is not None:
-                now.used += count.used
-                self._note_in_redis(count, -count.used)
+                now.usage += count.usage
+                self._note_in_redis(count, -count.usage)
 
     def tidy(self, now: float) -> None:
         """Remove counts of windows that are over, empty sets of leases, and expired uses."""
@@ -255,12 +257,12 @@ class Counters:
             del self._leases[name]
         self.uses.tidy(now)
 
-    def _note_in_redis(self, count: Count, used: int) -> None:
+    def _note_in_redis(self, count: Count, amount: int) -> None:
         """Assume that Redis has counted so much more in this window, unless it is known to be in a later one."""
         check, begin = count.check, count.begin
         at, before, _ = self._redis_counts.get(check.name, (0.0, 0, 0))
         if at < window_end(check.window_seconds, begin):
-            total = used + (before if at >= begin else 0)
+            total = amount + (before if at >= begin else 0)
             self._redis_counts[check.name] = (max(at, begin), total, check.window_seconds)
 
     # -- Internal ---------------------------------------------------------------------------------------
@@ -273,12 +275,12 @@ class Counters:
         for check in checks:
             kind, amount = check.kind, check.amount if self.share_of is None else self._amount(check, now)
             if kind == COUNT:
-                full = self._count(check, now).used + check.take > amount
+                full = self._count(check, now).usage + check.take > amount
             elif kind == RESERVE:
-                full = self._count(check, now).used >= amount
+                full = self._count(check, now).usage >= amount
             else:
-                used = self._used(check, now)
-                full = 0 < amount <= used and not self._already_holds(check, token, now)
+                usage = self._usage(check, now)
+                full = 0 < amount <= usage and not self._already_holds(check, token, now)
             if full:
                 return self._status(check, now)
         return None
@@ -315,20 +317,20 @@ class Counters:
         is_removed = window_end(check.window_seconds, begin) < self._removed_before
         return max(self.started_at, check.since + SPREAD_SECONDS) <= begin and not is_removed
 
-    def _used(self, check: LimitCheck, now: float) -> int:
+    def _usage(self, check: LimitCheck, now: float) -> int:
         if check.kind == LEASE:
             return len(self._leases[check.name])
         if check.kind == USE:
             # Expired uses are removed only when the limit would be reached.
             uses = self.uses.total(check.name)
             return uses if uses < self._amount(check, now) or not check.amount else self.uses.live(check.name, now)
-        return self._count(check, now).used
+        return self._count(check, now).usage
 
     def _total(self, check: LimitCheck, now: float) -> int:
         if check.kind != RESERVE:
-            return self._used(check, now)
+            return self._usage(check, now)
         count = self._count(check, now)
-        return count.used + count.reserved
+        return count.usage + count.reserved
 
     def _already_holds(self, check: LimitCheck, token: str, now: float) -> bool:
         if check.kind == LEASE:
@@ -347,15 +349,15 @@ class Counters:
             return check.amount
         if check.kind in (LEASE, USE):
             return max(check.amount // self.share_of, min(check.amount, 1))
-        rest = max(check.amount - self._used_in_redis(check, window_begin(check.window_seconds, now)), 0)
+        rest = max(check.amount - self._usage_in_redis(check, window_begin(check.window_seconds, now)), 0)
         # A share of a limit of requests per minute is at least 1; a share of a quota may be 0.
         minimum = 0 if check.since or check.kind == RESERVE else 1
         return max(rest // self.share_of, min(rest, minimum))
 
-    def _used_in_redis(self, check: LimitCheck, begin: int) -> int:
+    def _usage_in_redis(self, check: LimitCheck, begin: int) -> int:
         """What Redis had counted, when it last replied, in the window that begins then."""
-        at, used, _ = self._redis_counts.get(check.name, (0, 0, 0))
-        return used if at >= begin else 0
+        at, usage, _ = self._redis_counts.get(check.name, (0, 0, 0))
+        return usage if at >= begin else 0
 
     def _reset(self, check: LimitCheck, now: float) -> int:
         if check.kind in (COUNT, RESERVE):
@@ -367,8 +369,8 @@ class Counters:
     def _take(self, check: LimitCheck, token: str, mode: int, now: float) -> Hold | None:
         if check.kind == COUNT:
             count = self._count(check, now)
-            count.used += check.take
-            is_held = check.since and (mode != ENDS_AT_ONCE or count.lost)
+            count.usage += check.take
+            is_held = check.since and (mode != ENDS_AT_ONCE or count.is_lost)
             return Hold(check, check.take, count.begin, max(now, count.since)) if is_held else None
         if check.kind == RESERVE:
             return self._reserve(check, token, now) if mode == CALLS_PROVIDER else None
@@ -380,7 +382,7 @@ class Counters:
 
     def _reserve(self, check: LimitCheck, token: str, now: float) -> Hold:
         count = self._count(check, now)
-        take = min(check.take, self._amount(check, now) - count.used - count.reserved)
+        take = min(check.take, self._amount(check, now) - count.usage - count.reserved)
         count.reserved += take
         count.reservations[token] = count.reservations.get(token, 0) + take
         return Hold(check, take, count.begin, max(now, count.since))
@@ -395,8 +397,8 @@ class Counters:
         if counted_in_redis:
             return
         before = hold.take if hold.check.kind == COUNT and self._was_counted(hold, count) else 0
-        count.used += amount - before
-        if count.lost and count.since >= settlement.ended:
+        count.usage += amount - before
+        if count.is_lost and count.since >= settlement.ended:
             count.early += amount
 
     def _begin_share(self, hold: Hold) -> Count | None:

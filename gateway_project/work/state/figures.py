@@ -11,7 +11,7 @@ class Figures(NamedTuple):
     live, whether the check's member has one, and when the first of them ends.
     """
 
-    used: int = 0
+    usage: int = 0
     reserved: int = 0
     since: float | None = None
     is_lost: bool = False

@@ -265,8 +265,8 @@ class LocalState:
 
     def rebuild(self, counts: Sequence[tuple[LostCount, int]]) -> None:
         with self._lock:
-            for count, used in counts:
-                self._counters.rebuild(count, used)
+            for count, usage in counts:
+                self._counters.rebuild(count, usage)
 
     def count_uses(self, name: str) -> int:
         with self._lock:

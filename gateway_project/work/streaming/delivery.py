@@ -112,14 +112,15 @@ def add_headers(headers: list[tuple[str, str]], exchange: Exchange) -> None:
     if exchange.request is not None:
         headers.append(("X-Svc-Cache", exchange.cache.status))
         headers.append(("X-Svc-Attempts", str(exchange.attempts.count)))
+    attempts = exchange.attempts
     if (target := exchange.target) is not None:
         headers.append(("X-Svc-Provider", target.provider.header_name))
         headers.append(("X-Svc-Model", target.model if target.model.isascii() else quote(target.model)))
-    if exchange.dropped:
-        headers.append(("X-Svc-Dropped", exchange.dropped))
-    if exchange.attempts.added:
-        headers.append(("X-Svc-Added", exchange.attempts.added))
-    if exchange.answer is not None and exchange.answer.estimated:
+    if dropped := exchange.dropped:
+        headers.append(("X-Svc-Dropped", dropped))
+    if attempts.added:
+        headers.append(("X-Svc-Added", attempts.added))
+    if (answer := exchange.answer) is not None and answer.estimated:
         headers.append(("X-Svc-Estimate", "tokens"))
     if exchange.limits.statuses:
         _add_limits(headers, exchange.limits.statuses)

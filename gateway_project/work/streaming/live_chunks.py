@@ -224,7 +224,7 @@ def _record_chunk(exchange: Exchange, max_kept: int, chunk: bytes) -> None:
     """Record a chunk that goes to the client; only the first `max_kept` bytes of all chunks are kept."""
     times = exchange.call.times
     if times is not None and not times.first_token and _has_text(exchange, chunk):
-        times.first_token = perf_counter()
+        exchange.call.note_first_token()
         if exchange.attempts.sending is not None:
             exchange.attempts.sending.answered()
     room = max_kept - exchange.delivery.size

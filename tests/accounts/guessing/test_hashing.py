@@ -14,7 +14,7 @@ from accounts.sessions import log_in
 from gateway_project.errors import AuthenticationFailed, RateLimited, ServiceUnavailable
 from tests.support.promises import promise
 
-pytestmark = pytest.mark.embedded
+pytestmark = [pytest.mark.embedded, pytest.mark.long]
 
 
 @pytest.fixture(autouse=True)

@@ -27,6 +27,7 @@ def fail(failures, number, account=NOBODY, address="192.0.2.1"):
     return len(events)
 
 
+@pytest.mark.long
 def test_the_first_of_an_address_and_of_an_account_are_recorded(failures):
     assert fail(failures, 5) == OWN
     assert fail(failures, 5, "ann", "192.0.2.2") == OWN
@@ -34,6 +35,7 @@ def test_the_first_of_an_address_and_of_an_account_are_recorded(failures):
     assert fail(failures, 1, "bob", "192.0.2.4") == 1
 
 
+@pytest.mark.long
 def test_the_others_are_one_event_that_says_whom_from_where_and_how_often(failures):
     fail(failures, 5)
     fail(failures, 1002, "ann", "2001:db8::1")

@@ -12,6 +12,7 @@ from tests.support.second_factor import new_app
 pytestmark = pytest.mark.either_store
 
 
+@pytest.mark.long
 def test_an_admin_sees_and_removes_that_of_a_user(console, ann):
     app = new_app(ann)
     start_session(ann)

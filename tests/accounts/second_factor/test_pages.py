@@ -70,6 +70,7 @@ def actions() -> list[str]:
 
 
 class TestAnApp:
+    @pytest.mark.long
     def test_it_is_set_up_with_its_first_code(self, browser, user, site):
         page = browser.get(f"/{site}/second-factor/app/")
         secret = secret_on(page.text)
@@ -104,6 +105,7 @@ class TestAnApp:
         assert 'role="alert"' in response.text
         assert not AuthenticatorApp.objects.exists()
 
+    @pytest.mark.long
     def test_other_sessions_end_and_this_one_goes_on(self, browser, user, site):
         other, _ = start_session(user)
         secret = secret_on(browser.get(f"/{site}/second-factor/app/").text)
@@ -111,6 +113,7 @@ class TestAnApp:
         assert not Session.objects.live().filter(pk=other).exists()
         assert is_in(browser, site)
 
+    @pytest.mark.long
     def test_it_can_be_replaced_which_keeps_the_recovery_codes(self, browser, user, site):
         former = new_app(user)
         start_in(browser, site, former)
@@ -141,6 +144,7 @@ class TestAnApp:
         assert "requires a second factor" in response.text
         assert AuthenticatorApp.objects.exists()
 
+    @pytest.mark.long
     def test_recovery_codes_are_made_anew(self, client, user, site):
         app = new_app(user)
         start_in(client, site, app)
@@ -261,6 +265,7 @@ class TestARoleThatRequiresIt:
     def requiring(self, db):
         Role.objects.filter(name="user").update(requires_second_factor=True)
 
+    @pytest.mark.long
     def test_the_login_begins_with_setting_one_up(self, client, user, site):
         assert enter(client, site).headers["Location"] == f"/{site}/login/code/"
         page = client.get(f"/{site}/login/code/")
@@ -304,6 +309,7 @@ class TestPasskeys:
         browser.logout()
         return device
 
+    @pytest.mark.long
     def test_one_is_added_and_logs_in(self, registered, browser, user, site):
         assert actions() == ["add passkey"]
         assert enter(browser, site).headers["Location"] == f"/{site}/login/code/"
@@ -316,6 +322,7 @@ class TestPasskeys:
         assert (passkey.sign_count, passkey.rp_id) == (1, "testserver")
         assert passkey.last_used_at
 
+    @pytest.mark.long
     def test_a_count_that_does_not_rise_is_refused(self, registered, browser, user, site):
         Passkey.objects.update(sign_count=5)
         enter(browser, site)
@@ -324,6 +331,7 @@ class TestPasskeys:
         assert AuditEntry.objects.filter(message__contains="may be a copy").exists()
         assert not is_in(browser, site)
 
+    @pytest.mark.long
     @pytest.mark.parametrize("field", ["authenticatorData", "signature", "clientDataJSON"])
     def test_an_answer_of_a_wrong_form_is_refused(self, registered, browser, user, site, field):
         enter(browser, site)
@@ -342,6 +350,7 @@ class TestPasskeys:
         assert browser.post(path, values).status_code == 200
         assert not Passkey.objects.exists()
 
+    @pytest.mark.long
     def test_a_challenge_is_for_one_use_in_one_browser(self, registered, browser, user, site):
         enter(browser, site)
         options = options_on(browser.get(f"/{site}/login/code/"))
@@ -364,12 +373,14 @@ class TestPasskeys:
         assert "not accepted" in self.register(browser, site, Device(origin)).text
         assert not Passkey.objects.exists()
 
+    @pytest.mark.long
     def test_another_device_is_refused(self, registered, browser, site):
         enter(browser, site)
         options = options_on(browser.get(f"/{site}/login/code/"))
         other = Device(ORIGIN, id=registered.id)
         assert "not accepted" in give(browser, site, credential=other.sign(options)).text
 
+    @pytest.mark.long
     @pytest.mark.parametrize("answer", ["x", "{}", "[]", "null", "1", '{"id": 1}', "[" * 30_000, '{"rawId": "é"}'])
     def test_any_answer_gets_a_page(self, registered, browser, site, answer):
         enter(browser, site)
@@ -382,6 +393,7 @@ class TestPasskeys:
         values = {"name": "key", "current_password": PASSWORD, "credential": answer}
         assert "not accepted" in browser.post(f"/{site}/second-factor/passkeys/new/", values).text
 
+    @pytest.mark.long
     def test_there_can_be_several_and_each_can_be_removed(self, browser, user, site, device):
         self.register(browser, site, device)
         assert self.register(browser, site, Device(ORIGIN), name="spare").status_code == 302
@@ -394,6 +406,7 @@ class TestPasskeys:
         assert not RecoveryCode.objects.exists()
         assert actions() == ["add passkey", "add passkey", "remove passkey", "remove passkey"]
 
+    @pytest.mark.long
     def test_nobody_removes_that_of_another_user(self, browser, site, device):
         self.register(browser, site, device)
         row = Passkey.objects.get()

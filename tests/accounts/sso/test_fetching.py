@@ -49,6 +49,7 @@ def test_a_disabled_one_is_not_asked(admin, provider, issuer):
     assert issuer.requests_to(DISCOVERY) == 0
 
 
+@pytest.mark.long
 def test_the_console_has_a_button(console, provider):
     path = f"/admin/accounts/identityprovider/{provider.pk}/fetch/"
     assert "Fetch keys now" in console.get(f"/admin/accounts/identityprovider/{provider.pk}/change/").text

@@ -54,6 +54,7 @@ def through_mock(client: Client, url: str, subject: str = "ann@example.com", nex
 
 
 class TestARealProvider:
+    @pytest.mark.long
     def test_a_first_login_creates_the_user_and_gives_what_rules_say(self, client, mock):
         response = through_mock(client, mock, groups=["staff", "others"])
         assert response.status_code == 200, response.content
@@ -66,6 +67,7 @@ class TestARealProvider:
         assert not ann.has_usable_password()
         assert is_logged_in(client)
 
+    @pytest.mark.long
     def test_each_login_gives_and_takes_away(self, client, mock):
         new_admin()
         through_mock(client, mock, groups=["llm-admins"])
@@ -94,6 +96,7 @@ class TestARealProvider:
         assert {"SvcUserCookie", "SvcAuthCookie"} <= cookies.keys()
         assert works(nobody, cookies["SvcUserCookie"].value)
 
+    @pytest.mark.long
     def test_the_log_tells_of_the_login_and_of_the_new_user(self, client, mock):
         through_mock(client, mock)
         entries = AuditEntry.objects.filter(resource__in=["auth", "users"]).order_by("id")
@@ -203,6 +206,7 @@ class TestWhoComesIn:
             with pytest.raises(AuthenticationFailed):
                 log_in(username="ann", password=password)
 
+    @pytest.mark.long
     def test_a_local_admin_still_logs_in_while_the_provider_is_down(self, client, sign_on, issuer):
         boss = new_admin()
         issuer.answers = dict.fromkeys(("/.well-known/openid-configuration", TOKEN), Answer({}, status=500))
@@ -212,6 +216,7 @@ class TestWhoComesIn:
 
 
 class TestRules:
+    @pytest.mark.long
     def test_the_last_admin_stays_one(self, sign_on, provider):
         update_identity_provider(provider, rules="groups contains bosses → role admin\nalways → role user")
         sign_on.log_in({"groups": ["bosses"]})
@@ -224,6 +229,7 @@ class TestRules:
         sign_on.log_in()
         assert not User.objects.get(username="ann").is_admin
 
+    @pytest.mark.long
     def test_what_a_rule_gave_goes_with_the_rule(self, sign_on, provider):
         Role.objects.create(name="own")
         update_identity_provider(provider, rules="always → role own\nalways → role user")
@@ -233,6 +239,7 @@ class TestRules:
         sign_on.log_in()
         assert [role.name for role in ann.roles.all()] == ["user"]
 
+    @pytest.mark.long
     def test_what_an_administrator_gave_stays_without_the_rule(self, sign_on, provider):
         own = Role.objects.create(name="own")
         sign_on.log_in()

@@ -103,6 +103,7 @@ class TestKeycloak:
         with product_at(client, "Keycloak", authorization_response_iss_parameter_supported=True) as product:
             yield product
 
+    @pytest.mark.long
     def test_groups_and_realm_roles_give_roles(self, keycloak):
         new_admin()
         group, role = (granted_by("Keycloak", claim) for claim in ("groups", "realm_access.roles"))
@@ -116,6 +117,7 @@ class TestKeycloak:
         assert keycloak.log_in(self.CLAIMS | {"groups": [f"/{group}"]}, **back) == 200  # the full path
         assert roles("ann") == set()
 
+    @pytest.mark.long
     @pytest.mark.parametrize("kind", ["JWT", "logout+jwt"])
     def test_its_logout_token_ends_the_session_that_it_names(self, client, keycloak, kind):
         back, issuer = {"iss": keycloak.issuer.url}, keycloak.issuer
@@ -141,6 +143,7 @@ class TestEntra:
         with product_at(client, "Entra ID") as product:
             yield product
 
+    @pytest.mark.long
     def test_ids_of_groups_and_app_roles_give_roles(self, entra):
         new_admin()
         group, role = (granted_by("Entra ID", claim) for claim in ("groups", "roles"))
@@ -151,6 +154,7 @@ class TestEntra:
         assert entra.log_in(self.CLAIMS | {"groups": [TENANT, group]}) == 200
         assert roles("ann@example.com") == {"admin"}
 
+    @pytest.mark.long
     def test_who_is_in_too_many_groups_has_none(self, entra):
         new_admin()
         group = granted_by("Entra ID", "groups")

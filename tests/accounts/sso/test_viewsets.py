@@ -156,6 +156,7 @@ class TestIdentities:
 
 
 class TestConsole:
+    @pytest.mark.long
     def test_a_provider_is_made_and_changed_in_the_console(self, console):
         add = "/admin/accounts/identityprovider/add/"
         form = {

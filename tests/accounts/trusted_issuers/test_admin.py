@@ -27,6 +27,7 @@ FIELDS = {
 PAGE = "/admin/accounts/trustedissuer/"
 
 
+@pytest.mark.long
 def test_an_issuer_is_added_changed_and_deleted(console, ann):
     assert "There are no trusted issuers" in console.get(PAGE).text
     response = console.post(f"{PAGE}add/", FIELDS)
@@ -49,6 +50,7 @@ def test_an_issuer_is_added_changed_and_deleted(console, ann):
     assert not TrustedIssuer.objects.exists()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [

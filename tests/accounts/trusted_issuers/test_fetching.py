@@ -48,6 +48,7 @@ def test_nothing_is_fetched_for_stored_keys_and_disabled_issuers(admin, row):
     refused(admin.post("/trusted-issuers/99999/fetch/"), 404, "NotFound")
 
 
+@pytest.mark.long
 def test_the_console_has_a_button(console, row):
     path = f"/admin/accounts/trustedissuer/{row.pk}/fetch/"
     assert "Fetch keys now" in console.get(f"/admin/accounts/trustedissuer/{row.pk}/change/").text

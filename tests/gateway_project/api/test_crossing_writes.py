@@ -42,6 +42,7 @@ def test_what_refers_to_a_row_that_was_deleted_meanwhile_is_a_conflict(admin, mo
     assert Group.objects.exists()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("action", ["page", "list"])
 def test_the_console_tells_it_on_a_page(client, monkeypatch, action):
     from accounts.services import delete_group
@@ -64,6 +65,7 @@ def test_the_console_tells_it_on_a_page(client, monkeypatch, action):
     assert Group.objects.exists()
 
 
+@pytest.mark.long
 def test_the_console_tells_it_of_a_form(client, monkeypatch):
     from accounts.services import create_group
 

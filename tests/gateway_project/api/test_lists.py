@@ -93,6 +93,7 @@ def test_a_page_past_the_end_gets_400_but_the_first_is_always_there(admin):
     refused(admin.get("/roles/?name=nosuch&page[number]=2"), 400, "ValidationError", "page[number]")
 
 
+@pytest.mark.long
 def test_a_list_costs_the_same_number_of_queries_at_any_size(client, django_user_model, db, django_assert_num_queries):
     from tests.support.management import new_admin, token_of
 

@@ -231,6 +231,7 @@ class Paths:
     urlpatterns = [*resource(ThingViewSet), re_path("^silent$", lambda request: None, name="silent")]
 
 
+@pytest.mark.long
 def test_a_new_resource_appears_by_its_declarations_alone(monkeypatch):
     monkeypatch.setitem(
         TABLE, "things", {"list": "any logged-in user", "retrieve": "any logged-in user", "create": "admin"}

@@ -111,6 +111,7 @@ def test_a_pair_of_surrogates_is_one_character():
     assert parse_object(b'{"a": "\\ud83d\\ude00"}') == {"a": "😀"}
 
 
+@pytest.mark.long
 @given(OBJECTS)
 @settings(max_examples=number_of(100), deadline=None)
 def test_every_json_object_comes_back_as_it_was(value):

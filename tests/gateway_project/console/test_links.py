@@ -31,7 +31,7 @@ from telemetry.models import CacheEntry, LogEntry
 from tests.support.management import new_user
 from tests.support.many_rows import fill
 
-pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
+pytestmark = [pytest.mark.django_db, pytest.mark.either_store, pytest.mark.long]
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from tests.console.test_pages import forms, lists, pages
 from tests.support.management import PASSWORD, new_user
 from tests.support.many_rows import fill
 
-pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
+pytestmark = [pytest.mark.django_db, pytest.mark.either_store, pytest.mark.long]
 FILE = Path(__file__).with_name("query_counts.json")
 IS_UPDATE = "UPDATE_QUERY_COUNTS" in os.environ
 FEW, MANY = 3, 12

@@ -42,6 +42,7 @@ class TestDeleting:
         user.refresh_from_db()
         assert user.is_deleted
 
+    @pytest.mark.long
     def test_of_many_it_asks_once(self, console):
         ann, ben = new_user(username="ann"), new_user(username="ben")
         response = shown(console.post(USERS, chosen(ann, ben)))
@@ -67,6 +68,7 @@ class TestOneThatIsOver:
         assert gone.password not in page
         assert "argon2" not in page
 
+    @pytest.mark.long
     def test_it_is_not_deleted_again(self, console, gone):
         live = new_user(username="live")
         assert console.post(f"{USERS}{gone.pk}/delete/", {"post": "yes"}).status_code == 403
@@ -77,6 +79,7 @@ class TestOneThatIsOver:
         deleted = LogEntry.objects.filter(message__contains="deleted users")
         assert [entry.message.rpartition(" ")[2] for entry in deleted] == [f"{live.pk}."]
 
+    @pytest.mark.long
     def test_so_it_is_with_keys(self, console):
         key = issue_key(owner=new_user(), name="laptop", permissions=["work"]).key
         offered = ('name="_save"', f"{key.pk}/delete/", f"{key.pk}/rotate/")
@@ -121,6 +124,7 @@ def test_an_address_of_which_nothing_can_be_made_has_a_page(console, query):
     assert "This address is not valid." in answer.text
 
 
+@pytest.mark.long
 def test_a_page_for_a_new_row_does_not_look_like_the_list(console):
     def heading(path: str) -> list[str]:
         return re.sub(r"<[^>]*>", " ", re.search(r"<h1.*?</h1>", console.get(path).text, re.DOTALL)[0]).split()

@@ -35,12 +35,14 @@ def rows_behind(console, row: Model, title: str) -> list:
     return rows
 
 
+@pytest.mark.long
 def test_the_providers_of_a_model_are_not_those_of_longer_names(console, models):
     rows = rows_behind(console, models["openai gpt-x"], "Providers")
     assert {row.pk for row in rows} == {models["openai gpt-x"].pk, models["router gpt-x"].pk}
     assert len(rows_behind(console, models["openai gpt-x-mini"], "Providers")) == 1
 
 
+@pytest.mark.long
 def test_the_prices_of_a_model_are_those_that_apply_to_it_at_its_provider(console, models):
     prices = {
         name: set_price(model=name, currency="USD", input=1, output=2, valid_from=timezone.now())
@@ -68,6 +70,7 @@ def test_the_prices_of_all_models_of_a_name_are_found_by_the_name_alone(console,
     assert console.get("/admin/providers/modelprice/?for_model=gpt-x").context["cl"].result_count == 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("period", "time"),
     [("timestamp_from_0=2026-11-01&timestamp_from_1=10:00:00", "10%3A00%3A00"), ("start=2026-11-01", "00%3A00%3A00")],

@@ -71,6 +71,7 @@ def test_a_refused_request_shows_that_the_provider_works(row, scripted):
     assert run("test")[1] == ""
 
 
+@pytest.mark.long
 def test_it_ends_in_time(row, scripted, monkeypatch):
     monkeypatch.setattr("gateway_project.work.failover.checking.CHECK_SECONDS", 0.5)
     scripted.default = Answer(silent=True)

@@ -22,7 +22,7 @@ from telemetry.models import LogEntry
 from tests.support.provider import ScriptedProvider, refusing_port
 from tests.support.running import ROOT, free_port
 
-pytestmark = [pytest.mark.django_db, pytest.mark.embedded]
+pytestmark = [pytest.mark.django_db, pytest.mark.embedded, pytest.mark.long]
 
 
 @pytest.fixture(autouse=True)

@@ -25,6 +25,7 @@ def ordered(kind: str) -> list[int]:
     return list(Change.objects.filter(kind=kind).values_list("row_id", flat=True))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("action", ["lock", "expire", "delete"])
 def test_a_key(console, key, action):
     path = f"/admin/keys/apikey/{key.pk}/{action}/"
@@ -62,6 +63,7 @@ def saved(console, row, **values) -> str:
     return console.post(path, {name: value for name, value in fields.items() if value is not None}, follow=True).text
 
 
+@pytest.mark.long
 def test_the_form_of_a_user_that_becomes_inactive(console, user):
     page = saved(console, user, display_name="Ann")
     assert "was changed successfully" in page
@@ -73,6 +75,7 @@ def test_the_form_of_a_user_that_becomes_inactive(console, user):
     assert AuditEntry.objects.filter(action="revocation in force", resource="users", resource_id=user.pk).count() == 1
 
 
+@pytest.mark.long
 def test_the_form_of_a_group_that_loses_a_member(console, user):
     parent, group, other = Group.objects.create(name="org"), Group.objects.create(name="team"), new_user()
     group.members.add(user)
@@ -102,6 +105,7 @@ def test_a_form_that_is_refused_proves_nothing(console):
     assert "In force on " not in page
 
 
+@pytest.mark.long
 def test_several_at_once(console, user):
     keys = [issue_key(owner=user, name=f"key {number}").key for number in range(3)]
     form = {"action": "delete_selected", "_selected_action": [key.pk for key in keys]}
@@ -112,6 +116,7 @@ def test_several_at_once(console, user):
     assert sorted(ordered("cut_key")) == [key.pk for key in keys]
 
 
+@pytest.mark.long
 def test_without_the_box_nothing_is_ended(console, key):
     page = console.post(f"/admin/keys/apikey/{key.pk}/lock/", {}, follow=True).text
     assert "In force on " in page

@@ -13,6 +13,7 @@ from tests.support.certificates import encrypted
 from tests.support.pace import patience
 
 
+@pytest.mark.long
 def test_tls_does_not_wait_for_ever_where_the_kernel_would_not(tmp_path):
     with ExitStack() as resources:
         server, client = encrypted(resources, tmp_path / "both.pem")
@@ -39,6 +40,7 @@ def read_all(sock: socket.socket, count: int, pause: float) -> None:
         count -= len(sock.recv(4096))
 
 
+@pytest.mark.long
 def test_an_answer_is_sent_as_fast_as_its_client_reads():
     theirs, ours = reader_and_writer()
     readers = SlowReaders(places=1, client_seconds=5, bytes_per_second=1_000_000)
@@ -48,6 +50,7 @@ def test_an_answer_is_sent_as_fast_as_its_client_reads():
         reading.result()
 
 
+@pytest.mark.long
 def test_a_client_that_reads_nothing_is_waited_for_so_long_and_no_longer():
     theirs, ours = reader_and_writer()
     with theirs, ours:
@@ -69,6 +72,7 @@ def test_slow_readers_have_so_many_places():
     readers.check(requests[1], waited=2.0, byte_count=1000)
 
 
+@pytest.mark.long
 def test_each_part_of_an_answer_adds_to_its_wait():
     """Else a client that reads a little of each would have its time anew."""
     theirs, ours = reader_and_writer()

@@ -57,6 +57,7 @@ def waiting_in(delivery):
     return float(timing["waiting"])
 
 
+@pytest.mark.long
 def test_a_request_behind_a_slow_one_has_waited_for_its_thread(environ):
     worker, deliveries = worker_with_one_thread(), []
     ours, theirs = socket.socketpair()

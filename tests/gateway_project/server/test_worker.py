@@ -314,6 +314,7 @@ def test_eight_clients_at_once_never_find_sixteen_threads_busy(own_gateway):
     assert statuses[503] <= 6
 
 
+@pytest.mark.long
 def test_the_master_is_told_once_a_second_that_the_worker_lives():
     worker, signs = object.__new__(GatewayThreadWorker), []
     worker.tmp, worker.notified = SimpleNamespace(notify=lambda: signs.append(time.monotonic())), -math.inf
@@ -441,6 +442,7 @@ def test_a_body_of_two_framings_or_in_a_coding_is_refused(world, small, framing)
     assert text.count(b"HTTP/1.1") == 1
 
 
+@pytest.mark.long
 def test_gunicorn_leaves_no_control_socket_and_says_nothing(tmp_path: Path):
     home = tmp_path / "home"
     home.mkdir()

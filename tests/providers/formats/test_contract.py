@@ -163,6 +163,7 @@ def test_a_stream_is_read(sample):
     check(sample, reader, handed_on)
 
 
+@pytest.mark.long
 @cases([sample for sample in STREAMS if sample.about.get("unchanged")])
 def test_a_stream_goes_to_the_client_byte_for_byte(sample):
     assert read(sample, [sample.body])[1] == sample.body
@@ -172,6 +173,7 @@ def test_a_stream_goes_to_the_client_byte_for_byte(sample):
         assert read(sample, pieces)[1].endswith((b"\n\n", b"\r\n\r", b"\r\n\r\n", b"}\n", b"}\r\n"))
 
 
+@pytest.mark.long
 @cases(STREAMS)
 def test_at_any_moment_it_is_known_what_passes_unread(sample):
     """Which the thread that carries streams asks of every one, whatever it is made of."""
@@ -187,6 +189,7 @@ def test_what_the_client_did_not_ask_for_is_kept_from_it(sample):
     assert sample.about["hidden"].encode() not in read(sample, [sample.body])[1]
 
 
+@pytest.mark.long
 @cases(SHORT_STREAMS)
 def test_a_stream_is_the_same_wherever_it_was_cut_in_two(sample):
     for at in range(1, len(sample.body)):
@@ -419,6 +422,7 @@ def test_an_openai_client_is_streamed_the_same(sample):
     assert reader.usage == usage(expected["usage"])
 
 
+@pytest.mark.long
 @cases(translated(SHORT_STREAMS))
 def test_an_openai_client_is_streamed_the_same_wherever_it_was_cut_in_two(sample):
     work = sample.work_at_a_door

@@ -43,6 +43,7 @@ def test_what_would_take_many_times_its_size_in_memory_is_not_read(part, most):
     assert read_json(b'{"a":[' + (part + b",") * (most + 1) + part + b"]}") is None
 
 
+@pytest.mark.long
 @given(st.dictionaries(st.text(), VALUES))
 @settings(max_examples=number_of(200), deadline=None)
 def test_numbers_are_what_they_were(value):

@@ -100,6 +100,7 @@ def test_not_a_byte_is_lost_or_made_up(pieces):
     assert b"".join(found) + rest == (sent.removeprefix(BYTE_ORDER_MARK) if found else sent)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size", [1, 17, 1000])
 def test_a_megabyte_in_small_pieces_takes_linear_time(size):
     event = b"data: " + b"x" * 1_000_000 + b"\n\n"

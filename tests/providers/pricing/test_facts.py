@@ -31,6 +31,7 @@ def test_a_model_is_known_by_every_name_of_it(name):
     assert facts.output_modalities == ("text",)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["fast", "", "gpt", "my-gpt-4o-of-the-house", "gpt-4o-2024", "/", "x" * 10_000])
 def test_nothing_is_guessed(name):
     assert bundled_facts(name) == NOTHING_KNOWN

@@ -180,6 +180,7 @@ class TestBook:
     def test_a_price_of_long_input_alone_says_nothing_of_a_short_one(self):
         assert self.of(Offer(LONG, "m")) is None
 
+    @pytest.mark.long
     def test_it_looks_once_and_remembers_only_so_many(self):
         book = PriceBook([Offer(PLAIN, "m*")])
         first = book.price(1, "h", "m1", 5)

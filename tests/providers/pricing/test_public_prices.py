@@ -150,6 +150,7 @@ class TestBundled:
         assert about["date"] > "2026"
         assert len(about["prices"]) > 2000
 
+    @pytest.mark.long
     def test_the_command_loads_it_and_says_so(self, capsys):
         call_command("sync_prices")
         loaded = ModelPrice.objects.filter(source="bundled").count()
@@ -157,6 +158,7 @@ class TestBundled:
         call_command("sync_prices")
         assert f"0 new, 0 changed, {loaded} unchanged" in capsys.readouterr().out
 
+    @pytest.mark.long
     def test_well_known_models_have_their_price_and_others_have_none(self):
         sync()
         prices = book()
@@ -177,6 +179,7 @@ class TestBundled:
             Decimal("0.75"), Decimal("0.75"), Decimal("2.8"), Decimal("1.38"), None, None,
         ]  # fmt: skip
 
+    @pytest.mark.long
     def test_it_says_what_its_source_says(self):
         """Of some providers, every model by its own name."""
         package = pytest.importorskip("genai_prices.data_snapshot")

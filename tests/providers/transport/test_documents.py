@@ -57,6 +57,7 @@ def test_only_200_counts(server, status):
     assert f"status {status}" in refusal(server.jwks_url)
 
 
+@pytest.mark.long
 def test_a_server_that_dribbles_is_cut_off(server):
     """Each byte comes within the time-out of the socket, and all of them would take a day."""
     server.body, server.piece_bytes, server.pause_seconds = b"x" * 100_000, 1, 0.2
@@ -65,6 +66,7 @@ def test_a_server_that_dribbles_is_cut_off(server):
     assert time.monotonic() - begun < patience(4)
 
 
+@pytest.mark.long
 def test_a_server_that_dribbles_its_headers_is_cut_off():
     over = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -87,6 +89,7 @@ def test_a_server_that_dribbles_its_headers_is_cut_off():
         thread.join()
 
 
+@pytest.mark.long
 def test_a_silent_server_is_not_waited_for():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         assert "did not complete its answer in time" in refusal(

@@ -45,6 +45,7 @@ def test_an_address_needs_no_name_server(silent):
     assert silent.asked == []
 
 
+@pytest.mark.long
 def test_a_silent_name_server_is_given_up(silent):
     begun = time.monotonic()
     with pytest.raises(TimeoutError):

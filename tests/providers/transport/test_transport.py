@@ -87,6 +87,7 @@ def test_an_announced_goodbye_ends_the_connection(provider, transport, answer):
     assert [seen.connection for seen in provider.wait_for(2)] == [1, 2]
 
 
+@pytest.mark.long
 def test_a_connection_that_went_stale_is_replaced_and_the_request_sent_once(provider, transport):
     provider.answers(close_connection="unannounced")
     ask(transport, url_of(provider))
@@ -102,6 +103,7 @@ def test_a_new_connection_without_an_answer_is_not_asked_again(provider, transpo
     assert len(provider.seen) == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "answer",
     [{"raw": b""}, {"raw": b"", "delay": 0.4}, {"raw": b"HTTP/1.1 200 OK\r\nContent-", "reset": True}],
@@ -183,6 +185,7 @@ def close_when_readable(far):
     far.close()
 
 
+@pytest.mark.long
 def test_a_reset_by_a_provider_that_worked_on_the_request_proves_nothing(transport):
     with OneConnection() as far:
         kept(transport, far)
@@ -201,6 +204,7 @@ def test_a_reset_by_a_provider_that_worked_on_the_request_proves_nothing(transpo
         assert type(caught.value) is ProviderError
 
 
+@pytest.mark.long
 def test_a_provider_that_read_half_of_a_request_is_not_sent_it_again(transport):
     with OneConnection() as far:
         kept(transport, far)
@@ -335,6 +339,7 @@ def test_an_unknown_host_is_told(transport):
         ask(transport, "http://nosuch.invalid/")
 
 
+@pytest.mark.long
 def test_a_connection_that_is_not_accepted_is_a_time_out(transport):
     with socket.create_server(("127.0.0.1", 0), backlog=0) as listener:
         fillers = [socket.socket() for _ in range(4)]
@@ -349,6 +354,7 @@ def test_a_connection_that_is_not_accepted_is_a_time_out(transport):
             filler.close()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("end", "error"),
     [

@@ -22,6 +22,7 @@ def sent_back(page, **changes):
     return {name: values for name, values in fields_of(page.text).items() if name not in buttons} | changes
 
 
+@pytest.mark.long
 def test_a_test_is_made_changed_and_deleted(console, scene):
     fields = {"name": "Mini", "user": scene.ann.pk, "model": "gpt-5-mini", "expected": "allowed"}
     response = console.post("/admin/rules/accesstest/add/", fields)
@@ -42,6 +43,7 @@ def test_a_test_is_made_changed_and_deleted(console, scene):
     assert not AccessTest.objects.filter(name="Mini").exists()
 
 
+@pytest.mark.long
 def test_a_form_that_breaks_a_test_asks_for_a_reason(console, scene):
     path = f"/admin/rules/rule/{scene.rule.pk}/change/"
     fields = sent_back(console.get(path), regex="o3")

@@ -65,6 +65,7 @@ def test_what_is_exported_can_be_imported(scene):
     assert "Interns" not in exported()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("text", "words"),
     [

@@ -91,6 +91,7 @@ def test_a_change_of_users_roles_and_groups_is_refused(scene):
     update_group(scene.interns, name="trainees")
 
 
+@pytest.mark.long
 def test_a_membership_is_access_too(scene):
     bob, team = new_user(username="bob"), create_group(name="team")
     create_rule(name="team", group_id=team.pk)

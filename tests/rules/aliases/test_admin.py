@@ -73,6 +73,7 @@ def _cells(line: str) -> list[str]:
     return [re.sub("<[^>]*>", "", cell) for cell in re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", line)]
 
 
+@pytest.mark.long
 def test_an_alias_is_made_changed_and_deleted(console, provider):
     create_alias(name="inner")
     lines = ["east/a | weight=3 | tag stage=beta | tag x=1", "east/org/b c | tier=2", "alias:inner | weight=0 | tier=2"]

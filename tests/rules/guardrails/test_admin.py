@@ -23,6 +23,7 @@ FIELDS = {
 }
 
 
+@pytest.mark.long
 def test_a_guardrail_is_made_changed_and_deleted(console):
     response = console.post("/admin/rules/guardrail/add/", FIELDS)
     assert response.status_code == 302, response.context["adminform"].form.errors
@@ -77,6 +78,7 @@ def test_what_is_wrong_is_named_beside_its_field(console, name, text, words):
     assert not Guardrail.objects.filter(name="No cobalt").exists()
 
 
+@pytest.mark.long
 def test_a_list_of_100_000_words_fits_into_the_form(console):
     words = [f"wörd-{number:06}" for number in range(100_000)]
     parameters = json.dumps({"words": words}, ensure_ascii=False)

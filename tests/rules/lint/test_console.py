@@ -42,6 +42,7 @@ def findings_of(fix: Fix) -> list[Problem]:
     return [finding.problem for finding in find_problems() if finding.fix == fix]
 
 
+@pytest.mark.long
 def test_a_button_solves_the_problem_that_it_stands_beside(console):
     provider = create_provider(name="east", format_name="openai", url="http://127.0.0.1:9/v1", models=["m.1"])
     rule = create_rule(name="idle", user_id=0, regex="nosuch")
@@ -62,6 +63,7 @@ def test_a_button_solves_the_problem_that_it_stands_beside(console):
     assert RuleVersion.objects.of(rule.pk)[0].author_name.startswith("admin-")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("action", [Action.CREATE_GROUP_RULE, Action.CREATE_MODEL_RULE, Action.CREATE_ALIAS_RULE])
 def test_a_button_prepares_one_rule_and_the_problem_stays_until_it_is_enabled(console, action):
     ann, provider = new_user(), create_provider(

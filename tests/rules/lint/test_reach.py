@@ -79,6 +79,7 @@ def usable_targets(alias: OfferedAlias, caller, book: RuleBook) -> list:
     ]
 
 
+@pytest.mark.long
 @given(st.lists(st.sampled_from(PIECES), max_size=5).map("".join), st.booleans())
 @settings(max_examples=number_of(1000), deadline=None)
 def test_a_pattern_covers_the_names_that_it_matches(text, with_line_break):

@@ -105,6 +105,7 @@ def test_the_api_groups_filters_and_refuses(client):
     assert client.get("/stats/guardrails/", **own).status_code == 403
 
 
+@pytest.mark.long
 def test_no_more_counts_than_memory_has_room_for(client):
     """An hour each, for more than two years: by hour they are too many, and the answer says what to ask for."""
     hours = (HOUR + timedelta(hours=number) for number in range(MAX_ROWS + 1))
@@ -145,6 +146,7 @@ def test_the_log_is_filtered_by_guardrail_and_its_own_result(client):
     assert LogEntry.objects.guarded_by(name="No cards' OR 1=1").count() == 0
 
 
+@pytest.mark.long
 def test_the_console_filters_and_counts(console):
     insert_log_entries([done("r1", guardrails=[ran(result="blocked")]), done("r2", guardrails=[ran(6, name="Other")])])
     page = "/admin/telemetry/logentry/?guardrail"

@@ -170,6 +170,7 @@ def test_the_spare_segment_is_made_ahead_and_used(journal):
     assert len(journals.segment_paths(journal.folder)) == 2
 
 
+@pytest.mark.long
 def test_threads_write_and_roll_while_spares_are_made(journal):
     event = threading.Event()
 
@@ -403,6 +404,7 @@ def test_appending_costs_microseconds(journal):
     assert time.process_time() - begun < 0.1
 
 
+@pytest.mark.long
 def test_what_waits_for_the_database_is_on_disk_and_not_in_memory(tmp_path):
     journal = Journal(tmp_path / "journal", segment_bytes=16 * 1024 * 1024)
     record = b"x" * 50_000

@@ -36,6 +36,7 @@ def test_nothing_is_stored_twice(journal, shipper):
     assert stored() == {f"r{number}": 1 for number in range(10)}
 
 
+@pytest.mark.long
 def test_thousands_go_in_batches_and_over_segments(journal, shipper):
     for number in range(2500):
         serve(journal, f"r{number}")
@@ -325,6 +326,7 @@ def test_a_last_use_that_another_process_wrote_meanwhile_stays(shipper, earlier)
     assert key.last_used == datetime.fromtimestamp(1_800_000_001, UTC)
 
 
+@pytest.mark.long
 def test_the_last_uses_of_many_keys_are_written_in_one_go(shipper, django_assert_num_queries):
     ann = create_user(username="ann", password="a long pass phrase")
     keys = [issue_key(owner=ann, name=f"k{number}").key for number in range(30)]

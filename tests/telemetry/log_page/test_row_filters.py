@@ -33,6 +33,7 @@ def entry_of(key, request_id: str) -> None:
     entry(request_id, user_id=key.owner_id, username=key.owner.username, key_id=key.pk, key_name=key.name)
 
 
+@pytest.mark.long
 def test_a_renamed_key_keeps_its_entries(log_of, ann):
     key = issue_key(owner=ann, name="before").key
     entry_of(key, "old")
@@ -88,6 +89,7 @@ def test_a_user_has_the_entries_under_a_former_name(listed, ann):
     assert listed(user="bob") == ["another's"], "no user has this name"
 
 
+@pytest.mark.long
 def test_a_provider_has_the_entries_under_a_former_name(listed):
     provider = create_provider(name="acme", models=["swift"], url="https://acme.example", format_name="openai")
     entry("before", provider_id=provider.pk, provider_name="other")
@@ -97,6 +99,7 @@ def test_a_provider_has_the_entries_under_a_former_name(listed):
     assert listed(provider="gone") == ["deleted"]
 
 
+@pytest.mark.long
 def test_a_name_of_keys_has_the_entries_of_all_of_them(listed, ann, monkeypatch):
     keys = [issue_key(owner=owner, name="batch").key for owner in (ann, new_user(username="bob"))]
     for key in keys:

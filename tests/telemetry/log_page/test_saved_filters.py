@@ -20,6 +20,7 @@ def save(console, name, query):
     return console.post(f"{LOG}filters/save/", {"name": name, "query": query}, follow=True)
 
 
+@pytest.mark.long
 def test_a_filter_is_saved_used_and_deleted(console):
     for user in ("ann", "bob"):
         LogEntry.objects.create(entry_type="WorkRequest", username=user, model=f"model-of-{user}")

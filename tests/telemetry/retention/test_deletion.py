@@ -55,6 +55,7 @@ class TestEntries:
         house()
         assert stored_ids() == ["5000"]
 
+    @pytest.mark.long
     def test_beyond_their_days_they_go_and_their_usage_stays(self, settings):
         settings.GATEWAY_LOG_DAYS = 30
         partitions.create_ahead(NOW - 60 * DAY)
@@ -70,6 +71,7 @@ class TestEntries:
         assert [deletion.delete_entries(NOW) for _ in range(4)] == [True, True, True, False]
         assert stored_ids() == []
 
+    @pytest.mark.long
     def test_usage_is_compared_with_what_the_log_still_has(self, settings):
         settings.GATEWAY_LOG_DAYS = 30
         insert_log_entries([aged(days) for days in (0, 10, 45, 400)])
@@ -79,6 +81,7 @@ class TestEntries:
 
 
 class TestPayloads:
+    @pytest.mark.long
     def test_they_go_before_their_entries(self, settings, monkeypatch):
         monkeypatch.setattr(deletion, "BATCH", 3)
         settings.GATEWAY_PAYLOAD_DAYS = 7

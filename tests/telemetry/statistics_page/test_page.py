@@ -90,6 +90,7 @@ class TestAddingAFilter:
         response = console.get(PAGE, {"add": name, "value": text})
         assert parse_qs(urlsplit(response.url).query)[name] == [text]
 
+    @pytest.mark.long
     def test_a_key_is_named_by_its_public_id_too_and_a_whole_key_reaches_no_further_page(self, console, rows):
         issued = issue_key(owner=new_user(), name="nightly")
         assert "Several keys have this name." in console.get(PAGE, {"add": "key", "value": "nightly"}).text
@@ -185,6 +186,7 @@ class TestTimesWithoutUsage:
 
 
 class TestOrder:
+    @pytest.mark.long
     def test_times_and_names_sort_and_ids_do_not(self, console):
         use(0, "b"), use(0, "b"), use(1, "a")
         response = console.get(f"{PAGE}?{WEEK}&by=model&then=user&sort=-requests")
@@ -211,6 +213,7 @@ class TestMoreThanAChartHasRoomFor:
         assert len(sets) == 8
         assert "The chart shows" not in response.text
 
+    @pytest.mark.long
     def test_what_does_not_add_up_and_names_beyond_the_first_are_named(self, console):
         for number in range(31):
             use(0, f"m-{number}")
@@ -234,6 +237,7 @@ class TestCurrencies:
         spend("2", "USD", model="m"), spend("3", "USD", model="n")
         assert list(charts(console.get(f"{PAGE}?{WEEK}&by=day&then=model&chart=cost"))) == ["Cost"]
 
+    @pytest.mark.long
     def test_totals_have_an_amount_for_each_currency(self, console):
         spend("2", "USD"), spend("3", "EUR"), spend("4", "EUR", day=2)
         totals = console.get(f"{PAGE}?{WEEK}").context["totals"]

@@ -45,6 +45,7 @@ def test_work_without_a_price_leads_to_the_models_of_the_key(console):
     assert [[name.title for name in names] for names, _ in page.context["rows"]] == [["fast"]]
 
 
+@pytest.mark.long
 def test_the_list_shows_them_and_asks_once(console):
     def page():
         with CaptureQueriesContext(connection) as queries:

@@ -103,6 +103,7 @@ def test_of_an_hour_that_had_begun_before_the_entries_are_asked(merged):
     assert requests(NOON - timedelta(minutes=660)) == 5
 
 
+@pytest.mark.long
 def test_usage_and_entries_together_tell_what_all_entries_do():
     """Hours, days and the last entries, whatever is merged, to the microsecond: compared with entries one by one."""
     rows = [plausible(seed) for seed in range(600)]

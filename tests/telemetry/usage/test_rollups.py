@@ -130,6 +130,7 @@ def test_only_the_tags_that_the_setting_names_are_counted(settings):
     assert UsageHour.objects.filter(tags={}).count() == 1
 
 
+@pytest.mark.long
 def test_it_equals_the_log_whatever_is_in_it_and_stays_so_when_it_is_merged():
     for batch in range(12):
         insert_log_entries([anything(batch * 100 + number) for number in range(60)])

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import orjson
 from django.db import DatabaseError, close_old_connections
 
 from gateway_project.api import audit
 from gateway_project.api.write_limit import count_write
-from gateway_project.errors import AccessError, GatewayError, LicenceInvalid, PermissionDenied, ServiceUnavailable
+from gateway_project.errors import AccessError, GatewayError, ServiceUnavailable
 from gateway_project.server.http_delivery import Delivery, complete_response
 from gateway_project.work.exchange import Exchange
 from gateway_project.work.explain.document import describe
@@ -17,7 +18,7 @@ from gateway_project.work.explain.subjects import Subject, authentication_of, se
 from gateway_project.work.explain.walk import Walk, walk
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.log.entry import write_refusal
-from gateway_project.work.stages.authentication import authenticate
+from gateway_project.work.stages.authentication import identify
 
 ASKING = "explain="  # in the query string
 MAX_MODEL_LENGTH = 200  # as in the log
@@ -42,7 +43,7 @@ def deliver_explanation(exchange: Exchange, gateway: Gateway, query: str) -> Del
 
 
 def _explain(exchange: Exchange, gateway: Gateway, options: Options) -> dict[str, object]:
-    own = _identified(exchange, gateway)
+    own = Subject(*identify(exchange, gateway))
     is_external = bool(exchange.identity.trusted_issuer)
     viewer = viewer_of(own, is_external=is_external)
     count_write(viewer, "POST")
@@ -50,7 +51,7 @@ def _explain(exchange: Exchange, gateway: Gateway, options: Options) -> dict[str
     is_login = own.key is None and not is_external
     subject = subject_of(options, own, viewer, gateway, is_login=is_login)
     if options != OWN:
-        exchange.connection.address = options.address
+        exchange = replace(exchange, connection=replace(exchange.connection, address=options.address))
     result = walk(exchange, gateway, authentication_of(options, subject))
     document = describe(result, subject, with_all=sees_all(viewer))
     record_explanation(actor, result, subject, viewer.user.username)
@@ -72,19 +73,6 @@ def record_explanation(actor: audit.Actor, result: Walk, subject: Subject, name:
         "allowed": error is None,
     }
     audit.record(actor, "explain", "work", after=after, message=message)
-
-
-def _identified(exchange: Exchange, gateway: Gateway) -> Subject:
-    """Whose credential the request has, whether it may send work or not. Raises AuthenticationFailed."""
-    try:
-        authenticate(exchange, gateway)
-    except (PermissionDenied, LicenceInvalid):
-        pass  # the explanation will say so
-    identity = exchange.identity
-    assert identity.caller is not None, "who is not known is refused"
-    own = Subject(identity.caller, identity.key)
-    identity.caller = identity.key = None
-    return own
 
 
 @contextmanager

@@ -63,14 +63,14 @@ def _subject(name: str) -> Subject:
 
 
 def _reading(limit: LoggedLimit, subject: Subject, names: Mapping[Subject, str]) -> Reading:
-    name, amount, used, reserved, remaining, _ = limit
+    name, amount, usage, reserved, remaining, _ = limit
     if name == licence_uses.NAME:
         check = LimitCheck(name, amount, kind=USE)
     else:
         measure, _, _, window = name.split(":")
         description = LimitDescription(subject, names.get(subject) or str(subject.id), measure, window)
         check = LimitCheck(name, amount, WINDOWS[window], KINDS[measure], limit=description)
-    return Reading(check, used, reserved, remaining, 0)
+    return Reading(check, usage, reserved, remaining, 0)
 
 
 def _names(entry: LogEntry, subjects: set[Subject]) -> dict[Subject, str]:

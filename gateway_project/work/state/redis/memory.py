@@ -12,14 +12,14 @@ MAX_ANSWER_SHARE = 0.8
 class Memory(NamedTuple):
     """Bytes in use and their maximum (0: unlimited); `policy` is empty if unknown."""
 
-    used: int = 0
+    usage: int = 0
     most: int = 0
     policy: str = ""
 
     @property
     def is_short(self) -> bool:
         """Whether no more answers should be cached."""
-        return self.used > MAX_ANSWER_SHARE * self.most > 0
+        return self.usage > MAX_ANSWER_SHARE * self.most > 0
 
     @property
     def warning(self) -> str:
@@ -36,5 +36,5 @@ def memory_of(info: object) -> Memory:
     """The values in the reply to INFO memory."""
     fields = FIELD.findall(info) if isinstance(info, bytes) else ()
     values = {number or word: (amount or text).decode() for number, amount, word, text in fields}
-    used, most = int(values.get(b"used_memory", 0)), int(values.get(b"maxmemory", 0))
-    return Memory(used, most, values.get(b"maxmemory_policy", ""))
+    usage, most = int(values.get(b"used_memory", 0)), int(values.get(b"maxmemory", 0))
+    return Memory(usage, most, values.get(b"maxmemory_policy", ""))

@@ -49,9 +49,7 @@ def admission_of(reply: Reply, checks: Checks, candidate_checks: Sequence[Checks
         value=value if isinstance(value, bytes) else None,
         leads=claims_flight and mode == CALLS_PROVIDER,
         at=now,
-        readings=[_reading(*one) for one in zip(statuses, uses, helds, strict=True)]
-        if takes
-        else [_reading(one, one.used - one.check.take, 0) for one in statuses],
+        readings=_readings(statuses, uses, helds) if takes else _readings_of_counts(statuses),
     )
     if takes:
         admission.holds = [
@@ -77,7 +75,7 @@ def _rejection(reply: Reply, checks: Checks, candidate_checks: Sequence[Checks],
         statuses = [status_of(own, its, now) for own, its in zip(checks, totals, strict=True)]
         refused = CheckStatus(check, check.amount - total, _until(ends, now))
         pairs = zip(statuses, helds or [0] * len(statuses), strict=True)
-        readings = [_reading(one, one.used - amount, amount) for one, amount in pairs if one.check != check]
+        readings = [_reading(one, one.usage - amount, amount) for one, amount in pairs if one.check != check]
         readings = [*readings, _reading(refused, total - reserved, reserved)]
         return Admission(statuses, refused, readings=readings, at=now)
     rows = [(numbered[number - 1], since / 1000, mark == WHOLE) for number, since, mark in reply[2]]
@@ -98,9 +96,25 @@ def status_of(check: LimitCheck, total: int, now: float) -> CheckStatus:
     return CheckStatus(check, check.amount - total, reset)
 
 
-def _reading(status: CheckStatus, used: int, reserved: int) -> Reading:
+def _readings(statuses: Sequence[CheckStatus], uses: Sequence[int], reservations: Sequence[int]) -> list[Reading]:
+    """The limits before this request, of which this much was used and reserved."""
+    return [
+        Reading(check, usage, reserved, check.amount - usage - reserved, reset)
+        for (check, _, reset), usage, reserved in zip(statuses, uses, reservations, strict=True)
+    ]
+
+
+def _readings_of_counts(statuses: Sequence[CheckStatus]) -> list[Reading]:
+    """The same where nothing is ever reserved."""
+    return [
+        Reading(check, check.amount - remaining - check.take, 0, remaining + check.take, reset)
+        for check, remaining, reset in statuses
+    ]
+
+
+def _reading(status: CheckStatus, usage: int, reserved: int) -> Reading:
     """A limit before this request, of which this much was used and reserved."""
-    return Reading(status.check, used, reserved, status.check.amount - used - reserved, status.reset_seconds)
+    return Reading(status.check, usage, reserved, status.check.amount - usage - reserved, status.reset_seconds)
 
 
 def _until(ends: int, now: float) -> int:
@@ -120,10 +134,10 @@ def _figures(check: LimitCheck, row: Sequence[int], now: float) -> Figures:
     if check.kind in (LEASE, USE):
         live, is_member, ends = row
         return Figures(live, is_member=bool(is_member), ends_at=ends / 1000)
-    used, reserved, begin_ms, is_lost, set_at, early = row
+    usage, reserved, begin_ms, is_lost, set_at, early = row
     # A count of a minute is never lost: it has its beginning where its window has.
     since = begin_ms / 1000 if begin_ms >= 0 else None if check.since else window_begin(check.window_seconds, now)
-    return Figures(used, reserved, since, bool(is_lost), set_at, early)
+    return Figures(usage, reserved, since, bool(is_lost), set_at, early)
 
 
 def split_checks(checks: Checks) -> tuple[LimitCheck | None, Checks, bool]:

@@ -242,7 +242,7 @@ class RedisState:
 
     def rebuild(self, counts: Sequence[tuple[LostCount, int]]) -> None:
         keys = [self._count_key(count) for count, _ in counts]
-        arguments = [part for count, used in counts for part in (min(used, MAX_AMOUNT), count.until_ms)]
+        arguments = [part for count, usage in counts for part in (min(usage, MAX_AMOUNT), count.until_ms)]
         self._client.try_run(scripts.REBUILD, keys, arguments)
 
     def _send_uses(self, *, include_all: bool) -> None:
@@ -388,5 +388,5 @@ class RedisState:
                 check = count.check
                 keys.append(self._key("limit", f"{check.name}:{count.begin}"))
                 since = int(count.since * 1000) if check.since else -1
-                arguments += (count.used, window_end(check.window_seconds, count.begin), since)
+                arguments += (count.usage, window_end(check.window_seconds, count.begin), since)
             yield scripts.ADD, keys, arguments

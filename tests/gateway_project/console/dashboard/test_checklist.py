@@ -34,6 +34,7 @@ def test_each_step_ticks_itself_and_the_first_answer_ends_them(ann):
     assert done() == []
 
 
+@pytest.mark.long
 def test_the_first_page_of_an_empty_installation_shows_them_until_an_answer(console, ann):
     page = console.get("/admin/")
     assert "First steps" in page.text

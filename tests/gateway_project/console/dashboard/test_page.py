@@ -132,6 +132,7 @@ class TestRemedies:
         for source in (backlog, attention._about_the_store("Redis does not answer.")):
             assert "Journal" in pages(source)["Show the system"]
 
+    @pytest.mark.long
     def test_of_errors_keys_limits_and_prices(self, pages, ann):
         figures = {"since": timezone.now(), "totals": {"errors": 9, "requests": 9}}
         key = issue_key(owner=ann, name="soon", expiry=timezone.now() + timedelta(hours=1)).key

@@ -70,6 +70,7 @@ class TestTheFormOfALimit:
         set_prices(*currencies)
         assert self.help_text(console, self.NEW) == text
 
+    @pytest.mark.long
     @pytest.mark.parametrize(
         ("measure", "text"),
         [
@@ -86,6 +87,7 @@ class TestTheFormOfALimit:
         return console.get(address).context["adminform"].form.fields["amount"].help_text
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("currencies", "measure", "text"),
     [

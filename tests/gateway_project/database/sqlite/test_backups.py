@@ -84,6 +84,7 @@ def test_it_is_restored_where_there_was_no_database(store, tmp_path):
     assert (status, "before-restore" in words) == (0, False)
 
 
+@pytest.mark.long
 def test_a_copy_made_while_others_write_is_of_one_moment(migrated, tmp_path):
     """A writer always changes two rows at once: no copy has one of them without the other."""
     path, stop, copies = tmp_path / "busy.sqlite3", threading.Event(), []
@@ -189,6 +190,7 @@ def test_gateways_share_the_lock(tmp_path):
         pass
 
 
+@pytest.mark.long
 def test_a_command_for_sqlite_names_the_one_for_postgresql(tmp_path):
     store = Store("postgresql://127.0.0.1:1/nowhere")
     for name, program in (("backup", "pg_dump"), ("restore", "pg_restore")):

@@ -12,10 +12,10 @@ from accounts.services import create_group
 from gateway_project.work import pipeline
 from gateway_project.work.access_tests.judging import StoredJudge
 from gateway_project.work.explain.subjects import Subject, authentication_as
+from gateway_project.work.reading.request import read_request
 from gateway_project.work.runtime import make_gateway
 from gateway_project.work.snapshot.loading import load_all
 from gateway_project.work.stages.candidates import choose_candidates
-from gateway_project.work.stages.reading import read_request
 from gateway_project.work.stages.rules import apply_rules
 from keys.models import ApiKey
 from keys.services import issue_key
@@ -34,7 +34,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
 WORLDS, MANY_WORLDS, TESTS = 2, 50, 200
 MODELS = [f"m{number}" for number in range(6)]
 PATTERNS = ["", "m[0-3]", "m.*", "m1|m2", "a.*", "a[02]", "nothing", "m4|", "(m|a)[1-3]"]
-STAGES = (read_request, apply_rules, choose_candidates)
+STAGES = tuple(map(pipeline.Stage, (read_request, apply_rules, choose_candidates)))
 TAGS = ({}, {"HTTP_X_SVC_TAGS": "stage=beta"})
 
 

@@ -39,6 +39,7 @@ def pool():
         yield running
 
 
+@pytest.mark.long
 def test_who_follows_gets_the_answer_as_soon_as_it_is_there(flights, state, pool):
     flight = begin(flights, state)
     following = [follow(flights, pool) for _ in range(5)]
@@ -72,6 +73,7 @@ def test_who_follows_meets_the_error_of_its_leader(flights, state, pool):
             each.result(30)
 
 
+@pytest.mark.long
 def test_an_error_is_met_too_by_who_was_looking_up_when_it_came(flights, state):
     flight = begin(flights, state)
 
@@ -111,6 +113,7 @@ def test_who_follows_another_process_stops_when_it_gives_up(flights, state, pool
     assert following.result(30) is None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("led_here", [True, False])
 def test_who_follows_can_leave(flights, state, pool, led_here):
     begin(flights if led_here else Flights(state), state)
@@ -122,6 +125,7 @@ def test_who_follows_can_leave(flights, state, pool, led_here):
         following.result(30)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("led_here", [True, False])
 def test_who_follows_can_look_up_in_between(flights, state, led_here):
     leading = flights if led_here else Flights(state)
@@ -133,6 +137,7 @@ def test_who_follows_can_look_up_in_between(flights, state, led_here):
     assert flights.follow("k", new_call(), 0.1) == b"value"
 
 
+@pytest.mark.long
 def test_an_error_that_comes_between_two_heartbeats_is_met_too(flights, state):
     flight = begin(flights, state)
     with pytest.raises(FlightPending) as still:

@@ -47,6 +47,7 @@ def plain(value):
     return (type(value).__name__, unicodedata.normalize("NFC", value) if isinstance(value, str) else repr(value))
 
 
+@pytest.mark.long
 @given(OBJECTS, st.randoms())
 @settings(max_examples=number_of(100), deadline=None)
 def test_the_order_of_names_does_not_matter(value, random):
@@ -62,6 +63,7 @@ def test_the_spelling_of_a_number_does_not_matter(spelling):
     assert canonical(parse_object(other)) == plain_one
 
 
+@pytest.mark.long
 @given(st.integers(-(2**53) + 1, 2**53 - 1))
 @settings(max_examples=number_of(50), deadline=None)
 def test_an_integer_written_as_a_float_is_the_same_number(number):

@@ -33,6 +33,7 @@ WRITTEN = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("shape", CALLS)
 @pytest.mark.parametrize("written", WRITTEN)
 @pytest.mark.parametrize("joined", [False, True], ids=["events", "one chunk"])

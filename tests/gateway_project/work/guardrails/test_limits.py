@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway_project.work.stages.guardrails import COUNTED_FIRST_BYTES
+from gateway_project.work.guardrails.requests import COUNTED_FIRST_BYTES
 from licensing.models import Limit
 from rules.guardrails.services import create_guardrail, delete_guardrail
 from tests.support.limiting import bypass, left, limited, refused

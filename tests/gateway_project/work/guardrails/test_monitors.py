@@ -144,6 +144,7 @@ def test_monitors_neither_queue_nor_keep_those_from_asking_that_decide(slow, ser
     wait_until(lambda: len(slow.hosts) == MAX_MONITORS + len(deciding) + 1)
 
 
+@pytest.mark.long
 @pytest.mark.embedded
 def test_the_others_of_a_request_are_waited_for_no_longer_than_their_own_time(slow, services):
     """The first one is asked in the thread of the request: here it fails at once."""
@@ -252,6 +253,7 @@ def test_those_who_follow_a_stream_do_not_wait_for_the_monitors_of_a_client_that
     assert row_of(world, first, "response")["counts"] == {"unavailable": 1}
 
 
+@pytest.mark.long
 @pytest.mark.embedded
 def test_a_process_stops_once_all_entries_are_written():
     entries, stopped = PendingEntries(), threading.Event()

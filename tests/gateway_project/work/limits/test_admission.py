@@ -4,6 +4,8 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
+
 from gateway_project.work.limits.checks import MINUTE, LimitCheck, Settlement
 from tests.support.limits.asking import HOUR, admitted, ask, concurrent, tokens_of, use
 
@@ -200,6 +202,7 @@ def test_what_the_caller_lacks_is_taken_from_no_candidate(state):
     assert admitted(state, candidate_checks=[[LimitCheck("one", 1, HOUR)]])
 
 
+@pytest.mark.long
 def test_a_count_is_one_whatever_it_is_asked_together_with(state):
     """Requests a minute alone are asked by a script of their own."""
     check = LimitCheck("both", 4, MINUTE)

@@ -52,7 +52,7 @@ OF_SHARES = {
     "observe_settlement": lambda share: share.observe_settlement(SETTLEMENT, counted_in_redis=False),
     "hand_over": lambda share: share.hand_over(),
     "share_among": lambda share: share.share_among(3),
-    "take_back": lambda share: share.take_back([Count(REQUESTS, 0, 0.0, used=1)]),
+    "take_back": lambda share: share.take_back([Count(REQUESTS, 0, 0.0, usage=1)]),
 }
 # What needs no lock: memory is never away, and nobody else is there to be told.
 # Owners have a lock of their own.

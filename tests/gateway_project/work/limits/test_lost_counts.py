@@ -50,6 +50,7 @@ def test_a_limit_that_was_set_just_before_its_window_is_not_known_to_all_when_it
     assert ask(state, check)[0].is_rejected != values
 
 
+@pytest.mark.long
 def test_a_window_that_begins_under_our_eyes_needs_no_rebuilding(state):
     check = LimitCheck("quota", 2, 1, since=1.0)
     deadline = time.monotonic() + 10
@@ -77,7 +78,7 @@ def test_a_count_that_is_lost_while_a_request_runs_gets_it_from_the_log_or_at_it
     state.rebuild([(lost[0], 5), (lost[1], 30)])
     endings[2](1, 20)
     statuses = ask(state, *checks)[0].statuses
-    assert [status.used for status in statuses] == [5 + 2 + 1, 30 + 40 + 1]
+    assert [status.usage for status in statuses] == [5 + 2 + 1, 30 + 40 + 1]
 
 
 @pytest.mark.parametrize("kind", ["n", RESERVE])

@@ -44,6 +44,7 @@ def assert_exact(request: list[Seen], amounts: dict[str, int]) -> None:
     assert refused == {measure for measure, _ in KINDS}, "there was no pressure"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rounds", [6, LONG])
 def test_fifty_threads_of_one_process(rounds):
     state = LocalState(cache_bytes=0)

@@ -235,6 +235,7 @@ def candidates(gateway, prompt):
     return exchange.candidates
 
 
+@pytest.mark.long
 @settings(max_examples=number_of(250), deadline=None)
 @given(
     st.lists(TARGETS, min_size=1, max_size=5),

@@ -67,6 +67,7 @@ class TestNames:
         assert book(row(1, "fast", enabled=False)).resolve("fast") is None
         assert book(row(1, "*", enabled=False)).resolve("fast") is None
 
+    @pytest.mark.long
     @settings(max_examples=number_of(400))
     @given(st.text("ab*", max_size=8), st.text("ab", max_size=10))
     def test_a_pattern_fits_what_the_regular_expression_of_the_same_meaning_fits(self, name, text):
@@ -74,6 +75,7 @@ class TestNames:
         if "*" in name:
             assert NamePattern(name, None).fits(text) == expected
 
+    @pytest.mark.long
     def test_patterns_cost_little_whatever_name_is_sent(self):
         """The most patterns with the most stars, and names that fit almost: each is looked at once."""
         middle = "*".join(["a" * 40] * MAX_STARS)
@@ -272,6 +274,7 @@ def allows(rules, caller, name, provider_id):
     )
 
 
+@pytest.mark.long
 @settings(max_examples=number_of(1500))
 @given(alias_rows, rule_rows, st.lists(requests, min_size=1, max_size=6))
 def test_no_alias_opens_what_no_rule_allows(aliases, rules, asked):

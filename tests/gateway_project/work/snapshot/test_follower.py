@@ -192,6 +192,7 @@ def crowded(ann, settings):
     return Follower(Snapshot(), interval=0.05)
 
 
+@pytest.mark.long
 def test_keys_beyond_what_memory_holds_are_found_and_memory_stays_bounded(crowded):
     with running(crowded):
         for number in range(30):
@@ -217,6 +218,7 @@ def test_a_session_is_asked_for_each_time_and_gone_when_it_ended(follower, ann):
         assert follower.session_owner("0" * 32) is None
 
 
+@pytest.mark.long
 def test_sessions_asked_for_at_once_are_all_answered(follower, ann):
     expires = timezone.now() + timezone.timedelta(hours=1)
     sessions = [Session.objects.create(user=ann, expires_at=expires).id.hex for _ in range(20)] * 10

@@ -4,6 +4,8 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
+
 from gateway_project.work.limits.checks import DAY, USE, window_begin
 from tests.support.limits.asking import admitted, ask, use
 
@@ -17,6 +19,7 @@ def test_uses_are_counted_by_member_and_not_by_request(state):
     assert state.count_uses("uses") == 2
 
 
+@pytest.mark.long
 def test_a_use_lives_on_after_its_last_request_and_then_lapses(state):
     endings = [ask(state, use("ann", 1, life=1))[1] for _ in range(2)]
     endings[0]()
@@ -30,6 +33,7 @@ def test_a_use_lives_on_after_its_last_request_and_then_lapses(state):
     assert admitted(state, use("bob", 1, life=1))
 
 
+@pytest.mark.long
 def test_a_stored_answer_is_a_use_that_lives_from_now_on(state):
     state.store("k", b"value", 60, "")
     assert ask(state, use("ann", 1, life=1), key="k", read=True)[0].value
@@ -56,6 +60,7 @@ def test_never_more_members_than_uses_when_fifty_threads_press(state):
     assert len(let_in) == state.count_uses("uses") == 9
 
 
+@pytest.mark.long
 def test_the_most_uses_of_a_day_are_known_after_they_have_lapsed(state):
     today = window_begin(DAY, time.time())
     assert state.use_peaks("uses") == {}

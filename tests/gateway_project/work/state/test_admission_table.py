@@ -128,7 +128,7 @@ def everything(case):
 
 
 def figures_of(reading):
-    return reading.used, reading.reserved, reading.remaining
+    return reading.usage, reading.reserved, reading.remaining
 
 
 def readings_of(state, case):

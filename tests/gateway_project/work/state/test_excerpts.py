@@ -46,12 +46,12 @@ def test_a_reading_tells_what_is_used_from_what_is_reserved(state):
     settle(*(20 if hold.check.kind == "r" else 0 for hold in ask(state, *checks, token="second")[0].holds))
     ask(state, *checks)
     readings = state.excerpt(checks).readings(checks)
-    of_requests, of_tokens, *_ = [(one.used, one.reserved, one.remaining) for one in readings]
+    of_requests, of_tokens, *_ = [(one.usage, one.reserved, one.remaining) for one in readings]
     assert of_requests == (3, 0, 7)
     used, reserved, remaining = of_tokens
     assert (used + reserved + remaining, reserved >= 30) == (100, True)
     assert all(one.reset_seconds >= 1 for one in readings)
-    assert readings[3].used == 1
+    assert readings[3].usage == 1
 
 
 def test_who_looks_begins_no_count_and_starts_no_use(state):
@@ -60,7 +60,7 @@ def test_who_looks_begins_no_count_and_starts_no_use(state):
         excerpt = state.excerpt(checks)
         lost = excerpt.lost_counts(checks)
         excerpt.rebuild([(one, 2) for one in lost])
-        assert [one.used for one in excerpt.readings(checks)] == [0, 2 if lost else 0, 0, 0]
+        assert [one.usage for one in excerpt.readings(checks)] == [0, 2 if lost else 0, 0, 0]
         assert ask(excerpt, *checks)[0].refused is None
     assert state.used_amounts(checks)[1] is None
     assert state.used_amounts((checks[0], checks[2], checks[3])) == [0, 0, 0]

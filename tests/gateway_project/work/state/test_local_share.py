@@ -131,7 +131,7 @@ def test_a_request_that_ends_counts_once(share, take, begin, expected):
 
 
 def counted(share):
-    return [(count.check.name, count.begin, count.used) for count in share.hand_over()]
+    return [(count.check.name, count.begin, count.usage) for count in share.hand_over()]
 
 
 def test_what_was_counted_here_redis_is_told_once_and_it_stays_counted(share):

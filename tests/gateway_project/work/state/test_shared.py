@@ -75,12 +75,14 @@ def test_limits_of_others_are_their_own(state):
     assert not admits(state, limit(1, "key 1"))
 
 
+@pytest.mark.long
 def test_a_window_ends_and_the_next_begins_whole(state):
     for _ in range(2):
         wait_for_window(3)
         assert [admits(state, limit(2, seconds=3)) for _ in range(3)] == [True, True, False]
 
 
+@pytest.mark.long
 def test_an_answer_is_found_until_it_expires(state):
     state.store("k", b"\x00\xffvalue\n", 3, "")
     assert ask(state).value == b"\x00\xffvalue\n"

@@ -123,6 +123,7 @@ def test_chunks_come_as_chunks_of_http_and_the_end_is_the_readers(relay, road):
     assert road.source.gettimeout() is None  # as it was
 
 
+@pytest.mark.long
 def test_a_client_that_reads_late_gets_everything(relay, road):
     thread = carried(relay, road)
     feeder = feed(road, b"x" * 1_000_000 + b"end")
@@ -150,6 +151,7 @@ def test_a_client_that_does_not_read_holds_up_nobody_else(relay, road):
     assert joined(stuck).end is End.CLIENT_CLOSED
 
 
+@pytest.mark.long
 def test_silences_are_filled(relay, road):
     thread = carried(relay, road, BEAT)
     assert road.far.recv(100) == b"D\r\n: heartbeat\n\n\r\n"
@@ -288,6 +290,7 @@ def test_chunks_like_the_one_before_go_on_as_they_came_and_are_told_of(relay, tm
         assert road.reply.is_complete
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("step", [1, 7, 50, 83, 84, 90, 200, 1000])
 def test_wherever_the_network_cuts_them_all_of_them_arrive(relay, step):
     with ExitStack() as resources:
@@ -313,6 +316,7 @@ def test_an_error_behind_chunks_that_went_on_is_found(relay):
         assert b"".join(road.received()) == event("first") + event("a") + event("b")
 
 
+@pytest.mark.long
 def test_an_answer_without_end_meets_its_bound(relay):
     with ExitStack() as resources:
         road = Stream(resources, limit=40_000)
@@ -353,6 +357,7 @@ def test_what_went_on_before_the_client_left_is_told_of(relay):
         assert road.forwarded[0] == event("a")
 
 
+@pytest.mark.long
 def test_a_client_that_reads_late_gets_what_goes_on_as_it_came(relay):
     with ExitStack() as resources:
         road = Stream(resources)

@@ -48,6 +48,7 @@ def ended(call, within=30):
     return call.end
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("phase", [End.CONNECT, End.FIRST_BYTE, End.IDLE])
 def test_each_phase_has_its_time_and_its_name(watcher, pair, phase):
     call = new_call()
@@ -62,6 +63,7 @@ def test_each_phase_has_its_time_and_its_name(watcher, pair, phase):
     assert caught.value.end is phase
 
 
+@pytest.mark.long
 def test_the_whole_call_has_a_time_that_no_phase_extends(watcher):
     call = new_call(seconds=0.3)
     with watcher.watching(call):
@@ -69,6 +71,7 @@ def test_the_whole_call_has_a_time_that_no_phase_extends(watcher):
         assert ended(call) is End.TOTAL
 
 
+@pytest.mark.long
 def test_a_shortened_call_ends_earlier_and_a_lengthened_one_does_not(watcher):
     shortened, lengthened = new_call(seconds=100), new_call(seconds=0.2)
     shortened.shorten(0.2)
@@ -77,6 +80,7 @@ def test_a_shortened_call_ends_earlier_and_a_lengthened_one_does_not(watcher):
         assert (ended(shortened), ended(lengthened)) == (End.TOTAL, End.TOTAL)
 
 
+@pytest.mark.long
 def test_whoever_is_heard_has_its_time_anew(watcher):
     call = new_call()
     call.idle_seconds = 2
@@ -101,6 +105,7 @@ def reset(theirs):
     theirs.close()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("goes", [leave, half_close, reset])
 def test_a_client_that_goes_ends_its_call(watcher, client, pair, goes):
     call = new_call(client[0])
@@ -113,6 +118,7 @@ def test_a_client_that_goes_ends_its_call(watcher, client, pair, goes):
         assert ended(call) is End.CLIENT_CLOSED
 
 
+@pytest.mark.long
 def test_a_client_that_sends_on_is_there(watcher, client):
     call = new_call(client[0])
     with watcher.watching(call):
@@ -120,6 +126,7 @@ def test_a_client_that_sends_on_is_there(watcher, client):
         assert ended(call, within=0.6) is None
 
 
+@pytest.mark.long
 def test_one_clients_leave_is_nobody_elses(watcher, client):
     going, staying = new_call(client[0]), new_call(client[1])
     with watcher.watching(going), watcher.watching(staying):
@@ -128,6 +135,7 @@ def test_one_clients_leave_is_nobody_elses(watcher, client):
         assert staying.end is None
 
 
+@pytest.mark.long
 def test_a_client_whose_socket_is_closed_already_disturbs_nobody(watcher, client, pair):
     abandoned_call = new_call(client[0])
     client[0].close()
@@ -136,6 +144,7 @@ def test_a_client_whose_socket_is_closed_already_disturbs_nobody(watcher, client
         assert ended(other) is End.TOTAL
 
 
+@pytest.mark.long
 def test_a_call_that_is_not_watched_any_more_goes_on(watcher, client):
     call = new_call(client[0], seconds=0.3)
     with watcher.watching(call):
@@ -180,6 +189,7 @@ def test_the_first_reason_stands():
     assert call.end is End.FIRST_BYTE
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("end", "goes_on"), [(End.CONNECT, True), (End.FIRST_BYTE, True), (End.TOTAL, False), (End.CLIENT_CLOSED, False)]
 )

@@ -111,6 +111,7 @@ def test_one_of_several_processes_fetches(server):
         assert process.accepts(server.token())
 
 
+@pytest.mark.long
 def test_a_flood_of_unknown_keys_causes_at_most_one_fetch(server):
     store(server)
     processes = [Process() for _ in range(3)]
@@ -203,6 +204,7 @@ class TestProblems:
         server.body = body
         self.expect(server, "keys" if body in (b"[]", b'{"keys": 1}') else "JSON")
 
+    @pytest.mark.long
     def test_a_slow_server(self, server, monkeypatch):
         monkeypatch.setattr(fetching, "FETCH_SECONDS", 1.0)
         server.body, server.piece_bytes, server.pause_seconds = json.dumps(server.jwks).encode(), 1, 0.3

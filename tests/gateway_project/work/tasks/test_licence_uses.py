@@ -21,6 +21,7 @@ def assert_exact(request: list[Seen]) -> None:
     assert any(not one.ending for one in request)
 
 
+@pytest.mark.long
 def test_fifty_threads_of_one_process():
     assert_exact(press(LocalState(cache_bytes=0)))
 

@@ -157,6 +157,7 @@ def test_a_broken_feed_is_unknown_and_warned_of_once(server, caplog, answer, rea
     assert row.update_available() == "false"
 
 
+@pytest.mark.long
 def test_one_that_does_not_answer_or_drips_is_given_up(server, monkeypatch, caplog):
     monkeypatch.setattr(releases, "SILENCE_SECONDS", 0.3)
     monkeypatch.setattr(releases, "TOTAL_SECONDS", 0.3)

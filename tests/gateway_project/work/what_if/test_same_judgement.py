@@ -52,7 +52,7 @@ def judged(environ, body, parts, snapshot):
     """The exchange after the stages up to the rules, and the targets that can serve; None: it did not get so far."""
     parts.snapshot = snapshot
     exchange = exchange_of(environ, body, parts)
-    for stage in pipeline.STAGES:
+    for stage, _ in pipeline.STAGES:
         try:
             stage(exchange, parts)
         except GatewayError:

@@ -157,6 +157,7 @@ class TestMessages:
 
 
 class TestCallsInPieces:
+    @pytest.mark.long
     def test_many_calls_take_linear_time(self):
         calls = [{"id": f"call_{number}", "function": {"name": "f"}} for number in range(20_000)]
         begun = time.process_time()

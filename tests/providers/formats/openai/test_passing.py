@@ -63,6 +63,7 @@ def passed_unlearned(pieces, made=None):
         return passed(pieces, made)
 
 
+@pytest.mark.long
 @given(EVENTS)
 @example([chunk("a"), chunk('b"}, "finish_reason": "stop"}], "x": "'), DONE])
 @example([chunk("a"), chunk("b"), FAILED, chunk("c")])

@@ -24,5 +24,5 @@ def compile_pii(members: Mapping[str, object]) -> KindScanner:
 def _compile(members: Mapping[str, object], kinds: Sequence[Kind], names: Sequence[str]) -> KindScanner:
     parameters = Parameters(members, names=("kinds", "placeholders"))
     parameters.flag("placeholders", default=False)
-    chosen = parameters.choices("kinds", names)
-    return KindScanner([kind for kind in kinds if kind.name in chosen])
+    selection = parameters.choices("kinds", names)
+    return KindScanner([kind for kind in kinds if kind.name in selection])

@@ -21,6 +21,7 @@ def languages(*allowed):
     return compile_detector("topic", {"allowedLanguages": list(allowed)}).prose
 
 
+@pytest.mark.long
 def test_sentences_of_allowed_languages_pass_and_those_of_others_do_not():
     """Each language alone, and with English and German; the exact figures are in docs/guardrails.md."""
     for allowed in LANGUAGES:
@@ -90,6 +91,7 @@ def test_a_stream_finds_the_sentences_of_a_text_wherever_it_is_cut(size):
     assert matches == [*[GERMAN] * 3, f"{GERMAN}।", GERMAN]
 
 
+@pytest.mark.long
 def test_stops_and_white_space_cost_no_more_than_prose():
     """In time, and in memory: nothing is kept of each."""
     detector, size = languages("de"), 300_000

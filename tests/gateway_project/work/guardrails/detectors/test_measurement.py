@@ -17,6 +17,7 @@ from tests.support.running import ROOT
 pytestmark = pytest.mark.embedded
 
 
+@pytest.mark.long
 def test_the_page_shows_what_is_measured():
     page = (ROOT / "docs/guardrails.md").read_text(encoding="utf-8")
     assert "\n".join(table()) in page

@@ -10,6 +10,7 @@ pytestmark = pytest.mark.embedded
 SPACE = "\n" + "and so on " * 20 + "\n"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("type", ["secrets", "pii"])
 def test_a_text_with_all_kinds_has_what_each_of_its_parts_has(type):
     detector = compile_detector(type, {})
@@ -33,6 +34,7 @@ def test_what_stands_before_a_match_or_is_none_hides_nothing(type, text):
     assert (last.end - last.start, last.category) == (alone[-1].end - alone[-1].start, alone[-1].category)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("type", ["secrets", "pii"])
 def test_an_escaped_line_end_hides_nothing(type):
     """As it stands in JSON: the letter of the escape is no part of the word that follows."""

@@ -65,6 +65,7 @@ def assert_same_however_split(text, detectors, places):
     assert_same(text, split(text, *range(0, len(text), max(1, step // 8))), detectors)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("places", PLACES)
 @pytest.mark.parametrize(("type", "text"), every_sample())
 def test_each_finding_may_be_split_at_each_character(type, text, places):
@@ -92,6 +93,7 @@ FRAGMENTS = st.sampled_from(
 )  # fmt: skip
 
 
+@pytest.mark.long
 @settings(max_examples=number_of(150), deadline=None)
 @given(st.lists(FRAGMENTS, max_size=6), st.lists(st.integers(0, 400), max_size=12))
 def test_pieces_find_what_the_whole_text_finds(fragments, places):
@@ -100,6 +102,7 @@ def test_pieces_find_what_the_whole_text_finds(fragments, places):
     assert_same(text, pieces, [*DETECTORS.values(), LANGUAGES])
 
 
+@pytest.mark.long
 @settings(max_examples=number_of(100), deadline=None)
 @given(st.text(alphabet="fob ar12sct-@.\u200b4", max_size=60), st.integers(1, 7))
 def test_random_text_is_found_as_in_the_whole(text, size):
@@ -143,6 +146,7 @@ def test_invisible_characters_do_not_stretch_a_match_out_of_the_window():
     assert any(step.findings for step in steps)
 
 
+@pytest.mark.long
 def test_a_long_part_is_not_looked_at_for_each_character():
     class Counting(type(DETECTORS["pattern"])):
         characters = 0

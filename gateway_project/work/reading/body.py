@@ -1,0 +1,40 @@
+"""The body of a request: received within its bounds of size and time, and changed by guardrails."""
+
+from contextlib import nullcontext
+from dataclasses import replace
+from time import monotonic
+
+from gateway_project.json_types import JsonObject
+from gateway_project.server.bodies import READY_BYTES, Read, body_timeout, read_body
+from gateway_project.server.http1 import has_arrived, is_buffered
+from gateway_project.work.exchange import Exchange
+from gateway_project.work.gateway import Gateway
+from providers.formats.json_values import dumped
+
+
+def receive_body(exchange: Exchange, gateway: Gateway) -> bytes:
+    """The body; the client's connection is shut down if it does not send it in time."""
+    call, headers, caller = exchange.call, exchange.connection.environ, exchange.identity.caller
+    assert caller is not None  # as the stage before has found out
+
+    def reserve(size: int) -> None:
+        gateway.body_memory.reserve(size, caller.id)
+        exchange.options.body_bytes += size
+
+    def timed(read: Read, size: int) -> bytes:
+        if call.client is None or is_buffered(headers["wsgi.input"]):
+            return read()
+        seconds = body_timeout(size, gateway.client_seconds, gateway.min_body_rate)
+        return gateway.read_in_time(call, call.started + seconds - monotonic(), read)
+
+    length = headers.get("CONTENT_LENGTH") or ""
+    is_short = length.isdecimal() and int(length) <= READY_BYTES
+    waits = not is_short and call.client is not None and not has_arrived(headers["wsgi.input"])
+    with gateway.upload_places.place(caller.id) if waits else nullcontext():
+        return read_body(headers, gateway.max_body_bytes, reserve, timed)
+
+
+def replace_body(exchange: Exchange, body: JsonObject) -> None:
+    """Go on with this body in the place of the client's."""
+    assert exchange.request is not None
+    exchange.request = replace(exchange.request, body=body, raw=dumped(body))
