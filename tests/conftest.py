@@ -157,10 +157,11 @@ def admin(nobody: Client) -> Client:
 
 
 @pytest.fixture
-def console(client: DjangoClient, db) -> DjangoClient:
+def console(client: DjangoClient, db) -> Iterator[DjangoClient]:
     """A browser without JavaScript that an administrator is logged in with."""
     client.post("/admin/login/", {"username": new_admin().username, "password": PASSWORD})
-    return client
+    yield client
+    gateway_of_process.stop()  # as above
 
 
 @pytest.fixture
