@@ -12,7 +12,7 @@ QUERY_COUNTS := tests/gateway_project/console/test_query_counts.py
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run check test test-embedded test-servers test-slow attacks faults lint lint-types lint-rest format bench replay query-counts routing-table guardrail-measure screenshots sbom lock clean
+.PHONY: help run check test test-embedded test-servers test-slow attacks faults fuzz lint lint-types lint-rest format bench replay query-counts routing-table guardrail-measure screenshots sbom lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 20
@@ -57,8 +57,14 @@ test-slow: $(VENV)/.installed-dev  ## the slow tests, and all cases of tests of 
 attacks: $(VENV)/.installed-dev  ## try to stop the gateway, evade its limits and enter; print promise, target, figure; ATTACKS="--update" stores it
 	$(BIN)/python -m tests.support.promises attack $(ATTACKS)
 
-faults: $(VENV)/.installed-dev  ## break what the gateway depends on; print promise, target, figure; FAULTS="--update" stores it, SOAK=1800 adds 30 minutes
+faults: export SOAK ?= 1800
+faults: $(VENV)/.installed-dev  ## break what the gateway depends on; print promise, target, figure; FAULTS="--update" stores it, SOAK= leaves out 30 minutes
 	$(BIN)/python -m tests.support.promises fault $(FAULTS)
+
+fuzz: export FUZZ_RUNS ?= 20
+fuzz: $(VENV)/.installed-dev  ## send the API random requests from each of 20 seeds (FUZZ_RUNS); print promise, target, figure
+	@rm -f var/fuzz.json
+	$(BIN)/python -m tests.support.servers -n 0 --promises=var/fuzz.json $(FUZZ) tests/test_fuzzing.py
 
 lint: $(VENV)/.installed-dev  ## style, import layers, insecure code, known vulnerabilities, types, migrations
 	@$(MAKE) --no-print-directory -j 2 lint-types lint-rest

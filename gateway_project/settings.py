@@ -271,10 +271,11 @@ GATEWAY_LIMITS = {
     "provider": env.limits("GATEWAY_PROVIDER_LIMITS"),
 }
 # So that one caller does not take all: for users without a limit of that kind, their own or in GATEWAY_USER_LIMITS.
-# An eighth of the threads, but no fewer than 32 where half of the threads are more than that.
+# An eighth of the threads. Of few threads it is a quarter, up to 16, and never fewer than 4: one program of one person
+# sends several requests at once.
 GATEWAY_USER_CONCURRENT = env.integer(
     "GATEWAY_USER_CONCURRENT",
-    max(1, WEB_CONCURRENCY * GATEWAY_THREADS // 8, min(32, WEB_CONCURRENCY * GATEWAY_THREADS // 2)),
+    max(4, WEB_CONCURRENCY * GATEWAY_THREADS // 8, min(16, WEB_CONCURRENCY * GATEWAY_THREADS // 4)),
 )
 GATEWAY_USER_REQUESTS_PER_MINUTE = env.integer(
     "GATEWAY_USER_REQUESTS_PER_MINUTE", min(10 * GATEWAY_KEY_REQUESTS_PER_MINUTE, 2**53)

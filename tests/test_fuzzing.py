@@ -2,8 +2,8 @@
 
 No answer is a 5xx, and none has a status, media type, header or body that the document does not show.
 
-The seed decides what is asked: 1, and with FUZZ_RUNS=20 each of 1 to 20. What a seed finds, it finds again, as far as
-the rows that were made before are the same.
+The seed decides what is asked: 1, and with FUZZ_RUNS=20 each of 1 to 20 (`make fuzz`). What a seed finds, it finds
+again, as far as the rows that were made before are the same.
 """
 
 import json
@@ -27,18 +27,25 @@ from tests.support.promises import promise
 from tests.support.running import RunningGateway, fresh_store
 from tests.support.world import World
 
-AS_DOCUMENTED = promise(
-    "F2: whatever the API is asked, it answers as its document says",
-    target="0 answers with 5xx or outside of the schema",
-    suite="attack",
-)
+PROMISE = "F2: the API answers as its document says: {}"
+TARGET = "0 answers with 5xx or outside of the schema"
 JSON = "application/json"
 CONFIGURATION = Path(__file__).parent / "schemathesis.toml"
 LINE_LENGTH = 400  # of what is printed: bodies are as long as they like
 SECONDS = 540  # on a machine that has much else to do; alone it takes less than a minute
 SEEDS = range(1, int(os.environ.get("FUZZ_RUNS", "1")) + 1)
 
-pytestmark = [pytest.mark.exhaustive, pytest.mark.timeout(600), pytest.mark.parametrize("seed", SEEDS)]
+pytestmark = [
+    pytest.mark.exhaustive,
+    pytest.mark.timeout(600),
+    pytest.mark.parametrize("seed", SEEDS),
+    pytest.mark.usefixtures("seeds"),
+]
+
+
+def as_documented(requests_of: str) -> pytest.MarkDecorator:
+    """A row of its own in the table for what one of these tests asks."""
+    return promise(PROMISE.format(requests_of), target=TARGET, suite="attack")
 
 
 class Fuzzed(NamedTuple):
@@ -106,8 +113,14 @@ def admin(fuzzed):
     assert client.get("/users/?currentUser=true").status_code == 200
 
 
+@pytest.fixture
+def seeds(figure):
+    """The figure of every test here; the table says beside it of how many seeds a test has failed."""
+    figure(f"{len(SEEDS)} seeds" if len(SEEDS) > 1 else "1 seed")
+
+
 @pytest.mark.slow
-@AS_DOCUMENTED
+@as_documented("every parameter at its edges, as an admin")
 def test_an_admin_tries_the_edges_of_every_parameter(fuzzed, admin, tmp_path, seed):
     # What may be changed is what may be created; changes have their turn in the next test.
     rest_out = "^(authLogout|.*Update)$"
@@ -115,21 +128,21 @@ def test_an_admin_tries_the_edges_of_every_parameter(fuzzed, admin, tmp_path, se
     fuzz(fuzzed, tmp_path, seed, JSON_API, *options, token=admin)
 
 
-@AS_DOCUMENTED
 @pytest.mark.slow
+@as_documented("random requests about what was created, as an admin")
 def test_an_admin_follows_what_was_created(fuzzed, admin, tmp_path, seed):
     options = ("--phases", "fuzzing,stateful", "--exclude-operation-id", "authLogout")
     text = fuzz(fuzzed, tmp_path, seed, JSON, *options, token=admin)
     assert f"Tested: {fuzzed.operations() - 1}" in text
 
 
-@AS_DOCUMENTED
+@as_documented("random requests without a credential")
 def test_nobody_finds_out_anything(fuzzed, tmp_path, seed):
     text = fuzz(fuzzed, tmp_path, seed, JSON, "--phases", "fuzzing", "-n", "2")
     assert f"Tested: {fuzzed.operations()}" in text
 
 
-@AS_DOCUMENTED
+@as_documented("logging out")
 def test_logging_out(fuzzed, tmp_path, seed):
     token = token_of(fuzzed.admin)
     options = ("--phases", "coverage,fuzzing", "-n", "10", "--include-operation-id", "authLogout")

@@ -35,9 +35,12 @@ def defaults(**environ: str) -> dict[str, int]:
     return json.loads(subprocess.run(command, cwd=ROOT, env=own | environ, capture_output=True, check=True).stdout)
 
 
-@pytest.mark.parametrize(("threads", "concurrent"), [(16, 8), (64, 32), (256, 32), (1200, 150)])
-@promise("Without any setting one caller has a share", target="an eighth of the threads, or 32 of them")
-def test_the_defaults_bound_each_caller(threads, concurrent):
-    values = defaults(GATEWAY_THREADS=str(threads), WEB_CONCURRENCY="1")
+@pytest.mark.parametrize(
+    ("threads", "workers", "concurrent"),
+    [(8, 1, 4), (16, 1, 4), (64, 1, 16), (128, 1, 16), (256, 1, 32), (1200, 1, 150), (16, 4, 16), (1200, 2, 300)],
+)
+@promise("Without any setting one caller has a share", target="an eighth of the threads; a quarter, up to 16, of few")
+def test_the_defaults_bound_each_caller(threads, workers, concurrent):
+    values = defaults(GATEWAY_THREADS=str(threads), WEB_CONCURRENCY=str(workers))
     assert values.pop("GATEWAY_USER_CONCURRENT") == concurrent
     assert list(values.values()) == [6000, 600, 500, 1000, 600]

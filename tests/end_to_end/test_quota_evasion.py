@@ -173,3 +173,19 @@ def test_background_work_without_a_quota_counts_its_reservation(world):
     body = {"model": world.model, "input": "Hello!", "background": True, "max_output_tokens": 1000}
     entry = world.entry(world.post(body, path="/v1/responses"))
     assert (entry.output_tokens, entry.usage_estimated) == (1000, True)
+
+
+@pytest.mark.parametrize("status", ["queued", "in_progress"])
+@promise("Background work is not free", target="refused under a quota, else the reservation", suite="attack")
+def test_the_usage_of_an_answer_that_is_not_finished_is_not_believed(world, status):
+    """Under a quota the caller pays what was reserved; without one, what background work may come to."""
+    world.allow()
+    provider = world.provider(format_name="openai-responses")
+    usage = {"input_tokens": 3, "output_tokens": 1, "total_tokens": 4}
+    provider.default = Answer(body=QUEUED | {"status": status, "usage": usage})
+    body = {"model": world.model, "input": "Hello!", "max_output_tokens": 1000}
+    entries = [
+        world.entry(world.post(body, path="/v1/responses", key=limited(world, "tokens", "day", 5000))),
+        world.entry(world.post(body | {"background": True}, path="/v1/responses")),
+    ]
+    assert [(entry.output_tokens, entry.usage_estimated) for entry in entries] == [(1000, True)] * 2

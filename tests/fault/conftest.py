@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.balance import COUNTED, GROWTH, Balance
 from tests.support.fault_proxy import FaultProxy
+from tests.support.footprint import Footprint
 from tests.support.running import RunningGateway, Store
 from tests.support.world import World
 
@@ -19,7 +20,7 @@ from tests.support.world import World
 UNLIMITED = {"GATEWAY_KEY_REQUESTS_PER_MINUTE": "0"}
 # Of every test here, besides its own promise.
 BALANCED = "After each fault the books balance", "log = responses and provider calls, usage = log, limits = log, uses 0"
-BACK = "After each fault threads, files and memory are back", f"growth of a process ≤ {GROWTH}"
+BACK, TARGET = "After each fault threads, files and memory are back", "growth of a process ≤ {}"
 GROWN = pytest.StashKey[dict[str, float]]()
 
 Start = Callable[..., World]
@@ -63,27 +64,36 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(Path(__file__).parent) and is_checked(item):
             item.stash[GROWN] = grown = {}
-            item.user_properties += [("promise", [*BALANCED, {}]), ("promise", [*BACK, grown])]
+            back = [BACK, TARGET.format(growth_of(item)), grown]
+            item.user_properties += [("promise", [*BALANCED, {}]), ("promise", back)]
 
 
 def is_checked(item: pytest.Item) -> bool:
     return "orm" in getattr(item, "fixturenames", ()) and item.get_closest_marker("unbalanced") is None
 
 
+def growth_of(item: pytest.Item) -> Footprint:
+    """What the gateways of a test may hold more after it."""
+    marker = item.get_closest_marker("grows")
+    return GROWTH._replace(memory_mib=marker.kwargs["mib"]) if marker else GROWTH
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     """After the test and before its gateways end: what it broke is healed, and everything is accounted for.
 
+    `@pytest.mark.full_disk` is for tests in which the journal has no room: what is refused then has no entry.
     `@pytest.mark.killed(reason)` is for tests in which a process dies in the middle of requests, and
     `@pytest.mark.unbalanced(reason)` for those after which no gateway can be asked. After those with
     `@pytest.mark.inexact(reason, ahead=4)` limits may have counted so many requests that the log has not; `behind`: the
-    other way round.
+    other way round. `@pytest.mark.grows(reason, mib=40)` allows the allocator to keep more.
     """
     balance = Balance() if is_checked(item) else None
     result = yield
     if balance:
         inexact = item.get_closest_marker("inexact")
         bounds = inexact.kwargs if inexact else {}
-        growth = balance.check(was_killed=item.get_closest_marker("killed") is not None, **bounds)
+        was_killed, was_full = (item.get_closest_marker(name) is not None for name in ("killed", "full_disk"))
+        growth = balance.check(most=growth_of(item), was_killed=was_killed, was_full=was_full, **bounds)
         item.stash[GROWN].update({"threads": growth.threads, "files": growth.files, "MiB": growth.memory_mib})
     return result

@@ -2,11 +2,11 @@
 
 import time
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
 from telemetry.models import LogEntry
+from tests.support.fault.clock import JumpingClock
 from tests.support.load import Load, check_books
 from tests.support.promises import promise
 
@@ -15,37 +15,15 @@ pytestmark = [
     pytest.mark.slow,
 ]
 
-# Read by the interpreter before anything else: its clock is ahead by the seconds that the file says.
-JUMPING_CLOCK = """
-import os, time
-
-def jumping(right=time.time, file={file!r}, state=[0, 0.0]):
-    changed = os.stat(file).st_mtime_ns
-    if changed != state[0]:
-        with open(file) as text:
-            state[:] = changed, float(text.read() or 0)
-    return right() + state[1]
-
-time.time = jumping
-"""
 # Not at midnight by accident: the jumps come back to where they began.
 JUMPS = {"an hour ahead": 3600, "ten minutes back": -600, "a day ahead": 86_400, "a second back": -1}
-
-
-def jump(file: Path, seconds: float) -> None:
-    """Replaced as a whole, since the gateway may read it at any moment."""
-    new = file.with_suffix(".new")
-    new.write_text(str(seconds))
-    new.replace(file)
 
 
 @promise("A gateway whose clock jumps under load fails no request", target="0 failed; durations by a steady clock")
 @pytest.mark.parametrize("seconds", JUMPS.values(), ids=JUMPS)
 def test_the_clock_jumps_there_and_back(start, tmp_path, seconds, figure):
-    file = tmp_path / "ahead"
-    jump(file, 0)
-    (tmp_path / "sitecustomize.py").write_text(JUMPING_CLOCK.format(file=str(file)))
-    world = start(PYTHONPATH=str(tmp_path))
+    clock = JumpingClock(tmp_path)
+    world = start(**clock.environ)
     world.allow()
     provider = world.provider()
     assert world.ask("before").status_code == 200
@@ -54,7 +32,7 @@ def test_the_clock_jumps_there_and_back(start, tmp_path, seconds, figure):
         for ahead in (seconds, 0):
             serve_on(whole)
             serve_on(streams)
-            jump(file, ahead)
+            clock.jump(ahead)
         serve_on(whole)
         serve_on(streams)
     sent = whole.sent + streams.sent

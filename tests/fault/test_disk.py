@@ -30,6 +30,7 @@ def world(start, disk) -> World:
     return start(GATEWAY_JOURNAL_DIR=str(disk / "journal"), GATEWAY_JOURNAL_SEGMENT_BYTES="262144")
 
 
+@pytest.mark.full_disk
 def test_a_full_disk_is_a_503_without_a_provider_call(world, disk):
     world.allow()
     provider = world.provider()
@@ -76,6 +77,7 @@ def test_who_is_in_hundreds_of_groups_is_logged_on_a_full_disk_too(start, disk):
     assert not (disk / "journal" / "refused.jsonl").exists()
 
 
+@pytest.mark.full_disk
 @pytest.mark.servers
 @pytest.mark.slow
 def test_the_disk_fills_while_the_database_is_away(start, disk, database_proxy):

@@ -226,6 +226,11 @@ def world(bounded: RunningGateway, orm: None) -> Iterator[World]:
         yield World(bounded, resources)
 
 
+# One gateway serves all of these tests.
+FLOODED = pytest.mark.grows("the allocator keeps what answers of the largest size have taken", mib=40)
+
+
+@FLOODED
 @promise("A provider that floods is cut off", target="≤ 64 MiB and 10 s, in each of 10 ways")
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 @pytest.mark.parametrize(
@@ -265,6 +270,7 @@ def test_a_provider_that_says_too_much_is_cut(world, say, stream, figure):
     assert "Traceback" not in world.gateway.log()
 
 
+@FLOODED
 @pytest.mark.slow
 @promise("Floods of a provider do not add up", target="growth ≤ 24 MiB after 10 more")
 def test_what_floods_again_and_again_adds_nothing(world, figure):

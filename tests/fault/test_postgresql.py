@@ -1,6 +1,7 @@
 """A real PostgreSQL that is killed, frozen, out of connections or out of disk: work goes on, and no entry is lost."""
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import NamedTuple
@@ -10,6 +11,7 @@ import pytest
 import requests
 
 from tests.fault.conftest import UNLIMITED
+from tests.fault.test_kill import assert_failures_were_kills, books
 from tests.support.load import Load, check_books, wait_until
 from tests.support.management import Client, new_admin
 from tests.support.pace import patience
@@ -121,6 +123,38 @@ def test_ten_crashes(world, stand, figure):
             stand.server.heal()
             wait_until(lambda: ready(world), 30, "/readyz 200")
     check_all_served(load, provider, figure)
+
+
+@promise(
+    "kill -9 of the gateway and of PostgreSQL under load leaves one true entry for each request",
+    target="0 lost, 0 twice",
+)
+@pytest.mark.killed("in the middle of requests")
+@pytest.mark.parametrize("first", ["gateway", "PostgreSQL"])
+def test_it_is_killed_together_with_the_gateway(world, stand, first, figure):
+    """The one that dies last works on for a moment: PostgreSQL without callers, or the gateway without a log."""
+    world.allow()
+    provider = world.provider()
+    provider.default.delay = 0.1
+    kills = [stand.gateway.kill, stand.server.kill]
+    assert world.ask("before").status_code == 200
+    with Load(world, clients=4) as whole, Load(world, clients=4, stream=True) as streams:
+        for _ in range(3):
+            serve_on(whole, 10)
+            serve_on(streams, 10)
+            for kill in kills if first == "gateway" else kills[::-1]:
+                kill()
+                time.sleep(0.3)
+            stand.server.start()
+            stand.gateway.start()
+        serve_on(whole, 10)
+        serve_on(streams, 10)
+    drop_connections()
+    sent = whole.sent + streams.sent
+    result = check_books(sent, provider)
+    assert "aborted" in result.values()
+    assert_failures_were_kills(sent, result)
+    figure(books(result))
 
 
 @kept("is out of connections")

@@ -15,8 +15,9 @@ from gateway_project.work.routing.strategies import Strategy
 from licensing.models import Limit
 from rules.aliases.drafts import MirrorDraft
 from tests.fault.conftest import UNLIMITED
+from tests.fault.test_kill import assert_failures_were_kills, books
 from tests.support.fault_proxy import FaultProxy
-from tests.support.load import Load, wait_until
+from tests.support.load import Load, check_books, wait_until
 from tests.support.pace import bound, in_one_minute, patience
 from tests.support.promises import promise
 from tests.support.provider_answers import Answer
@@ -287,6 +288,33 @@ def test_a_flushed_or_restarted_redis_is_filled_anew(world, redis_server, figure
     assert world.ask("again").headers["X-Svc-Cache"] == "MISS"
     assert world.ask("again").headers["X-Svc-Cache"] == "HIT"
     assert len(provider.seen) == asked + 1
+
+
+@promise(
+    "kill -9 of the gateway and of Redis under load leaves one true entry for each request",
+    target="0 lost, 0 twice; limits = log but for kills",
+)
+@pytest.mark.killed("in the middle of requests")
+@pytest.mark.slow
+def test_it_is_killed_together_with_the_gateway(world, running, redis_server, figure):
+    world.allow()
+    provider = world.provider()
+    provider.default.delay = 0.1
+    with Load(world, clients=4) as whole, Load(world, clients=4, stream=True) as streams:
+        for _ in range(3):
+            serve_on(whole)
+            serve_on(streams)
+            redis_server.stop()
+            running[0].kill()
+            redis_server.start()
+            running[0].start()
+        serve_on(whole)
+        serve_on(streams)
+    sent = whole.sent + streams.sent
+    result = check_books(sent, provider)
+    assert "aborted" in result.values()
+    assert_failures_were_kills(sent, result)
+    figure(books(result))
 
 
 @pytest.mark.parametrize("kind", ["answer", pytest.param("limit", marks=SLOW)])

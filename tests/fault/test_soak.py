@@ -1,6 +1,6 @@
 """Hours of use in little time: every lifetime is a minute at most, and what grows is seen.
 
-SOAK=1800 make faults     runs it for 30 minutes; without SOAK it is left out
+`make faults` runs it for 30 minutes, `SOAK=120 make faults` for two; `SOAK= make faults` and `make test` leave it out.
 
 What is kept for days takes half a minute (tests/support/fault/short_days.py). Log entries, those of unknown credentials
 and the audit are removed by whole days and months, and the books compare this hour: for them there are rows from 40
@@ -135,7 +135,7 @@ def old_entries(world: World) -> Callable[[], None]:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not SECONDS, reason="SOAK says for how many seconds it runs; make faults SOAK=1800")
+@pytest.mark.skipif(not SECONDS, reason="SOAK says for how many seconds it runs; `make faults` sets it to 1800")
 @pytest.mark.timeout(SECONDS + 600)
 @promise("A soak in which every lifetime is a minute at most lets nothing grow", target=f"0 failed, growth ≤ {GROWTH}")
 def test_nothing_grows(start, figure):

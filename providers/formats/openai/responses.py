@@ -29,6 +29,7 @@ UNFINISHED = {
     "cancelled": FinishReason.ERROR,
     "failed": FinishReason.ERROR,
 }
+AT_WORK = {status for status, reason in UNFINISHED.items() if reason is FinishReason.PAUSE}
 # Events with text that a model generates.
 PRODUCED = frozenset(
     f"response.{name}.delta"
@@ -71,7 +72,7 @@ class OpenAIResponses(OpenAI):
         reason, provider_reason = finish_of(value)
         content, kind = (_as_stream(value), EVENT_STREAM) if work.stream else (body, "application/json")
         state_ids = tuple(dict.fromkeys(ids_in(value))) if stores(work.body) else ()
-        usage = usage_of(value.get("usage"))
+        usage = usage_of_response(value)
         return ClientResponse(content, kind, text_of(value), usage, reason, provider_reason, state_ids=state_ids)
 
     def native_reader(self, work: WorkRequest) -> StreamReader:
@@ -125,7 +126,7 @@ class ResponsesReader(JsonStreamReader):
             self.emit(ReasoningDelta(as_text(value.get("delta"))))
         elif kind in ("response.completed", "response.incomplete"):
             response = as_dict(value.get("response"))
-            self.usage = usage_of(response.get("usage"))
+            self.usage = usage_of_response(response)
             self.finish(*finish_of(response))
             self._keep(ids_in(response))
             self.done = True
@@ -193,6 +194,11 @@ def text_of(response: JsonObject) -> str:
     messages = (as_list(as_dict(item).get("content")) for item in as_list(response.get("output")))
     parts = (as_dict(part) for content in messages for part in content)
     return "".join(as_text(part.get("text")) for part in parts if part.get("type") == "output_text")
+
+
+def usage_of_response(response: JsonObject) -> Usage | None:
+    """The usage of a response; None while its model still works: what is reported until then is not all."""
+    return None if as_text(response.get("status")) in AT_WORK else usage_of(response.get("usage"))
 
 
 def usage_of(value: object) -> Usage | None:
