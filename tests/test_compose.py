@@ -16,6 +16,7 @@ import yaml
 from redis.backoff import ConstantBackoff
 from redis.retry import Retry
 
+from tests.support.promises import promise
 from tests.support.running import ROOT, RunningGateway, free_port, fresh_store
 from tests.support.world import World
 
@@ -114,6 +115,7 @@ def shell(text: str) -> str:
     return text.replace("$$", "$")
 
 
+@promise("The Redis of compose.yaml answers to its password alone", target="no command without it", suite="attack")
 @pytest.mark.skipif(shutil.which("redis-server") is None, reason="needs redis-server")
 def test_the_cache_accepts_its_password_alone(tmp_path):
     cache, port = services()["cache"], free_port()

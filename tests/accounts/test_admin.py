@@ -13,6 +13,7 @@ from providers.services import create_provider
 from telemetry.models import LogEntry
 from tests.support.console.forms import fields_of
 from tests.support.management import PASSWORD, new_admin, new_user
+from tests.support.promises import promise
 
 pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
 NEW = "another long pass phrase"
@@ -133,6 +134,7 @@ def test_the_features_of_the_role_admin_are_shown_and_not_offered(console):
     assert 'name="features"' in console.get("/admin/accounts/role/add/").text
 
 
+@promise("Whoever grants a feature reads its risk", target="on each page that grants features", suite="attack")
 @pytest.mark.parametrize("page", ["accounts/feature/", "accounts/role/add/", "keys/apikey/add/"])
 def test_whoever_grants_a_feature_reads_its_risk(console, page):
     Feature.objects.create(name="reports.view")

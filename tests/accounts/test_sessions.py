@@ -2,6 +2,7 @@
 
 import base64
 import json
+import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
@@ -14,6 +15,7 @@ from accounts.models import Session
 from accounts.sessions import delete_expired
 from tests.support.logins import OWN, by_refresh, cookies_of, logged_in, with_cookies, works
 from tests.support.management import PASSWORD, Client, body, new_admin, new_user, refused, token_of
+from tests.support.pace import bound
 from tests.support.promises import promise
 
 pytestmark = pytest.mark.either_store
@@ -247,13 +249,18 @@ def test_a_login_works_on_the_work_path_and_ends_there_at_once(world):
 
 
 @promise("S7: a deactivated user is refused by every worker", target="within 1 s", suite="attack")
-def test_who_is_deactivated_over_the_api_is_refused_by_running_workers_within_a_second(world):
+def test_who_is_deactivated_over_the_api_is_refused_by_running_workers_within_a_second(world, figure):
     world.provider().answers(text="Hello!")
     world.allow()
     assert world.ask().status_code == 200
     admin = Client(world.gateway.url).as_user(new_admin(username=world.name("admin")))
     assert admin.send("PATCH", f"/users/?id={world.user.pk}", json=body(active=False)).status_code == 200
+    begun = time.monotonic()
     world.soon(world.ask, 401, seconds=1)
+    seconds = time.monotonic() - begun
+    figure({"s at most": seconds})
+    assert seconds <= bound(1)
+    assert {world.ask().status_code for _ in range(20)} == {401}
 
 
 class TestBoundsOfSessions:

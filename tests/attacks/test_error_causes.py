@@ -1,12 +1,15 @@
 """The causes of errors, which name exceptions and internal addresses, are for admins: nobody else reads them."""
 
 import socket
+from html import unescape
 
 import pytest
+import requests
 
+from accounts.models import User
 from accounts.services import add_member, create_group
 from telemetry.models import LogEntry
-from tests.support.management import Client, new_admin, new_user
+from tests.support.management import PASSWORD, Client, new_admin, new_user
 from tests.support.promises import promise
 from tests.support.provider_answers import Answer
 
@@ -33,6 +36,18 @@ def texts_of(client: Client, entry: LogEntry, group: int) -> str:
     parts = [f"/logs/{number}/{part}" for number in ids for part in ("", "explanation/", "comparison/")]
     paths = [f"/logs/{query}" for query in lists] + parts
     return "".join(client.get(path).text for path in paths)
+
+
+def pages_of(url: str, user: User, entry: LogEntry, group: int) -> str:
+    """All that the pages at /me/ show this user of the same."""
+    session = requests.Session()
+    session.get(f"{url}/me/login/", timeout=30)
+    form = {"username": user.username, "password": PASSWORD, "csrfmiddlewaretoken": session.cookies["csrftoken"]}
+    assert session.post(f"{url}/me/login/", data=form, timeout=30).url == f"{url}/me/"
+    ids = LogEntry.objects.filter(correlation_id=entry.correlation_id).values_list("pk", flat=True)
+    lists = ("requests/", f"groups/{group}/log/")
+    paths = [*lists, *(f"{path}{number}/" for path in lists for number in ids)]
+    return "".join(session.get(f"{url}/me/{path}", timeout=30).text for path in paths)
 
 
 @promise("Causes of errors, which name internal addresses, are for admins", target="not in /logs/, /me/, explanations")
@@ -63,6 +78,12 @@ def test_a_cause_is_read_by_admins_alone(world, problem):
         assert cause not in text, name
         assert response.json()["message"] in text, f"{name} sees the entry itself"
         assert f'"id":{message.pk},' not in text, name
+    for user, own in ((member, f"requests/{entry.pk}/"), (boss, f"groups/{group.pk}/log/{entry.pk}/")):
+        pages = pages_of(world.gateway.url, user, entry, group.pk)
+        assert f'href="/me/{own}"' in pages, "they see the entry itself"
+        assert response.json()["message"] in unescape(pages)
+        assert cause not in pages
+        assert f'/{message.pk}/"' not in pages
     assert cause in texts_of(everybody.as_user(new_admin()), entry, group.pk)
     admins_key = world.new_key(owner=new_admin(), permissions=["logs.view_all"]).text
     world.settle()

@@ -10,7 +10,7 @@ from accounts.access_requests.models import AccessRequest
 from accounts.services import create_group
 from licensing.services import set_limit
 from tests.support.management import Client, new_admin, refused, token_of
-from tests.support.pace import patience
+from tests.support.pace import bound, patience
 from tests.support.promises import promise
 
 pytestmark = pytest.mark.either_store
@@ -37,7 +37,7 @@ def granted(clients, seconds: float | None = SECONDS, **attributes) -> AccessReq
 
 def wait_for_end(request: AccessRequest) -> None:
     """A second after the end, more on a busy machine."""
-    time.sleep(max((request.ends_at - timezone.now()).total_seconds(), 0) + patience(1) / 3)
+    time.sleep(max((request.ends_at - timezone.now()).total_seconds(), 0) + min(bound(1), patience(1) / 3))
 
 
 @promise("What is granted for a time ends by itself", target="1 s after its end in every process", suite="fault")

@@ -6,7 +6,7 @@ from providers.formats import FORMATS
 from providers.transport.calls import USAGE_SECONDS
 from tests.support.formats.samples import streams
 from tests.support.limiting import bypass, left, limited
-from tests.support.pace import patience
+from tests.support.pace import bound
 from tests.support.promises import promise
 from tests.support.provider_answers import Answer
 
@@ -75,14 +75,14 @@ def test_leaving_just_before_the_usage_in_any_format(world, sample, pause):
     assert (entry.output_tokens, entry.usage_estimated) in costs
 
 
-@pytest.mark.parametrize("bound", [{}, {"max_tokens": 6000}])
+@pytest.mark.parametrize("most", [{}, {"max_tokens": 6000}])
 @promise("An answer without its usage is not free", target="the larger of estimate and reservation", suite="attack")
-def test_a_whole_answer_without_its_usage_costs_the_reservation(world, provider, bound):
+def test_a_whole_answer_without_its_usage_costs_the_reservation(world, provider, most):
     """Reasoning, of which a whole answer may have much, is seen by nobody."""
     provider.default = Answer(text="Lisbon", usage={})
     key = limited(world, "tokens", "minute", 10_000)
-    entry = world.entry(bypass(world, key, **bound))
-    assert (entry.output_tokens, entry.usage_estimated) == (bound.get("max_tokens", 1024), True)
+    entry = world.entry(bypass(world, key, **most))
+    assert (entry.output_tokens, entry.usage_estimated) == (most.get("max_tokens", 1024), True)
     assert world.entry(bypass(world)).output_tokens < 10  # without a limit
 
 
@@ -93,13 +93,18 @@ def test_a_whole_answer_that_is_longer_than_its_reservation_counts_in_full(world
 
 
 @promise("Leaving a stream early saves no tokens", target="the usage, or the reservation", suite="attack")
+@promise(
+    "What is read for its usage after its clients have left is bounded",
+    target="2 s, and at most 0.2 s until they are missed",
+    suite="attack",
+)
 def test_leaving_where_no_usage_comes_costs_the_reservation_within_two_seconds(world, provider):
     key = limited(world, "tokens", "minute", 10_000)
     provider.answers(stream=[TEXT, FINISH], silent_after=2)
     entry = leave_after(world, key, b'"stop"', max_tokens=6000)
     assert (entry.outcome, entry.output_tokens, entry.usage_estimated) == ("client_closed", 6000, True)
     (request,) = provider.seen
-    assert request.wait_closed() < USAGE_SECONDS + patience(0.2)  # a little more than since the client left
+    assert request.wait_closed() < USAGE_SECONDS + bound(0.2)  # a little more than since the client left
 
 
 @promise("Leaving a stream early saves no tokens", target="the usage, or the reservation", suite="attack")

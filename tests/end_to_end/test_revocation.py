@@ -16,7 +16,7 @@ import requests
 from accounts.models import Group
 from telemetry.audit.models import AuditEntry
 from tests.support.management import Client, new_admin, refused
-from tests.support.pace import patience
+from tests.support.pace import bound
 from tests.support.promises import promise
 from tests.support.provider_answers import Answer
 from tests.support.running import RunningGateway, Store
@@ -221,7 +221,7 @@ class TestTwoWorkers:
             proof = in_force(admin.delete(f"/keys/{world.issued.key.pk}/?wait=true"))
             assert (proof["workers"], proof["acknowledged"]) == (2, 2)
             assert Counter(pool.map(ask, range(200))) == {401: 200}
-        assert proof["seconds"] <= patience(1)
+        assert proof["seconds"] <= bound(1)
         figure(f"2 of 2 workers after {proof['seconds']:.2f} s, 0 of 200 requests served")
 
     def test_streams_in_every_worker_end_within_a_second(self, world, provider, admin):

@@ -20,6 +20,7 @@ from telemetry.audit.models import AuditEntry
 from tests.me.test_access import SCRIPT, log_in
 from tests.me.test_pages import ROUTES, logged
 from tests.support.management import new_user
+from tests.support.promises import promise
 
 pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
 POSTED = ("/admin/", "/remove/", "/lock/")  # pages that are sent only
@@ -84,6 +85,7 @@ def another_admin(group) -> User:
     return add_member(create_group(name="other"), user_id=new_user().pk, is_admin=True)
 
 
+@promise("Pages of a group below /me/ open for its admins alone", target="404, nothing changed", suite="attack")
 @pytest.mark.long
 @pytest.mark.parametrize(
     "kind", ["member", "stranger", "admin of another group", "former admin", "admin who is no member"]

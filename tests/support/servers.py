@@ -21,6 +21,7 @@ import redis
 
 HERE_POSTGRESQL = "postgresql://postgres@127.0.0.1:5432/postgres"
 HERE_REDIS = "redis://127.0.0.1:6379/8"
+NOT_RUN = 6  # the status where promises are asked for and no server is there; pytest's own end with 5
 
 
 class Server(NamedTuple):
@@ -41,7 +42,8 @@ def main(arguments: list[str]) -> int:
             server = find_redis(resources)
         except NotFound as missing:
             print(f"SKIPPED: the tests with PostgreSQL and Redis were not run: {missing}", flush=True)
-            return 0
+            # A table without the rows of these tests is not one of the suite.
+            return NOT_RUN if any(option.startswith("--promises") for option in arguments) else 0
         print(f"PostgreSQL: {shown(postgresql.url)} ({postgresql.origin})")
         print(f"Redis: {shown(server.url)} ({server.origin})", flush=True)
         environ = os.environ | {"DATABASE_URL": postgresql.url, "REDIS_URL": server.url}
