@@ -13,6 +13,7 @@ from accounts.access_requests.models import AccessRequest, RequestState
 from gateway_project.access_requests.forms import DecisionForm, decide, in_force, undecided
 from gateway_project.access_requests.permissions import decidable_requests
 from gateway_project.console.audit import actor, caller
+from gateway_project.console.display.times import utc_time
 from gateway_project.console.filters import equals
 from gateway_project.console.links import linked
 from gateway_project.console.site import console_site
@@ -79,7 +80,7 @@ class AccessRequestAdmin(ReadOnlyAdmin):
 
     @display(description="Created (UTC)", ordering="id")
     def moment(self, row: AccessRequest) -> str:
-        return f"{row.created_at:%Y-%m-%d %H:%M}"
+        return utc_time(row.created_at)
 
     @display(description="For")
     def subject(self, row: AccessRequest) -> str:

@@ -5,7 +5,10 @@ from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
+from django.utils.html import format_html
+
 from gateway_project.console.display.badges import Badge
+from gateway_project.console.display.times import utc_time
 from gateway_project.hooks import Hook
 from gateway_project.json_types import JsonObject
 from providers.models import Provider
@@ -106,7 +109,7 @@ KINDS = {
 def _reason(health: Health) -> str:
     """Why a provider has its state; '' where the word says it all."""
     if health.state is HealthState.RESTING and health.rests_until:
-        return f"until {health.rests_until:%H:%M:%S} UTC"
+        return format_html("until {}", utc_time(health.rests_until, "%H:%M:%S UTC"))
     if health.state is HealthState.UNKNOWN:
         return NOT_ASKED
     if health.state is not HealthState.FAILING:

@@ -15,6 +15,7 @@ from django.db.models.functions import TruncDay, TruncHour, TruncMinute
 from django.utils import timezone
 
 from accounts.models import Group, User
+from gateway_project.console.display.times import utc_time
 from gateway_project.console.period import period_of
 from gateway_project.database.ids import id_in
 from providers.models import Provider
@@ -155,7 +156,8 @@ def _draw(
     bars = [_bar(query, counts.get(at, (0, 0)), at, step, place, most) for place, at in enumerate(times)]
     unit = {MINUTE: "minute", HOUR: "hour", DAY: "day"}[step]
     form = "%Y-%m-%d" if step == DAY else "%Y-%m-%d %H:%M"
-    return Histogram(bars, most, unit, f"{times[0]:{form}}", f"{times[-1]:{form}}", omissions)
+    first, last = (f"{at:{form}}" if step == DAY else utc_time(at) for at in (times[0], times[-1]))
+    return Histogram(bars, most, unit, first, last, omissions)
 
 
 def _bar(query: Mapping[str, str], count: tuple[int, int], at: datetime, step: timedelta, place: int, most: int) -> Bar:

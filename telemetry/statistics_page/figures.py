@@ -11,6 +11,7 @@ from django.urls import reverse
 from gateway_project.console.display import charts
 from gateway_project.console.display.badges import Badge
 from gateway_project.console.display.money import Figure, money, short, without_price
+from gateway_project.console.display.times import MINUTES, utc_time
 from gateway_project.console.period import period_of, row_page, with_query
 from gateway_project.json_types import JsonObject
 from providers.console.model_links import model_page, price_form
@@ -311,9 +312,15 @@ def _costs(rows: list[JsonObject]) -> dict[str, Sequence[float | None]]:
 def names(row: JsonObject, form: UsageForm) -> list[Link]:
     """The name in each dimension of a row, with the address of what it names; none in the second of an empty time."""
     return [
-        Link(name_of(row, by), _page_of(row, by, form)) if DIMENSIONS[by] in row else Link(EMPTY, "")
+        Link(_shown_name(row, by), _page_of(row, by, form)) if DIMENSIONS[by] in row else Link(EMPTY, "")
         for by in form.dimensions
     ]
+
+
+def _shown_name(row: JsonObject, by: str) -> str:
+    """The name; of an hour its time, beside which the browser shows its own."""
+    name = name_of(row, by)
+    return utc_time(datetime.fromisoformat(name), f"{MINUTES} UTC") if by == "hour" else name
 
 
 def name_of(row: JsonObject, by: str) -> str:

@@ -136,7 +136,7 @@ def _series(rows: Rows, period: PeriodChoice, now: datetime) -> JsonObject:
         point[row["currency"]] += float(row["cost"]) + float(row["estimated_cost"])
     currencies = _money(rows, *COSTS)
     return {
-        "labels": [f"{point:%d %b}" if period.days else f"{point:%H:%M}" for point in points],
+        "labels": [f"{point:%d %b}" if period.days else f"{point:%H:%M} UTC" for point in points],
         "requests": [sums[point]["requests"] for point in points],
         "errors": [sums[point]["errors"] for point in points],
         "tokens": [sum(sums[point][name] for name in TOKENS) for point in points],

@@ -57,6 +57,8 @@ def test_a_request_of_a_key_is_explained(console, world, arranged):
         "The request would be served.",
         f"User {world.user.username} sends it with key {key.name}.",
     ]
+    limits = window.page.get_by_role("region", name="Limits, without this request", exact=True)
+    assert limits.locator("time[datetime$=Z]").first.inner_text().endswith(" UTC")
     shown_rules = rows(window, "Rules, in the order of judging")
     assert [rule.name, "allow", "yes", "It allows the request."] in [
         [cell.lower() if cell == "YES" else cell for cell in row] for row in shown_rules

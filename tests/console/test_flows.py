@@ -108,31 +108,30 @@ def test_from_a_provider_to_an_answer_in_the_playground(console, world):
     Rule.objects.filter(pk=rule.pk).delete()
 
 
-def send(page, prompt: str, count: int) -> None:
+def send(hand, prompt: str, count: int) -> None:
     """Send the next message, and wait until so many answers are complete."""
-    page.fill("[name=prompt]", prompt)
-    page.click("button[type=submit] >> text=Send")
-    page.wait_for_function(
+    hand.page.fill("[name=prompt]", prompt)
+    hand.click("#playground [type=submit]")
+    hand.page.wait_for_function(
         "count => [...document.querySelectorAll('[data-note]')]"
         ".filter(note => note.innerText.includes('complete')).length == count",
         arg=count,
     )
 
 
-def test_a_conversation_goes_on_with_its_own_answers(console, world):
+def test_a_conversation_goes_on_with_its_own_answers(hand, world):
     scripted = world.provider(world.name("talk"))
     world.allow(everyone="user")
-    window = console()
-    page = window.page
-    window.open("playground/")
+    page = hand.page
+    hand.go("playground/")
     page.fill("[name=model]", world.row(scripted).models.get().name)
     page.fill("[name=system]", "Be brief.")
-    page.click("text=Parameters")
+    hand.click("text=Parameters")
     page.fill("[name=temperature]", "0.5")
     page.fill("[name=max_tokens]", "64")
     for number, (prompt, text) in enumerate((("Capital of Portugal?", "Lisbon"), ("And of Spain?", "Madrid")), 1):
         scripted.answers(text=text)
-        send(page, prompt, number)
+        send(hand, prompt, number)
     request = json.loads(scripted.seen[-1].body)
     assert [(message["role"], message["content"]) for message in request["messages"]] == [
         ("system", "Be brief."),
@@ -141,57 +140,57 @@ def test_a_conversation_goes_on_with_its_own_answers(console, world):
         ("user", "And of Spain?"),
     ]
     assert (request["temperature"], request["max_tokens"]) == (0.5, 64)
-    page.click("text=Log entry >> nth=1")
-    stand_still(page)
+    hand.click("text=Log entry >> nth=1")
+    assert hand.clicks <= 5  # the page, its parameters, two turns, the log entry
     assert "telemetry/logentry/" in page.url
-    assert window.check() == []
+    assert hand.window.check() == []
 
 
-def test_a_model_beside_itself_has_two_conversations(console, world):
+def test_a_model_beside_itself_has_two_conversations(hand, world):
     scripted = world.provider(world.name("talk"))
     world.allow(everyone="user")
-    window = console()
-    window.open("playground/")
+    page = hand.page
+    hand.go("playground/")
     for field in ("model", "second"):
-        window.page.fill(f"[name={field}]", world.row(scripted).models.get().name)
-    window.page.check("[name=bypass]")
+        page.fill(f"[name={field}]", world.row(scripted).models.get().name)
+    page.check("[name=bypass]")
     scripted.answers(text="Lisbon").answers(text="Porto")
-    send(window.page, "The largest city?", 2)
-    send(window.page, "And then?", 4)
+    send(hand, "The largest city?", 2)
+    send(hand, "And then?", 4)
     histories = [json.loads(request.body)["messages"] for request in scripted.seen[-2:]]
     assert {history[1]["content"] for history in histories} == {"Lisbon", "Porto"}
 
 
-def test_an_answer_says_who_served_it_how_fast_and_for_how_much(console, world):
+def test_an_answer_says_who_served_it_how_fast_and_for_how_much(hand, world):
     scripted = world.provider(world.name("talk"))
     world.allow(everyone="user")
     model = world.row(scripted).models.get().name
     world.price(10, 20, model=model)
     usage = {"prompt_tokens": 1_000, "completion_tokens": 500, "total_tokens": 1_500}
     scripted.answers(text="Lisbon", usage=usage)
-    window = console()
-    window.open("playground/")
-    window.page.fill("[name=model]", model)
-    send(window.page, PROMPT, 1)
-    window.page.wait_for_selector("[data-note] a")
-    note = window.page.inner_text("[data-note]")
+    page = hand.page
+    hand.go("playground/")
+    page.fill("[name=model]", model)
+    send(hand, PROMPT, 1)
+    page.wait_for_selector("[data-note] a")
+    note = page.inner_text("[data-note]")
     assert note.startswith(f"{world.row(scripted).name} MISS: first token after ")
     assert " ms, 1.0k input tokens, 500 output tokens, " in note
-    assert window.page.get_by_title("1,000 input tokens").is_visible()
-    assert "attempts" not in note
+    assert page.get_by_title("1,000 input tokens").is_visible()
+    assert ", 1 attempt, " in note
     assert "0.02" in note, "its cost: a thousand tokens for 10 and half a thousand for 20 a million"
 
 
-def test_a_new_conversation_forgets_the_one_before(console, world):
+def test_a_new_conversation_forgets_the_one_before(hand, world):
     scripted = world.provider(world.name("talk"))
     world.allow(everyone="user")
-    window = console()
-    window.open("playground/")
-    window.page.fill("[name=model]", world.row(scripted).models.get().name)
+    page = hand.page
+    hand.go("playground/")
+    page.fill("[name=model]", world.row(scripted).models.get().name)
     for prompt in ("First", "Second"):
         scripted.answers(text="An answer")
-        send(window.page, prompt, 1)
-        window.page.click("text=New conversation")
+        send(hand, prompt, 1)
+        hand.click("text=New conversation")
     assert [message["content"] for message in json.loads(scripted.seen[-1].body)["messages"]] == ["Second"]
 
 
@@ -225,48 +224,50 @@ def test_tools_that_are_not_json_are_not_sent(console, world):
     assert '"nullable": True' in page.inner_text("#as-python")
 
 
-def test_tools_and_schema_are_sent_with_the_message(console, world):
+def test_tools_and_schema_are_sent_with_the_message(hand, world):
     scripted = world.provider(world.name("tools"))
     world.allow(everyone="user")
     scripted.answers(text="{}")
-    window = console()
-    window.open("playground/")
-    window.page.fill("[name=model]", world.row(scripted).models.get().name)
-    window.page.click("text=Parameters")
+    page = hand.page
+    hand.go("playground/")
+    page.fill("[name=model]", world.row(scripted).models.get().name)
+    hand.click("text=Parameters")
     tools, schema = [{"type": "function", "function": {"name": "weather"}}], {"type": "object", "properties": {}}
-    window.page.fill("[name=tools]", json.dumps(tools))
-    window.page.fill("[name=schema]", json.dumps(schema))
-    send(window.page, PROMPT, 1)
+    page.fill("[name=tools]", json.dumps(tools))
+    page.fill("[name=schema]", json.dumps(schema))
+    send(hand, PROMPT, 1)
+    assert hand.clicks <= 3
     request = json.loads(scripted.seen[-1].body)
     assert request["tools"] == tools
     assert request["response_format"] == {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
 
 
-def test_an_answer_of_the_second_provider_says_how_many_attempts_it_took(console, world):
+def test_an_answer_of_the_second_provider_says_how_many_attempts_it_took(hand, world):
     model = world.name("twice")
     first, second = world.provider(model, priority=1), world.provider(model, priority=2)
     world.allow(everyone="user")
     first.answers(status=503)
     second.answers(text="Lisbon")
-    window = console()
-    window.open("playground/")
-    window.page.fill("[name=model]", model)
-    send(window.page, PROMPT, 1)
-    note = window.page.inner_text("[data-note]")
+    page = hand.page
+    hand.go("playground/")
+    page.fill("[name=model]", model)
+    send(hand, PROMPT, 1)
+    note = page.inner_text("[data-note]")
     assert note.startswith(world.row(second).name)
     assert "2 attempts" in note
 
 
-def test_an_image_is_sent_with_the_message(console, world):
+def test_an_image_is_sent_with_the_message(hand, world):
     scripted = world.provider(world.name("see"))
     world.allow(everyone="user")
     scripted.answers(text="A dot")
-    window = console()
-    window.open("playground/")
-    window.page.fill("[name=model]", world.row(scripted).models.get().name)
-    window.page.click("text=Parameters")
-    window.page.set_input_files("[name=images]", {"name": "dot.png", "mimeType": "image/png", "buffer": b"dot"})
-    send(window.page, "What is it?", 1)
+    page = hand.page
+    hand.go("playground/")
+    page.fill("[name=model]", world.row(scripted).models.get().name)
+    hand.click("text=Parameters")
+    page.set_input_files("[name=images]", {"name": "dot.png", "mimeType": "image/png", "buffer": b"dot"})
+    send(hand, "What is it?", 1)
+    assert hand.clicks <= 3
     text, image = json.loads(scripted.seen[-1].body)["messages"][-1]["content"]
     assert (text["text"], image["image_url"]["url"]) == ("What is it?", "data:image/png;base64,ZG90")
 

@@ -1,7 +1,11 @@
 """The log in the browser: found, read, exported, and never executed."""
 
 import pytest
+from django.utils import timezone
 
+from telemetry.audit.chain import AuditRecord
+from telemetry.audit.models import AuditEntry
+from telemetry.audit.recording import append
 from telemetry.models import CacheEntry, EntryType, LogEntry
 
 HOSTILE = "<script>document.title='owned'</script><img src=x onerror=document.title='owned'>"
@@ -182,14 +186,74 @@ def test_no_word_of_a_request_breaks_and_figures_are_short(console, long_words):
     assert row.locator(".field-price span").get_attribute("title") == "0.0021943 USD"
 
 
-def test_a_request_takes_two_lines_on_a_phone(console, long_words):
+SENTENCE = "changed providers nine: its address, its priority, " * 6
+
+
+@pytest.fixture
+def long_message(orm) -> LogEntry:
+    row = LogEntry.objects.create(
+        entry_type="Message",
+        severity="warning",
+        message=SENTENCE,
+        username="alice.liddell",
+        correlation_id="long-words",
+    )
+    yield row
+    row.delete()
+
+
+@pytest.fixture
+def long_audit_entry(orm) -> AuditEntry:
+    record = AuditRecord(
+        timezone.now(), "alice.liddell@example.org", 1, None, "update", "default-limits-of-new-users", 7, SENTENCE,
+        "{}", "{}", "127.0.0.1", "long-words",
+    )  # fmt: skip
+    return append(record)
+
+
+PHONE_LISTS = {
+    "requests": ("telemetry/logentry/?tag=team%3Dwords", "price"),
+    "messages": ("telemetry/logentry/?tab=messages&request=long-words", "short_message"),
+    "audit": ("telemetry/auditentry/?request=long-words", "message"),
+}
+
+
+@pytest.mark.parametrize("tab", PHONE_LISTS)
+def test_an_entry_takes_two_lines_on_a_phone(console, long_words, long_message, long_audit_entry, tab):
+    path, column = PHONE_LISTS[tab]
     window = console("phone")
-    window.open("telemetry/logentry/?tag=team%3Dwords")
+    window.open(path)
     cells = window.page.locator("#result_list tbody tr :is(td, th)").all()
     tops = {round(cell.bounding_box()["y"] / 12) for cell in cells if cell.is_visible()}
-    assert window.page.locator("#result_list tbody tr").bounding_box()["height"] < 80
+    assert window.page.locator("#result_list tbody tr").first.bounding_box()["height"] < 80
     assert len(tops) >= 2
+    assert window.page.locator(f"#result_list .field-{column}").first.is_visible()
     assert window.check() == []
+
+
+BROKEN_WORDS = """cells => cells.flatMap(cell => {
+  const walker = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT), words = [];
+  for (let node = walker.nextNode(); node; node = walker.nextNode())
+    for (const { index, 0: word } of node.textContent.matchAll(/[^\\s-]+/g)) {
+      const range = document.createRange();
+      range.setStart(node, index);
+      range.setEnd(node, index + word.length);
+      if (new Set([...range.getClientRects()].map(box => Math.round(box.top))).size > 1) words.push(word);
+    }
+  return words;
+})"""
+
+
+def test_no_word_of_the_audit_and_of_live_breaks(console, long_words, long_message, long_audit_entry):
+    window = console()
+    for path, cells in {
+        "telemetry/auditentry/?request=long-words": "#result_list tbody :is(td, th)",
+        "telemetry/logentry/tail/?tag=team%3Dwords": "tbody[data-refresh] td",
+        "telemetry/logentry/tail/?request=long-words": "tbody[data-refresh] td",
+    }.items():
+        window.open(path)
+        assert window.page.locator(cells).evaluate_all(BROKEN_WORDS) == [], path
+        assert window.check() == []
 
 
 def test_messages_have_a_tab_without_what_stands_elsewhere(console, administrator, orm, world):

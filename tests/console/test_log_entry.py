@@ -1,9 +1,12 @@
 """The page of one entry of the log or the audit: its neighbours, what can be copied, and its time in two zones."""
 
 import json
+import re
+from datetime import timedelta
 
 import pytest
 
+from accounts.access_requests.models import AccessRequest, RequestKind
 from telemetry.audit.chain import AuditRecord
 from telemetry.audit.models import AuditEntry
 from telemetry.audit.recording import append
@@ -131,6 +134,31 @@ def test_times_of_all_other_pages_have_it_too(visitor, entries, audit_entry):
     assert "2001-01-05 22:30:17 Jan 6, 07:30 AM local" in row.inner_text()
     assert row.bounding_box()["height"] < 70  # two lines
     assert window.check() == []
+
+
+def test_the_histogram_hours_of_usage_and_access_requests_have_it_too(visitor, world):
+    world.provider()
+    world.allow()
+    entry = world.entry(world.ask())
+    asked = AccessRequest.objects.create(user=world.user, kind=RequestKind.MODEL, model="wanted", reason="to try it")
+    window = visitor(timezone_id="Asia/Tokyo", locale="en-US")
+    window.sign_in()
+    page = window.page
+    window.open("telemetry/logentry/")
+    assert page.locator("[data-histogram] figcaption .console-local", has_text="local").count() == 2
+    bar = page.locator("[data-histogram] a").last
+    hour = f"{entry.timestamp + timedelta(hours=9):%I}:00"
+    for title in (bar.get_attribute("aria-label"), bar.locator("title").text_content()):
+        assert f":00 UTC ({hour}" in re.sub(r"\(\w+ \d+, ", "(", title)
+        assert "local): " in title
+    for path, place in {
+        f"statistics/?by=hour&user={world.user.pk}": "#main tbody th time",
+        f"accounts/accessrequest/?user={world.user.username}": "#result_list .field-moment time",
+    }.items():
+        window.open(path)
+        assert page.locator(place, has=page.locator(".console-local")).count() >= 1, path
+        assert window.check() == [], path
+    asked.delete()
 
 
 def test_times_of_the_lists_have_it_too(visitor, entries, audit_entry):

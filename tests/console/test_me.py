@@ -124,11 +124,28 @@ def password_is_changed(hand) -> None:
     assert hand.window.check() == []
 
 
-def test_models_have_their_prices_and_an_example_that_names_one(visitor, served):
+def test_usage_and_the_own_log_take_a_click_and_an_entry_of_it_one_more(visitor, served):
     window = visitor()
     enter(window, served.user.username)
-    window.page.click("nav >> text=Models")
-    stand_still(window.page)
+    hand, entry = Hand(window), LogEntry.objects.get(entry_type="WorkRequest", user_id=served.user.pk)
+    hand.click("nav >> text=Usage")
+    assert served.model in hand.page.inner_text("#main table >> nth=0")
+    assert hand.clicks <= 1
+    hand.clicks = 0
+    hand.click("nav >> text=Requests")
+    assert served.model in hand.page.inner_text("#main tbody")
+    assert hand.clicks <= 1
+    hand.click(f"#main a[href$='/requests/{entry.pk}/']")
+    assert "What is on the user's page?" in hand.page.inner_text("#main")
+    assert hand.clicks <= 2
+
+
+def test_models_have_their_prices_and_an_example_that_names_one_after_one_click(visitor, served):
+    window = visitor()
+    enter(window, served.user.username)
+    hand = Hand(window)
+    hand.click("nav >> text=Models")
+    assert hand.clicks <= 1
     row = window.page.locator("tbody tr", has_text=served.model)
     assert row.count() == 1
     assert re.findall(r"\$[\d.]+", row.inner_text()) == ["$2", "$8"]
@@ -140,7 +157,7 @@ def test_models_have_their_prices_and_an_example_that_names_one(visitor, served)
         assert "KEY" in snippet, language
 
 
-def test_the_first_page_shows_limits_as_bars(visitor, served):
+def test_the_first_page_shows_limits_as_bars_without_a_click(visitor, served):
     set_limit(user=served.user, measure="requests", window="day", amount=4)
     served.settle()
     window = visitor()

@@ -10,6 +10,7 @@ from rules.services import create_rule
 from tests.console.conftest import stand_still
 from tests.console.test_access_requests import HOSTILE
 from tests.console.test_me import enter
+from tests.support.console.hand import Hand
 from tests.support.console.scale import Scale
 from tests.support.management import new_user
 
@@ -59,6 +60,22 @@ def test_every_page_is_whole(visitor, world, group, boss):
         scale.open(path)
         assert window.check_looks() == {}, path
     assert scale.problems() == {}
+
+
+def test_each_tab_of_a_group_is_open_after_three_clicks(visitor, world, group, boss):
+    add_member(group, user_id=world.user.pk)
+    window = visitor()
+    enter(window, boss.username)
+    hand = Hand(window)
+    hand.click("nav >> text=Groups")
+    hand.click(f"#main a:text-is('{group.name}')")
+    assert hand.page.locator("#main th", has_text=world.user.username).is_visible()
+    for tab in ("Keys", "Limits", "Rules", "Log", "Usage and cost"):
+        hand.clicks = 2  # the tabs are the same on each page of the group
+        hand.click(f"nav[aria-label=Group] >> text={tab}")
+        assert hand.page.inner_text("nav[aria-label=Group] [aria-current=page]") == tab
+        assert hand.clicks <= 3
+    assert window.problems == []
 
 
 def test_from_the_login_to_a_key_that_a_rule_stops(visitor, world, group, boss):

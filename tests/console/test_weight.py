@@ -7,6 +7,11 @@ from telemetry.models import LogEntry
 from tests.console.test_pages import forms, lists, pages
 from tests.support.console.scale import Scale
 
+# Pages with times, to which a browser elsewhere adds its own.
+TIMED_PAGES = (
+    "", "telemetry/logentry/", "telemetry/logentry/?tab=messages", "telemetry/auditentry/", "accounts/session/",
+    "keys/apikey/", "statistics/?by=hour", "system/",
+)  # fmt: skip
 # What the browser loads there, style sheets, scripts and fonts, is kept: a page, a list with its filters, a form.
 FIRST_VISIT = ("", "telemetry/logentry/", "accounts/user/add/", "playground/")
 
@@ -37,4 +42,19 @@ def test_pages_are_light_and_stand_still(console, entries, paths):
     scale = Scale(window)
     for path in (*paths(), f"telemetry/logentry/{entries.first().pk}/change/"):
         scale.open(path)
+    assert scale.problems() == {}
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("look", ["light", "phone"])
+def test_pages_stand_still_on_a_phone_and_where_local_times_are_added(visitor, entries, world, look):
+    world.new_key()
+    window = visitor(look, timezone_id="Asia/Tokyo")
+    window.sign_in()
+    scale = Scale(window)
+    for path in FIRST_VISIT:
+        window.open(path)
+    for path in (*TIMED_PAGES, f"telemetry/logentry/{entries.first().pk}/change/"):
+        scale.open(path)
+    assert window.page.locator(".console-local").count() > 0
     assert scale.problems() == {}

@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from decimal import Decimal
 from typing import NamedTuple
 
 from django.urls import reverse
 
 from gateway_project.console.display.money import money
+from gateway_project.console.display.times import SECONDS, utc_time
 from gateway_project.console.period import ANY_TIME, row_page, with_query
 from gateway_project.json_types import JsonObject
 from providers.console.currency import usual_currency
@@ -122,9 +124,9 @@ def _target(row: JsonObject, providers: Mapping[str, int]) -> list[Cell]:
 def _limit(row: JsonObject) -> list[Cell]:
     amounts = [_amount(row[name]) for name in ("amount", "used", "reserved", "remaining")]
     amounts[0] = amounts[0] if row["amount"] is not None else Cell("unlimited")
-    resets = (row["resets"] or "").replace("T", " ").removesuffix("Z")
+    resets = datetime.fromisoformat(row["resets"]) if row["resets"] else None
     page = with_query(reverse("admin:limit-by-name"), {"name": row["name"]})
-    return [Cell(row["limit"], page), *amounts, Cell(f"{resets} UTC" if resets else "")]
+    return [Cell(row["limit"], page), *amounts, Cell(utc_time(resets, f"{SECONDS} UTC"))]
 
 
 def _guardrail(row: JsonObject) -> list[Cell]:

@@ -300,7 +300,7 @@ function summary(answer, { first, usage }, took) {
     `complete after ${Math.round(took)} ms`,
     usage && tokens(usage.prompt_tokens, "input"),
     usage && tokens(usage.completion_tokens, "output"),
-    attempts > 1 && `${attempts} attempts`,
+    attempts && `${attempts} ${attempts === 1 ? "attempt" : "attempts"}`,
   ];
   const served = [answer.headers.get("X-Svc-Provider"), answer.headers.get("X-Svc-Cache")].filter(Boolean).join(" ");
   const nodes = parts.filter(Boolean).flatMap((part) => [", ", part]);

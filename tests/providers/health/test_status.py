@@ -11,6 +11,7 @@ pytestmark = pytest.mark.either_store
 NOW = 1_000_000.0
 HEALTHY, FAILING = HealthState.HEALTHY, HealthState.FAILING
 MOMENT = datetime(2026, 11, 24, 12, tzinfo=UTC)
+RESTING = 'until <time datetime="2026-11-24T12:00:00Z">12:00:00 UTC</time>'
 
 
 def latest(marks):
@@ -64,7 +65,7 @@ def test_the_worst_of_its_models_counts(health, state):
     ("health", "badge"),
     [
         (Health(is_enabled=False, rests_until=MOMENT), ("Disabled", "", "")),
-        (Health(is_enabled=True, rests_until=MOMENT), ("Resting", "warning", "until 12:00:00 UTC")),
+        (Health(is_enabled=True, rests_until=MOMENT), ("Resting", "warning", RESTING)),
         (Health(is_enabled=True, models=(model(),)), ("Healthy", "success", "")),
     ],
 )

@@ -38,6 +38,18 @@ class Hand:
             self.page.locator(what).first.drag_to(target, target_position={"x": 60, "y": 4})
         stand_still(self.page)
 
+    def draw(self, start: str, end: str) -> None:
+        """Draw with the mouse from one element to another, and wait for the page that follows: one click."""
+        self.clicks += 1
+        boxes = [self.page.locator(what).first.bounding_box() for what in (start, end)]
+        (x, y), (last_x, last_y) = [(box["x"] + 5, box["y"] + 20) for box in boxes]
+        self.page.mouse.move(x, y)
+        self.page.mouse.down()
+        self.page.mouse.move(last_x, last_y, steps=3)
+        with self.page.expect_navigation():
+            self.page.mouse.up()
+        stand_still(self.page)
+
     def press(self, what: str, key: str = "Enter") -> None:
         """Press a key where a selector finds something, and wait for the page that follows."""
         target = self.page.locator(what).first

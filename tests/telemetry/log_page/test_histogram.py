@@ -41,6 +41,7 @@ def test_minutes_are_counted_in_the_list_itself():
     ]  # fmt: skip
     assert drawn.bars[1].title == f"{DAY} 10:01 UTC: 2 requests, 1 error"
     assert drawn.omissions == ""
+    assert drawn.first == f'<time datetime="{DAY}T10:00:00Z">{DAY} 10:00</time>'
 
 
 @pytest.mark.parametrize(("end", "unit", "bars"), [(f"{DAY} 23:59:59", "hour", 24), ("2026-01-31 23:59:59", "day", 27)])

@@ -1,5 +1,6 @@
 """The figures of the console's first page, out of entries that were shipped."""
 
+import re
 from datetime import timedelta
 from decimal import Decimal
 
@@ -88,6 +89,7 @@ def test_the_chart_of_costs_has_each_currency_and_the_same_sum_as_the_total(db):
     assert {name: sum(costs) for name, costs in figures["series"]["costs"].items()} == {"EUR": 4, "USD": 3}
     assert figures["totals"]["cost"] == {"EUR": 4, "USD": 3}
     assert len(figures["series"]["costs"]["USD"]) == len(figures["series"]["labels"])
+    assert all(re.fullmatch(r"\d\d:00 UTC|\d\d \w\w\w", label) for label in figures["series"]["labels"])
 
 
 @pytest.mark.parametrize("name", PERIODS)
