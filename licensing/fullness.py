@@ -5,12 +5,12 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from django.template.loader import render_to_string
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from gateway_project.console.display.badges import Badge
 from gateway_project.console.display.measures import short_amount
-from gateway_project.console.display.money import Figure, without_price
+from gateway_project.console.display.money import Figure, of_unknown_cost, without_price
 from gateway_project.console.display.times import utc_time
 from gateway_project.console.links import link
 from licensing.models import Limit, LimitStatus, UnpricedWork
@@ -46,14 +46,18 @@ def fullness(limit: Limit, status: LimitStatus) -> Fullness:
 
 def unpriced_notes(limits: Sequence[Limit]) -> list[str]:
     """What each cost limit does not count in its present window; '' for other limits."""
-    return [without_price(work.requests) for work in read_unpriced(limits)]
+    return [", ".join(filter(None, _notes(work))) for work in read_unpriced(limits)]
 
 
 def unpriced_link(work: UnpricedWork) -> SafeString | str:
-    """The same as a link to the form for the price that most of it lacks; '' if the limit counts everything."""
-    if not work.requests:
-        return ""
-    return link(without_price(work.requests), price_form(work.model, work.provider_id))
+    """The same, with a link to the form for the price that most of it lacks; '' if the limit counts everything."""
+    unpriced, unanswered = _notes(work)
+    form = link(unpriced, price_form(work.model, work.provider_id))
+    return format_html_join(" ", "{}", ((note,) for note in (unpriced and form, unanswered) if note))
+
+
+def _notes(work: UnpricedWork) -> tuple[str, str]:
+    return without_price(work.requests), of_unknown_cost(work.unanswered)
 
 
 def _badge(limit: Limit, status: LimitStatus, part: Decimal) -> Badge:

@@ -82,11 +82,15 @@ class LimitStatus(NamedTuple):
 
 
 class UnpricedWork(NamedTuple):
-    """Requests that a cost limit does not count in its present window, and the model that most of them asked."""
+    """Requests that a cost limit does not count in its present window.
+
+    `requests` had no price, most of them that of the model; `unanswered` have an unknown cost for another reason.
+    """
 
     requests: int = 0
     model: str = ""
     provider_id: int | None = None
+    unanswered: int = 0
 
 
 class Limit(models.Model):

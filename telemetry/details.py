@@ -233,7 +233,7 @@ def _attempt_parts(attempt: LoggedAttempt) -> tuple[str, ...]:
 def cost(row: LogEntry) -> str:
     """What the request has cost; '' for one that costs nothing, as it was not served."""
     if row.cost is None and row.cost_status == CostStatus.UNKNOWN:
-        return NO_PRICE
+        return NO_PRICE if row.lacks_price else "unknown"
     return _money(row.cost, row.currency)
 
 

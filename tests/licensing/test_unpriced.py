@@ -26,10 +26,16 @@ def provider():
     return create_provider(name="p", url=url, format_name="openai", models=["small", "large"])
 
 
-def use(provider, model: str, count: int, *, days_ago: int = 0, **whose) -> None:
+def use(provider, model: str, count: int, *, days_ago: int = 0, unanswered: int = 0, **whose) -> None:
     hour = timezone.now() - timedelta(days=days_ago)
     UsageHour.objects.create(
-        hour=hour, provider_id=provider.pk, model=model, requests=count, unknown_cost_requests=count, **whose
+        hour=hour,
+        provider_id=provider.pk,
+        model=model,
+        requests=count + unanswered,
+        unknown_cost_requests=count + unanswered,
+        unpriced_requests=count,
+        **whose,
     )
 
 
@@ -58,6 +64,16 @@ def test_limits_of_other_measures_count_all_requests(provider):
     limits = [set_limit(user=ann, measure="requests", window="day", amount=9)]
     assert read_unpriced(limits) == [UnpricedWork()]
     assert read_unpriced([]) == []
+
+
+def test_requests_that_ended_without_an_answer_do_not_lack_a_price(provider, console):
+    ann = new_user()
+    use(provider, "small", 0, unanswered=7, user_id=ann.pk)
+    use(provider, "large", 1, unanswered=2, user_id=ann.pk)
+    limit = set_limit(user=ann, measure="cost", window="month", amount=1)
+    assert read_unpriced([limit]) == [UnpricedWork(1, "large", provider.pk, 9)]
+    page = console.get(f"{LIST}{limit.pk}/change/").text
+    assert ">+ 1 request without a price</a> + 9 requests of unknown cost" in page
 
 
 @pytest.mark.long

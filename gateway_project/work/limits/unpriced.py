@@ -1,4 +1,4 @@
-"""Requests that cost limits do not count: those of their present window whose model has no price."""
+"""Requests that cost limits do not count: those of their present window whose cost is unknown."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -30,7 +30,8 @@ def unpriced_work(limits: Sequence[Limit]) -> list[UnpricedWork]:
 def _work(limit: Limit, models: Sequence[UnpricedModel]) -> UnpricedWork:
     if limit.measure != Measure.COST or not models:
         return UnpricedWork()
-    return UnpricedWork(sum(one.requests for one in models), models[0].model, models[0].provider_id)
+    unknown, unpriced = (sum(one.unknown_cost_requests for one in models), sum(one.unpriced_requests for one in models))
+    return UnpricedWork(unpriced, models[0].model, models[0].provider_id, unknown - unpriced)
 
 
 def _start(window: str, now: datetime) -> datetime:

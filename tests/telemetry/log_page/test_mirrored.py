@@ -65,6 +65,16 @@ def test_a_cost_that_is_not_known_leads_to_the_form_for_the_price(console):
     assert re.findall('href="([^"]*modelprice[^"]*)"[^>]*>([^<]*)<', page) == [(address, "no price")]
 
 
+def test_a_request_that_timed_out_does_not_lack_a_price(console):
+    entry = recorded("WorkRequest", "east", "", cost_status="unknown", provider_id=7, outcome="timeout")
+    recorded("Mirror", "west", "Porto", cost=Decimal("2"))
+    pages = (f"{entry.pk}/change/", "?timestamp_from_0=2026-11-01")
+    for text in (console.get(f"/admin/telemetry/logentry/{page}").text for page in pages):
+        assert "no price" not in text
+        assert "/modelprice/add/" not in text.partition("<main")[2]
+        assert re.search(">\\s*unknown\\s*<", text), "the cost is unknown"
+
+
 @pytest.mark.parametrize(
     ("cause", "cost", "link", "text"),
     [
