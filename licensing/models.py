@@ -126,7 +126,7 @@ class Limit(models.Model):
     # Usage counts from this time (the database's): the creation, or the last change from unlimited to an amount.
     bounds_since = models.DateTimeField(db_default=Now(), editable=False)
     status: LimitStatus  # in rows of the console's list
-    unpriced_work: UnpricedWork  # in these rows, too
+    unpriced_work: UnpricedWork | None  # in these rows, too
     currency = ""  # of a cost limit, in rows of LimitQuerySet.shown()
 
     objects = LimitQuerySet.as_manager()

@@ -20,10 +20,10 @@ PERIOD = timedelta(days=29)  # and today
 QUERY_MS = 300  # the list is shown without costs rather than late
 
 
-def costs_of_keys(key_ids: Sequence[int]) -> dict[int, str]:
+def costs_of_keys(key_ids: Sequence[int]) -> dict[int, str] | None:
     """The costs of 30 days by key, today included, as texts for a page; keys without requests are left out.
 
-    Empty if the query takes too long.
+    None if the query takes too long.
     """
     if not key_ids:
         return {}
@@ -31,7 +31,7 @@ def costs_of_keys(key_ids: Sequence[int]) -> dict[int, str]:
         with statement_timeout(QUERY_MS):
             rows = _sums(key_ids)
     except QueryTimeout:
-        return {}
+        return None
     by_key = defaultdict(list)
     for key_id, *sums in rows:
         by_key[key_id].append(sums)

@@ -24,18 +24,16 @@ class UnpricedModel(NamedTuple):
 
 def unpriced_models(
     subject: str, ids: Collection[int], start: datetime, end: datetime
-) -> dict[int, list[UnpricedModel]]:
+) -> dict[int, list[UnpricedModel]] | None:
     """For keys, users, groups or providers by id: the models with requests of unknown cost, in full hours.
 
-    Those with the most requests without a price are first.
-
-    Empty if the query takes too long.
+    Those with the most requests without a price are first. None if the query takes too long.
     """
     try:
         with statement_timeout(QUERY_MS):
             rows = _rows(subject, ids, start, end)
     except QueryTimeout:
-        return {}
+        return None
     models = defaultdict(list)
     for row_id, model, provider_id, unknown, unpriced in rows:
         models[row_id].append(UnpricedModel(int(unknown), int(unpriced), model, provider_id))

@@ -9,6 +9,7 @@ from django.utils.safestring import SafeString
 from gateway_project.wording import plural
 
 SYMBOLS = {"USD": "$", "EUR": "€", "GBP": "£", "JPY": "¥", "INR": "₹"}
+NOT_COUNTED = "not counted in time"  # instead of what a query took too long for
 TWO_DIGITS = Context(prec=2)
 UNITS = ((Decimal(10**12), "T"), (Decimal(10**9), "B"), (Decimal(10**6), "M"), (Decimal(1000), "k"))
 
