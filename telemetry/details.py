@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from decimal import Decimal
 
 from django.urls import reverse
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 
 from gateway_project.console.display.money import Figure, money, short
 from gateway_project.console.display.times import EXACT, utc_time
@@ -208,7 +208,7 @@ def _calls(entry: LogEntry, period: Period) -> Iterator[dict[str, str]]:
             "model_page": model_page(attempt.model, attempt.provider_id, period),
             "kind": CAUSE_VARIANTS.get(attempt.cause, "danger"),
             "label": attempt.cause or "answered",
-            "detail": ", ".join(filter(None, _attempt_parts(attempt))),
+            "detail": format_html_join(", ", "{}", ((part,) for part in _attempt_parts(attempt) if part)),
             "no_price": NO_PRICE if _lacks_price(attempt) else "",
             "price_page": price_form(attempt.model, attempt.provider_id),
         }

@@ -10,7 +10,7 @@ from django.urls import reverse
 
 from gateway_project.console.display import charts
 from gateway_project.console.display.badges import Badge
-from gateway_project.console.display.money import Figure, missing_costs, money, short
+from gateway_project.console.display.money import Figure, in_words, missing_costs, money, short
 from gateway_project.console.period import period_of, row_page, with_query
 from gateway_project.json_types import JsonObject
 from providers.console.model_links import model_page, price_form
@@ -303,7 +303,7 @@ def _count(name: str, row: JsonObject) -> list[Line]:
     is_long = name.endswith("_tokens") or row[name] >= LONG_COUNT
     text = short(row[name]) if is_long else f"{row[name]:,}"
     write_tokens = row["cache_write_tokens"] if name == "cache_read_tokens" else 0
-    return [Line(text), *([Line(f"+ {short(write_tokens)} written")] if write_tokens else [])]
+    return [Line(text), *([Line(in_words("+ {} written", short(write_tokens)))] if write_tokens else [])]
 
 
 def _price_page(row: JsonObject, form: UsageForm) -> str:

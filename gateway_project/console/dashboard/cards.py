@@ -8,7 +8,7 @@ from django.urls import reverse
 
 from gateway_project.console.dashboard.attention import unpriced_since
 from gateway_project.console.dashboard.links import list_of, log_of, usage_of
-from gateway_project.console.display.money import amounts, missing_costs, short
+from gateway_project.console.display.money import amounts, in_words, missing_costs, short
 from gateway_project.console.notices import Link
 from gateway_project.console.period import Period, row_page
 from gateway_project.json_types import JsonObject
@@ -60,12 +60,12 @@ def cards_of(totals: JsonObject, period: Period) -> list[Card]:
         Card("Errors", f"{totals['errors']:,}", by_day["errors"], _share(totals["errors"], requests),
              log_of(period, result=ERRORS)),
         Card("Tokens", short(totals["tokens"]), by_day["output_tokens"],
-             f"{short(totals['output_tokens'])} output tokens"),
+             in_words("{} output tokens", short(totals["output_tokens"]))),
         Card("Cost", _money(totals["cost"]), by_day["cost"], *_missing_of(totals, period)),
         Card("From the cache", f"{totals['cache_hits']:,}", cached,
              f"{_share(totals['cache_hits'], requests)} of requests"),
         Card("Cache savings", _money(totals["saved"]), by_day["saved_tokens"],
-             f"{short(totals['saved_tokens'])} tokens"),
+             in_words("{} tokens", short(totals["saved_tokens"]))),
         Card("Latency", _latency(totals["p50"]), by_day["p50_ms"], f"p95 {_latency(totals['p95'])}", by_day["p95_ms"]),
         Card("Active uses", f"{uses:,}", reverse("admin:licence"), active),
     ]  # fmt: skip

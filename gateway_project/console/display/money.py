@@ -69,6 +69,11 @@ def short(number: int) -> Figure:
     return Figure(f"{number:,}", f"{number:,}")
 
 
+def in_words(words: str, figure: Figure) -> Figure:
+    """A figure in the place of {} in a phrase, with the exact one on hover of the whole."""
+    return Figure(words.format(figure), words.format(figure.exact))
+
+
 def joined(figures: Sequence[Figure]) -> str:
     """Several figures with commas between them."""
     return Figure(", ".join(figures), ", ".join(one.exact for one in figures))

@@ -80,6 +80,7 @@ def test_a_request_that_timed_out_does_not_lack_a_price(console):
     [
         ("", None, True, "for 1.0 ms, <a"),
         ("", "0.5", False, "for 1.0 ms, $0.50<"),
+        ("", "0.0123456", False, 'for 1.0 ms, <span title="0.0123456 USD">$0.012</span><'),
         ("timeout", None, False, "for 1.0 ms, cost unknown<"),
     ],
 )

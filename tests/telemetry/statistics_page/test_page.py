@@ -445,3 +445,8 @@ class TestALongTable:
     def test_a_short_one_has_no_pages(self, console):
         use()
         assert console.get(f"{PAGE}?{WEEK}&by=day").context["pages"] == []
+
+
+def test_tokens_that_were_written_to_a_cache_are_exact_on_hover(console):
+    use(cache_read_tokens=1, cache_write_tokens=1234)
+    assert '<span title="+ 1,234 written">+ 1.2k written</span>' in console.get(f"{PAGE}?{WEEK}").text

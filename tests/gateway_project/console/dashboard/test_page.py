@@ -218,3 +218,17 @@ def test_an_overview_where_all_has_a_price_says_nothing_of_it(console):
     caches["process"].clear()
     assert "without a price" not in console.get("/admin/?period=day").text
     caches["process"].clear()
+
+
+def test_tokens_in_the_notes_of_tiles_are_exact_on_hover(console):
+    insert_log_entries(
+        [
+            done("r", timezone.now(), output_tokens=1234),
+            done("r", timezone.now(), output_tokens=5678, cache_status="HIT"),
+        ]
+    )
+    caches["process"].clear()
+    page = console.get("/admin/?period=day").text
+    caches["process"].clear()
+    assert '<span title="1,234 output tokens">1.2k output tokens</span>' in page
+    assert '<span title="5,678 tokens">5.7k tokens</span>' in page
