@@ -15,6 +15,7 @@ from gateway_project.json_types import JsonObject
 from keys.models import ApiKey
 from providers.console.model_links import model_page, price_form
 from telemetry.attempts import ANSWERED, INTERRUPTED, REJECTED, LoggedAttempt
+from telemetry.journal.decisions import CACHE_OFF, LoggedDecision
 from telemetry.log_page.conversation import conversation
 from telemetry.log_page.links import pages_of, price_page, provider_pages
 from telemetry.log_page.mirrored import Side, pair
@@ -120,7 +121,7 @@ def _facts(entry: LogEntry) -> Iterator[tuple[str, object]]:
         "Served by model": entry.served_model if entry.served_model != entry.model else "",
         "Provider": entry.provider_name,
         "Attempts": entry.attempts or "",
-        "Cache": entry.cache_status,
+        "Cache": _cache_status(entry),
         "Tokens": tokens(entry),
         "Cached tokens": entry.cache_read_tokens,
         "Reasoning": entry.reasoning_tokens,
@@ -135,6 +136,12 @@ def _facts(entry: LogEntry) -> Iterator[tuple[str, object]]:
         "Request id": entry.correlation_id,
     }
     return ((name, value) for name, value in facts.items() if value not in ("", None))
+
+
+def _cache_status(entry: LogEntry) -> str:
+    """The result of the cache lookup; '' if the cache was not asked because it was off."""
+    is_off = entry.decision is not None and LoggedDecision(*entry.decision).cache == CACHE_OFF
+    return "" if is_off else entry.cache_status
 
 
 _REPAIRED = ", the model was asked a second time"

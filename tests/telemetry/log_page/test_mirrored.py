@@ -65,6 +65,17 @@ def test_a_cost_that_is_not_known_leads_to_the_form_for_the_price(console):
     assert re.findall('href="([^"]*modelprice[^"]*)"[^>]*>([^<]*)<', page) == [(address, "no price")]
 
 
+@pytest.mark.parametrize(
+    ("verdict", "status", "shown"),
+    [("off", "BYPASS", []), ("bypass", "BYPASS", ["BYPASS"]), ("miss", "MISS", ["MISS"]), (None, "BYPASS", ["BYPASS"])],
+)
+def test_the_cache_is_empty_where_it_was_not_asked(console, verdict, status, shown):
+    decision = verdict and [verdict, None, None, None, None]
+    entry = recorded("WorkRequest", "east", "Lisbon", cache_status=status, decision=decision)
+    facts = console.get(f"/admin/telemetry/logentry/{entry.pk}/change/").context["facts"]
+    assert [value for name, value, _ in facts if name == "Cache"] == shown
+
+
 def test_a_request_that_timed_out_does_not_lack_a_price(console):
     entry = recorded("WorkRequest", "east", "", cost_status="unknown", provider_id=7, outcome="timeout")
     recorded("Mirror", "west", "Porto", cost=Decimal("2"))
