@@ -1,6 +1,6 @@
 """What a replay counts: in all, by user, group and model, with entries behind each number."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import Enum
@@ -214,10 +214,7 @@ class Outcome:
                 "request was refused for other reasons than rules: it stays refused.",
                 "requests were refused for other reasons than rules: they stay refused.",
             )
-        if self.unknown_before:
-            yield f"The cost before does not contain {plural(self.unknown_before, 'request')} of unknown cost."
-        if unknown_costs := self.gaps[Gap.COST]:
-            yield f"The cost of {plural(unknown_costs, 'request')} under the draft is unknown."
+        yield from self._unknown_costs()
         if self.has_limits:
             yield (
                 "The log does not record reservations of requests in flight. Limits count what the requests used in "
@@ -239,6 +236,12 @@ class Outcome:
             yield "Blocked requests have no answer that guardrails of the draft could search."
         if max(len(self.users), len(self.groups), len(self.models)) >= MAX_ROWS:
             yield f"At most {MAX_ROWS:,} users, groups and models are listed."
+
+    def _unknown_costs(self) -> Iterator[str]:
+        if self.unknown_before:
+            yield f"The cost before does not contain {plural(self.unknown_before, 'request')} of unknown cost."
+        if unknown_costs := self.gaps[Gap.COST]:
+            yield f"The cost of {plural(unknown_costs, 'request')} under the draft is unknown."
 
     def _unknown_targets(self) -> Iterable[str]:
         if self.misses_named_providers:
