@@ -20,6 +20,7 @@ from gateway_project.change_feed.cuts import Credential
 from gateway_project.console.audit import caller
 from gateway_project.console.bulk_actions import bulk_action
 from gateway_project.console.display.badges import Badge
+from gateway_project.console.display.money import NOT_COUNTED
 from gateway_project.console.display.times import MINUTES, utc_time
 from gateway_project.console.filters import equals
 from gateway_project.console.links import linked
@@ -42,7 +43,7 @@ from providers.models import Model
 EXPIRING = ("expiring", f"Expiring within {SOON.days} days")
 MAX_MATCHES = 1000  # of a search, which are listed by their ids
 # The costs of the last 30 days by the ids of keys, as texts.
-read_costs_of_keys: Hook[[Sequence[int]], dict[int, str]] = Hook("read_costs_of_keys")
+read_costs_of_keys: Hook[[Sequence[int]], dict[int, str] | None] = Hook("read_costs_of_keys")
 # The keys just issued, for the page that follows.
 _issued_keys: WeakKeyDictionary[HttpRequest, services.IssuedKey] = WeakKeyDictionary()
 
@@ -97,7 +98,7 @@ class KeyAdmin(RevocableAdmin[ApiKey]):
         keys = list(changelist.result_list)
         costs = read_costs_of_keys([key.pk for key in keys])
         for key in keys:
-            key.recent_costs = costs.get(key.pk, "")
+            key.recent_costs = NOT_COUNTED if costs is None else costs.get(key.pk, "")
         changelist.result_list = keys
         return changelist
 

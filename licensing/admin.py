@@ -248,7 +248,7 @@ def _status(limit: Limit) -> LimitStatus:
     return limit.status
 
 
-def _unpriced(limit: Limit) -> UnpricedWork:
+def _unpriced(limit: Limit) -> UnpricedWork | None:
     """What a limit does not count; lists have fetched it already."""
     if not hasattr(limit, "unpriced_work"):
         limit.unpriced_work = read_unpriced([limit])[0]

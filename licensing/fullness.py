@@ -5,18 +5,19 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from django.template.loader import render_to_string
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from gateway_project.console.display.badges import Badge
 from gateway_project.console.display.measures import short_amount
-from gateway_project.console.display.money import Figure, without_price
+from gateway_project.console.display.money import NOT_COUNTED, Figure, of_unknown_cost, without_price
 from gateway_project.console.display.times import utc_time
 from gateway_project.console.links import link
 from licensing.models import Limit, LimitStatus, UnpricedWork
 from licensing.status import read_unpriced
 from providers.console.model_links import price_form
 
+NOT_COUNTED_NOTE = f"requests of unknown cost: {NOT_COUNTED}"
 NEARLY = Decimal("0.9")
 
 
@@ -46,14 +47,22 @@ def fullness(limit: Limit, status: LimitStatus) -> Fullness:
 
 def unpriced_notes(limits: Sequence[Limit]) -> list[str]:
     """What each cost limit does not count in its present window; '' for other limits."""
-    return [without_price(work.requests) for work in read_unpriced(limits)]
+    return [
+        NOT_COUNTED_NOTE if work is None else ", ".join(filter(None, _notes(work))) for work in read_unpriced(limits)
+    ]
 
 
-def unpriced_link(work: UnpricedWork) -> SafeString | str:
-    """The same as a link to the form for the price that most of it lacks; '' if the limit counts everything."""
-    if not work.requests:
-        return ""
-    return link(without_price(work.requests), price_form(work.model, work.provider_id))
+def unpriced_link(work: UnpricedWork | None) -> SafeString | str:
+    """The same, with a link to the form for the price that most of it lacks; '' if the limit counts everything."""
+    if work is None:
+        return NOT_COUNTED_NOTE
+    unpriced, unanswered = _notes(work)
+    form = link(unpriced, price_form(work.model, work.provider_id))
+    return format_html_join(" ", "{}", ((note,) for note in (unpriced and form, unanswered) if note))
+
+
+def _notes(work: UnpricedWork) -> tuple[str, str]:
+    return without_price(work.requests), of_unknown_cost(work.unanswered)
 
 
 def _badge(limit: Limit, status: LimitStatus, part: Decimal) -> Badge:

@@ -82,11 +82,15 @@ class LimitStatus(NamedTuple):
 
 
 class UnpricedWork(NamedTuple):
-    """Requests that a cost limit does not count in its present window, and the model that most of them asked."""
+    """Requests that a cost limit does not count in its present window.
+
+    `requests` had no price, most of them that of the model; `unanswered` have an unknown cost for another reason.
+    """
 
     requests: int = 0
     model: str = ""
     provider_id: int | None = None
+    unanswered: int = 0
 
 
 class Limit(models.Model):
@@ -122,7 +126,7 @@ class Limit(models.Model):
     # Usage counts from this time (the database's): the creation, or the last change from unlimited to an amount.
     bounds_since = models.DateTimeField(db_default=Now(), editable=False)
     status: LimitStatus  # in rows of the console's list
-    unpriced_work: UnpricedWork  # in these rows, too
+    unpriced_work: UnpricedWork | None  # in these rows, too
     currency = ""  # of a cost limit, in rows of LimitQuerySet.shown()
 
     objects = LimitQuerySet.as_manager()

@@ -8,8 +8,9 @@ from licensing.models import Limit, LimitStatus, UnpricedWork
 # The status of each limit, over all processes.
 read_limit_statuses: Hook[[Sequence[Limit]], list[LimitStatus]] = Hook("read_limit_statuses")
 
-# What each limit does not count because its model has no price; nothing for limits of other measures.
-read_unpriced: Hook[[Sequence[Limit]], list[UnpricedWork]] = Hook("read_unpriced")
+# What each limit does not count because its cost is unknown; nothing for limits of other measures. None: not known in
+# time.
+read_unpriced: Hook[[Sequence[Limit]], list[UnpricedWork | None]] = Hook("read_unpriced")
 
 
 def limit_statuses(limits: Sequence[Limit]) -> list[LimitStatus]:

@@ -39,7 +39,7 @@ from providers.models import Provider
 from telemetry.details import LONG_FIELDS, details, tokens
 from telemetry.export import log_as_csv, log_as_json_lines
 from telemetry.guardrails.filters import GuardrailFilter, GuardrailResultFilter
-from telemetry.log_page.cells import NameCells, no_price
+from telemetry.log_page.cells import NameCells, unknown_cost
 from telemetry.log_page.group_filter import GroupFilter
 from telemetry.log_page.histogram import histogram
 from telemetry.log_page.periods import periods
@@ -52,7 +52,7 @@ from telemetry.log_page.row_filters import (
     UserFilter,
 )
 from telemetry.log_page.saved_filters import filter_links
-from telemetry.models import CacheStatus, CostStatus, EntryType, LogEntry, Outcome
+from telemetry.models import CacheStatus, EntryType, LogEntry, Outcome
 from telemetry.paging import PAGE_MS, QueryTimeout, statement_timeout
 from telemetry.querysets import EntryQuerySet, LogEntryQuerySet
 
@@ -292,9 +292,7 @@ class LogAdmin(EntryAdmin):
 
     @display(description="Cost")
     def price(self, row: LogEntry) -> str:
-        if row.cost is not None:
-            return money(row.cost, row.currency)
-        return no_price(row) if row.cost_status == CostStatus.UNKNOWN else ""
+        return unknown_cost(row) if row.cost is None else money(row.cost, row.currency)
 
     def get_urls(self) -> list:
         own = [

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from decimal import Decimal
 
 from django.urls import reverse
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 
 from gateway_project.console.display.money import Figure, money, short
 from gateway_project.console.display.times import EXACT, utc_time
@@ -15,6 +15,7 @@ from gateway_project.json_types import JsonObject
 from keys.models import ApiKey
 from providers.console.model_links import model_page, price_form
 from telemetry.attempts import ANSWERED, INTERRUPTED, REJECTED, LoggedAttempt
+from telemetry.journal.decisions import CACHE_OFF, LoggedDecision
 from telemetry.log_page.conversation import conversation
 from telemetry.log_page.links import pages_of, price_page, provider_pages
 from telemetry.log_page.mirrored import Side, pair
@@ -120,7 +121,7 @@ def _facts(entry: LogEntry) -> Iterator[tuple[str, object]]:
         "Served by model": entry.served_model if entry.served_model != entry.model else "",
         "Provider": entry.provider_name,
         "Attempts": entry.attempts or "",
-        "Cache": entry.cache_status,
+        "Cache": _cache_status(entry),
         "Tokens": tokens(entry),
         "Cached tokens": entry.cache_read_tokens,
         "Reasoning": entry.reasoning_tokens,
@@ -135,6 +136,12 @@ def _facts(entry: LogEntry) -> Iterator[tuple[str, object]]:
         "Request id": entry.correlation_id,
     }
     return ((name, value) for name, value in facts.items() if value not in ("", None))
+
+
+def _cache_status(entry: LogEntry) -> str:
+    """The result of the cache lookup; '' if the cache was not asked because it was off."""
+    is_off = entry.decision is not None and LoggedDecision(*entry.decision).cache == CACHE_OFF
+    return "" if is_off else entry.cache_status
 
 
 _REPAIRED = ", the model was asked a second time"
@@ -208,7 +215,7 @@ def _calls(entry: LogEntry, period: Period) -> Iterator[dict[str, str]]:
             "model_page": model_page(attempt.model, attempt.provider_id, period),
             "kind": CAUSE_VARIANTS.get(attempt.cause, "danger"),
             "label": attempt.cause or "answered",
-            "detail": ", ".join(filter(None, _attempt_parts(attempt))),
+            "detail": format_html_join(", ", "{}", ((part,) for part in _attempt_parts(attempt) if part)),
             "no_price": NO_PRICE if _lacks_price(attempt) else "",
             "price_page": price_form(attempt.model, attempt.provider_id),
         }
@@ -233,7 +240,7 @@ def _attempt_parts(attempt: LoggedAttempt) -> tuple[str, ...]:
 def cost(row: LogEntry) -> str:
     """What the request has cost; '' for one that costs nothing, as it was not served."""
     if row.cost is None and row.cost_status == CostStatus.UNKNOWN:
-        return NO_PRICE
+        return NO_PRICE if row.lacks_price else "unknown"
     return _money(row.cost, row.currency)
 
 

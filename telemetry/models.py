@@ -223,6 +223,12 @@ class LogEntry(models.Model):
             ),
         ]
 
+    @property
+    def lacks_price(self) -> bool:
+        """Whether it was answered and its cost is unknown: that of other requests is unknown with a price, too."""
+        is_unknown = self.cost is None and self.cost_status == CostStatus.UNKNOWN
+        return is_unknown and self.outcome == Outcome.COMPLETED
+
     def __str__(self) -> str:
         return f"{self.entry_type} {self.correlation_id}"
 
@@ -313,6 +319,7 @@ class Usage(models.Model):
     estimated_cost = _money()
     saved_cost = _money()  # what stored answers would have cost, as far as they have a price
     unknown_cost_requests = _sum()
+    unpriced_requests = _sum()  # those of them that were answered: the model had no price
     unpriced_tokens = _sum()  # those of requests whose cost is unknown
     duration_us = _sum()  # of completed requests, as the latencies are
     first_byte_us = _sum()

@@ -249,6 +249,7 @@ class UsageSerializer(serializers.Serializer):
     estimated_requests = _count()
     costs = CostSerializer(many=True)
     unknown_cost_requests = _count()
+    unpriced_requests = _count()
     average_ms = _milliseconds()
     p50_ms = _milliseconds()
     p95_ms = _milliseconds()

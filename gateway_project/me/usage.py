@@ -7,7 +7,7 @@ from decimal import Decimal
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
-from gateway_project.console.display.money import money, short, without_price
+from gateway_project.console.display.money import missing_costs, money, short
 from gateway_project.json_types import JsonObject
 from gateway_project.me.site import caller, page, show
 from telemetry import services
@@ -92,7 +92,7 @@ def shown_row(row: JsonObject, name: str, scale: Scale = NO_BARS) -> JsonObject:
             (money(_sum(cost), cost["currency"]), _width(_sum(cost), scale.get(cost["currency"])))
             for cost in row["costs"]
         ],
-        "unpriced": without_price(row["unknown_cost_requests"]),
+        "missing": missing_costs(row),
     }
 
 

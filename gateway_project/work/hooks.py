@@ -56,7 +56,7 @@ def _limit_statuses(limits: "Sequence[Limit]") -> "list[LimitStatus]":
     return runtime.limit_statuses(limits)
 
 
-def _unpriced_work(limits: "Sequence[Limit]") -> "list[UnpricedWork]":
+def _unpriced_work(limits: "Sequence[Limit]") -> "list[UnpricedWork | None]":
     from gateway_project.work.limits.unpriced import unpriced_work
 
     return unpriced_work(limits)

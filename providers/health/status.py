@@ -47,7 +47,7 @@ class ModelHealth(NamedTuple):
     checks: int = 0
     failed_checks: int = 0
     last_error: LastError | None = None
-    recent: int = 0  # attempts and checks of the last RECENT_SECONDS, as far as they are remembered
+    recent: int = 0  # attempts and checks of the last RECENT_SECONDS, in full minutes
     recent_failures: int = 0
 
     @property

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+CACHE_OFF = "off"  # the verdict if the cache was not asked, and the client did not forbid it
 LimitValues = tuple[str, int, int, int, int, int]  # those of a LoggedLimit
 
 

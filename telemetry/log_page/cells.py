@@ -5,7 +5,7 @@ from unfold.decorators import display
 from gateway_project.console.links import link
 from gateway_project.console.period import Period, row_page
 from providers.console.model_links import model_page, price_form
-from telemetry.models import CacheEntry, LogEntry
+from telemetry.models import CacheEntry, CostStatus, LogEntry
 
 
 class NameCells:
@@ -31,6 +31,8 @@ class NameCells:
         return link(row.provider_name, row_page("providers_provider", row.provider_id, self._period))
 
 
-def no_price(entry: LogEntry) -> str:
-    """Instead of a cost: the form for the price."""
-    return link("no price", price_form(entry.served_model or entry.model, entry.provider_id))
+def unknown_cost(entry: LogEntry) -> str:
+    """Instead of a cost: the form for the price, if that is what is missing; '' for an entry that costs nothing."""
+    if entry.lacks_price:
+        return link("no price", price_form(entry.served_model or entry.model, entry.provider_id))
+    return "unknown" if entry.cost_status == CostStatus.UNKNOWN else ""

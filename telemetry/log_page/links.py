@@ -8,7 +8,7 @@ from gateway_project.console.period import Period, row_page, with_query
 from providers.console.model_links import model_page, price_form
 from providers.models import Provider
 from telemetry.journal.decisions import LoggedDecision
-from telemetry.models import CostStatus, EntryType, LogEntry, Outcome
+from telemetry.models import EntryType, LogEntry, Outcome
 
 # Facts that name a row: its table, and the field with its id.
 ROWS = {
@@ -44,8 +44,7 @@ def _cause_page(entry: LogEntry) -> str:
 
 def price_page(entry: LogEntry) -> str:
     """The form for the price that the work lacks; '' for other entries."""
-    lacks_price = entry.cost is None and entry.cost_status == CostStatus.UNKNOWN
-    return price_form(entry.served_model or entry.model, entry.provider_id) if lacks_price else ""
+    return price_form(entry.served_model or entry.model, entry.provider_id) if entry.lacks_price else ""
 
 
 def _refusing_limit(entry: LogEntry) -> str:

@@ -13,11 +13,15 @@ from telemetry.metrics.sums import OTHER
 
 # The latest results that are kept of a provider's model, in each process.
 LATEST = 10
+MINUTE_SECONDS = 60
+# The minutes whose results are counted: ten, and the one that was running when these began.
+MINUTES = 11
 # Pairs of provider and model that are told apart; further models of a provider count as `other`.
 MAX_PAIRS = 1000
 
 Pair = tuple[int, str]  # the provider's id, and our name of the model
 Result = tuple[float, bool]  # seconds since 1970, and whether the attempt succeeded
+Minute = tuple[int, int, int]  # minutes since 1970, and the results and failures in it
 
 
 class Subject(NamedTuple):
@@ -66,12 +70,30 @@ class Record:
     exception: str = ""
     message: str = ""
     latest: list[Result] = field(default_factory=list)  # the oldest first
+    minutes: list[Minute] = field(default_factory=list)  # at most MINUTES, the oldest first
 
     def note_result(self, at: float, *, succeeded: bool) -> None:
-        """Add one to the latest results."""
+        """Add one to the latest results, and to those of its minute."""
+        self._count_minute(int(at // MINUTE_SECONDS), 1, int(not succeeded))
         self.latest.append((at, succeeded))
         if len(self.latest) > LATEST:
             del self.latest[0]
+
+    def results_since(self, at: float) -> tuple[int, int]:
+        """The results and the failures since the beginning of the minute of a moment, MINUTES ago at most."""
+        begin = int(at // MINUTE_SECONDS)
+        counts = [(results, failures) for minute, results, failures in self.minutes if minute >= begin]
+        return sum(results for results, _ in counts), sum(failures for _, failures in counts)
+
+    def _count_minute(self, minute: int, results: int, failures: int) -> None:
+        if self.minutes and self.minutes[-1][0] == minute:
+            _, before, failures_before = self.minutes[-1]
+            self.minutes[-1] = (minute, before + results, failures_before + failures)
+            return
+        counts = {at: (number, failed) for at, number, failed in self.minutes}
+        before, failures_before = counts.get(minute, (0, 0))
+        counts[minute] = (before + results, failures_before + failures)
+        self.minutes = [(at, *counts[at]) for at in sorted(counts)[-MINUTES:]]
 
     def note_failure(self, failed: AttemptFailure) -> None:
         """Count a failure and remember its error."""
@@ -91,6 +113,8 @@ class Record:
         self.checks += other.checks
         self.failed_checks += other.failed_checks
         self.latest = sorted([*self.latest, *other.latest])[-LATEST:]
+        for minute in other.minutes:
+            self._count_minute(*minute)
         if other.failed_at > self.failed_at:
             self.failed_at, self.exception, self.message = other.failed_at, other.exception, other.message
 
@@ -135,6 +159,7 @@ class AttemptBook:
         for row in rows:
             values = {name: value for name, value in row.items() if name != "pair"}
             values["latest"] = [(at, succeeded) for at, succeeded in row["latest"]]
+            values["minutes"] = [(at, results, failures) for at, results, failures in row.get("minutes", ())]
             provider_id, model = row["pair"]
             book.records[provider_id, model] = Record(**values)
         return book

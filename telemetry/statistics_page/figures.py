@@ -1,4 +1,4 @@
-"""What the statistics page shows of usage: totals beside those of the period before, a chart, and a table of cells."""
+"""What the statistics page shows of usage: charts, and a table of cells."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,22 +10,20 @@ from django.urls import reverse
 
 from gateway_project.console.display import charts
 from gateway_project.console.display.badges import Badge
-from gateway_project.console.display.money import Figure, money, short, without_price
+from gateway_project.console.display.money import Figure, in_words, missing_costs, money, short
 from gateway_project.console.display.times import MINUTES, utc_time
 from gateway_project.console.period import period_of, row_page, with_query
 from gateway_project.json_types import JsonObject
 from providers.console.model_links import model_page, price_form
-from telemetry import services
 from telemetry.statistics_page.filters import FILTERS
 from telemetry.statistics_page.form import CHARTS, TIMES, Link, UsageForm
-from telemetry.usage.rollups import TOKENS
+from telemetry.statistics_page.totals import spent, unpriced_models
 from telemetry.usage.statistics import DIMENSIONS, SHOWN, SORTED_BY, Page, UsageQuery
 
 MAX_TABLE_ROWS, MAX_CHART_ROWS, MAX_SETS, LABEL_LENGTH = 100, 30, 7, 40
 OTHERS = "all others"
 MAX_TIMES = 24 * 32  # the hours of a month
 EMPTY = "–"
-PRICED_BY = {"model", "provider_id"}  # the filters that the list of models without a price has columns for
 # The measures whose values of parts sum up to that of the whole.
 ADDITIVE = CHARTS.keys() - {"cache_share", "p50_ms", "p95_ms", "average_first_byte_ms"}
 LATENCIES = ("average_ms", "p50_ms", "p95_ms", "average_first_byte_ms")
@@ -64,15 +62,6 @@ class Cell(NamedTuple):
     lines: Sequence[Line]
     sort: str = ""
     wraps: bool = False
-
-
-class Total(NamedTuple):
-    """A figure of the whole period, and how it differs from the period before."""
-
-    title: str
-    text: str
-    change: str
-    address: str = ""
 
 
 class Chart(NamedTuple):
@@ -125,72 +114,6 @@ def _times(query: UsageQuery, by: str) -> Iterable[str]:
     while at < end:
         yield f"{at:{form}}"
         at += step
-
-
-# -- Totals ---------------------------------------------------------------------------------------------
-
-
-def totals(query: UsageQuery, form: UsageForm) -> list[Total]:
-    """Requests, errors, cache share, tokens and cost of the period, compared with as long a period before it."""
-    length = min(query.end - query.start, query.start - services.EARLIEST)
-    now, before = _sums(query, query.start, query.end), _sums(query, query.start - length, query.start)
-    unpriced = now["unknown_cost_requests"]
-    return [
-        Total("Requests", f"{now['requests']:,}", _change(now["requests"], before["requests"])),
-        Total("Errors", f"{now['errors']:,} ({_share(now, 'errors')})", _change(now["errors"], before["errors"])),
-        Total("From the cache", _share(now, "cache_hits"), f"{_share(before, 'cache_hits')} in the period before"),
-        Total("Tokens", short(now["tokens"]), _change(now["tokens"], before["tokens"])),
-        *(
-            Total("Cost", money(amount, currency), _change(amount, before["costs"].get(currency, Decimal())))
-            for currency, amount in sorted(now["costs"].items())
-        ),
-        *([_unpriced_total(query, form, unpriced)] if unpriced else []),
-    ]
-
-
-def _unpriced_total(query: UsageQuery, form: UsageForm, count: int) -> Total:
-    """What the cost does not contain, with the form for the price that most of it lacks, or with its models."""
-    title, text, row = "Requests without cost", without_price(count), _most_unpriced(query)
-    if row is None:
-        return Total(title, text, "Show the models", _unpriced_models(form))
-    address = price_form(row["model"], row["provider_id"])
-    return Total(title, text, f"Set a price for {row['model'] or 'a model'}", address)
-
-
-def _most_unpriced(query: UsageQuery) -> JsonObject | None:
-    """The model and provider of most requests without a price.
-
-    None if all have a price by now, or if the query has filters that this list of models does not have.
-    """
-    if not query.filters.keys() <= PRICED_BY:
-        return None
-    rows = services.unpriced(query.start, query.end)
-    matches = (row for row in rows if all(row[name] == value for name, value in query.filters.items()))
-    return next(matches, None)
-
-
-def _unpriced_models(form: UsageForm, **changes: object) -> str:
-    """The address of the same usage by model, those with the most requests without a price first."""
-    return form.address(**{"by": "model", "then": "", "sort": "-unknown_cost_requests"} | changes)
-
-
-def _sums(query: UsageQuery, start: datetime, end: datetime) -> JsonObject:
-    rows = services.usage(UsageQuery(start, end, ("day",), query.filters), 0, 10_000).rows
-    sums: JsonObject = {name: sum(row[name] for row in rows) for name in {*COUNTS, *TOKENS, "unknown_cost_requests"}}
-    costs: dict[str, Decimal] = defaultdict(Decimal)
-    for cost in (cost for row in rows for cost in row["costs"]):
-        costs[cost["currency"]] += _spent(cost)
-    return sums | {"tokens": sum(sums[name] for name in TOKENS), "costs": costs}
-
-
-def _share(sums: JsonObject, name: str) -> str:
-    return f"{100 * sums[name] / sums['requests']:.1f} %" if sums["requests"] else "none"
-
-
-def _change(now: int | Decimal, before: int | Decimal) -> str:
-    if not before:
-        return "none in the period before"
-    return f"{100 * (now - before) / before:+.0f} % against the period before"
 
 
 # -- The chart ------------------------------------------------------------------------------------------
@@ -287,7 +210,7 @@ def _first_names(rows: list[JsonObject], first: str) -> list[str]:
 def _value(row: JsonObject, measure: str, currency: str = "") -> float | None:
     """The measure of a row; of costs those in one currency. None where there is none, as for the latency of nothing."""
     if measure == "cost":
-        return float(sum(_spent(cost) for cost in row["costs"] if cost["currency"] == currency))
+        return float(sum(spent(cost) for cost in row["costs"] if cost["currency"] == currency))
     if measure == "cache_share":
         return round(100 * row["cache_hits"] / row["requests"], 1) if row["requests"] else None
     return row[measure]
@@ -359,9 +282,7 @@ def cells(row: JsonObject, form: UsageForm) -> list[Cell]:
     """The columns of the table with formatted values; money has a line for each currency."""
     attempts = ATTEMPTS if "health" in row else ()
     counts = (*COUNTS[:2], *attempts, *COUNTS[2:])
-    unpriced = row["unknown_cost_requests"]
-    missing = [Line(without_price(unpriced), _price_page(row, form))] if unpriced else []
-    costs = [*(line for cost in row["costs"] for line in _cost(cost)), *missing]
+    costs = [*(line for cost in row["costs"] for line in _cost(cost)), *_missing(row, form)]
     saved = [Line(_saved(cost)) for cost in row["costs"] if cost["saved"] != "0"]
     return [
         *([_state(row["health_badge"])] if "health" in row else []),
@@ -370,6 +291,13 @@ def cells(row: JsonObject, form: UsageForm) -> list[Cell]:
         Cell("Saved", saved),
         Cell("p50, p95", _latencies(row)),
     ]
+
+
+def _missing(row: JsonObject, form: UsageForm) -> list[Line]:
+    """The requests that the cost does not contain."""
+    unpriced, unanswered = missing_costs(row)
+    lines = (Line(unpriced, _price_page(row, form)), Line(unanswered))
+    return [line for line in lines if line.text]
 
 
 def _state(badge: Badge | None) -> Cell:
@@ -382,14 +310,14 @@ def _count(name: str, row: JsonObject) -> list[Line]:
     is_long = name.endswith("_tokens") or row[name] >= LONG_COUNT
     text = short(row[name]) if is_long else f"{row[name]:,}"
     write_tokens = row["cache_write_tokens"] if name == "cache_read_tokens" else 0
-    return [Line(text), *([Line(f"+ {short(write_tokens)} written")] if write_tokens else [])]
+    return [Line(text), *([Line(in_words("+ {} written", short(write_tokens)))] if write_tokens else [])]
 
 
 def _price_page(row: JsonObject, form: UsageForm) -> str:
     """The form for the missing price where the row is of one model, else the models of the row that lack one."""
     if row.get("model"):
         return price_form(row["model"], row.get("provider_id"))
-    return _unpriced_models(form, **{by: row.get(DIMENSIONS[by]) for by in form.dimensions if by in FILTERS})
+    return unpriced_models(form, **{by: row.get(DIMENSIONS[by]) for by in form.dimensions if by in FILTERS})
 
 
 def _sorting(name: str, form: UsageForm) -> str:
@@ -404,7 +332,7 @@ def _latencies(row: JsonObject) -> list[Line]:
 
 
 def _cost(cost: dict[str, str]) -> Iterator[Line]:
-    yield Line(money(_spent(cost), cost["currency"]))
+    yield Line(money(spent(cost), cost["currency"]))
     if estimated := Decimal(cost["estimated"]):
         figure = money(estimated, cost["currency"])
         yield Line(Figure(f"est. {figure}", f"{figure.exact} estimated"))
@@ -412,7 +340,3 @@ def _cost(cost: dict[str, str]) -> Iterator[Line]:
 
 def _saved(cost: dict[str, str]) -> str:
     return money(Decimal(cost["saved"]), cost["currency"])
-
-
-def _spent(cost: dict[str, str]) -> Decimal:
-    return Decimal(cost["known"]) + Decimal(cost["estimated"])

@@ -16,6 +16,7 @@ from keys.secrets import without_secrets
 from telemetry import services
 from telemetry.statistics_page import figures
 from telemetry.statistics_page.form import Link, UsageForm
+from telemetry.statistics_page.totals import MISSING, totals
 from telemetry.usage.rollups import MICROSECOND
 from telemetry.usage.statistics import UsageQuery
 from telemetry.viewsets import csv_response
@@ -69,7 +70,7 @@ def _usage_context(query: UsageQuery, form: UsageForm, number: str | None) -> Js
     """What the template shows, of the table the page with this number."""
     page = services.usage(query, 0, figures.max_rows(query))
     services.add_health(page.rows)
-    totals = figures.totals(query, form)
+    sums = totals(query, form)
     times = figures.times_of(page, query)
     rows = figures.with_empty_times(page.rows, times, query)
     table = Paginator(rows if page.rows else [], ROWS_A_PAGE).get_page(number)
@@ -77,8 +78,8 @@ def _usage_context(query: UsageQuery, form: UsageForm, number: str | None) -> Js
         "dimensions": list(form.dimension_headings()),
         "query": query,
         "charts": figures.charts_of(rows, times, query, form),
-        "totals": totals,
-        "unpriced_total": next((total for total in totals if total.address), None) if form.measure == "cost" else None,
+        "totals": sums,
+        "missing": [total for total in sums if form.measure == "cost" and total.title in MISSING],
         "table": table,
         "rows": [(figures.names(row, form), figures.cells(row, form)) for row in table],
         "pages": list(_neighbours(table, form)),

@@ -18,11 +18,12 @@ from telemetry.usage import rollups
 from telemetry.usage.rollups import TOKENS
 from telemetry.usage.statistics import percentile
 
-COUNTS = ("requests", "completed", "denied", "errors", "cache_hits", "saved_tokens", "unknown_cost_requests", *TOKENS)
+UNKNOWN_COSTS = ("unknown_cost_requests", "unpriced_requests")
+COUNTS = ("requests", "completed", "denied", "errors", "cache_hits", "saved_tokens", *UNKNOWN_COSTS, *TOKENS)
 COSTS = ("cost", "estimated_cost")
 SUMMED = (*COUNTS, *LATENCY_COLUMNS, *COSTS, "saved_cost")
 TOP_ROWS = 5
-TOP_COUNTS = ("requests", "attempts", "failed_attempts", "unknown_cost_requests")
+TOP_COUNTS = ("requests", "attempts", "failed_attempts", *UNKNOWN_COSTS)
 TOP_MEASURES = (*TOP_COUNTS, *TOKENS, *LATENCY_COLUMNS)
 END = datetime(9999, 1, 1, tzinfo=UTC)
 

@@ -8,9 +8,9 @@ from decimal import Decimal
 from django.db import connection
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.html import format_html
+from django.utils.html import format_html_join
 
-from gateway_project.console.display.money import joined, money, without_price
+from gateway_project.console.display.money import joined, money, of_unknown_cost, without_price
 from gateway_project.console.links import link
 from gateway_project.console.period import with_query
 from telemetry.paging import QueryTimeout, statement_timeout
@@ -20,10 +20,10 @@ PERIOD = timedelta(days=29)  # and today
 QUERY_MS = 300  # the list is shown without costs rather than late
 
 
-def costs_of_keys(key_ids: Sequence[int]) -> dict[int, str]:
+def costs_of_keys(key_ids: Sequence[int]) -> dict[int, str] | None:
     """The costs of 30 days by key, today included, as texts for a page; keys without requests are left out.
 
-    Empty if the query takes too long.
+    None if the query takes too long.
     """
     if not key_ids:
         return {}
@@ -31,7 +31,7 @@ def costs_of_keys(key_ids: Sequence[int]) -> dict[int, str]:
         with statement_timeout(QUERY_MS):
             rows = _sums(key_ids)
     except QueryTimeout:
-        return {}
+        return None
     by_key = defaultdict(list)
     for key_id, *sums in rows:
         by_key[key_id].append(sums)
@@ -39,11 +39,12 @@ def costs_of_keys(key_ids: Sequence[int]) -> dict[int, str]:
 
 
 def _sums(key_ids: Sequence[int]) -> list[tuple]:
-    """For each key and currency: the cost, and the number of requests whose cost is not known."""
+    """For each key and currency: the cost, and the numbers of requests of unknown cost, and without a price."""
     now = timezone.now()
     usage, parameters = rollups.usage_rows(rollups.floor_day(now) - PERIOD, rollups.ceil_hour(now))
     sql = (
-        f'SELECT "key_id", "currency", {rollups.SUM_OF_COSTS}, coalesce(sum("unknown_cost_requests"), 0)'
+        f'SELECT "key_id", "currency", {rollups.SUM_OF_COSTS}, coalesce(sum("unknown_cost_requests"), 0),'
+        f' coalesce(sum("unpriced_requests"), 0)'
         f' FROM {usage} WHERE "key_id" IN ({", ".join(["%s"] * len(key_ids))})'
         ' GROUP BY "key_id", "currency" ORDER BY "key_id", "currency"'
     )
@@ -53,15 +54,15 @@ def _sums(key_ids: Sequence[int]) -> list[tuple]:
 
 
 def _text(key_id: int, sums: Sequence[Sequence]) -> str:
-    amounts = joined([money(Decimal(str(cost)), currency) for currency, cost, _ in sums if currency])
-    unpriced = without_price(sum(int(count) for *_, count in sums))
-    if not unpriced:
-        return amounts
-    return format_html("{}{}{}", amounts, ", " if amounts else "", link(unpriced, _unpriced_models(key_id)))
+    amounts = joined([money(Decimal(str(cost)), currency) for currency, cost, *_ in sums if currency])
+    unknown, unpriced = (int(sum(counts)) for counts in list(zip(*sums, strict=True))[2:])
+    form = link(without_price(unpriced), _unpriced_models(key_id)) if unpriced else ""
+    parts = (amounts, form, of_unknown_cost(unknown - unpriced))
+    return format_html_join(", ", "{}", ((part,) for part in parts if part))
 
 
 def _unpriced_models(key_id: int) -> str:
     """The statistics of the key's models, those with the most requests without a price first."""
     today = timezone.now().astimezone(UTC).date()
-    query = {"by": "model", "key": key_id, "start": today - PERIOD, "end": today, "sort": "-unknown_cost_requests"}
+    query = {"by": "model", "key": key_id, "start": today - PERIOD, "end": today, "sort": "-unpriced_requests"}
     return with_query(reverse("admin:statistics"), query)

@@ -47,6 +47,7 @@ _COUNT_CONDITIONS = {
     "cache_hits": FROM_CACHE,
     "estimated_requests": "usage_estimated",
     "unknown_cost_requests": "cost_status = 'unknown'",
+    "unpriced_requests": f"cost_status = 'unknown' AND {COMPLETED}",
     "first_bytes": f"{COMPLETED} AND first IS NOT NULL",
     "limited": LIMITED,
     "asked": f"attempts > others_asked AND {FROM_PROVIDER} AND NOT {LIMITED}",

@@ -37,7 +37,7 @@ MAX_DIMENSIONS = 2
 SORTED_BY = (
     *("requests", "completed", "denied", "client_closed", "errors", "cache_hits", "saved_tokens"),
     *("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens"),
-    *("cost", "unknown_cost_requests", "attempts", "failed_attempts"),
+    *("cost", "unknown_cost_requests", "unpriced_requests", "attempts", "failed_attempts"),
 )
 
 # Measures that are not part of a row: costs are listed by currency, the others are for quotas.
@@ -50,6 +50,7 @@ SHOWN = (
         "failed_attempts",
         "estimated_requests",
         "unknown_cost_requests",
+        "unpriced_requests",
         "average_ms",
         "p50_ms",
         "p95_ms",

@@ -178,6 +178,9 @@ def test_usage_is_the_users_own(browser, ann):
         assert f"of-{ann.pk}" in page
         assert f"of-{other.pk}" not in page
         assert "+ 1 request without a price" in page
+        assert "of unknown cost" not in page
+    insert_log_entries([done("r", now, user_id=ann.pk, model="slow", outcome="timeout", cost_status="unknown")])
+    assert "+ 1 request of unknown cost" in browser.get("/me/usage/").text
 
 
 def test_the_bars_of_usage_are_of_requests_or_of_the_cost_in_each_currency(browser, ann):

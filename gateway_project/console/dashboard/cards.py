@@ -8,7 +8,7 @@ from django.urls import reverse
 
 from gateway_project.console.dashboard.attention import unpriced_since
 from gateway_project.console.dashboard.links import list_of, log_of, usage_of
-from gateway_project.console.display.money import amounts, short, without_price
+from gateway_project.console.display.money import amounts, in_words, missing_costs, short
 from gateway_project.console.notices import Link
 from gateway_project.console.period import Period, row_page
 from gateway_project.json_types import JsonObject
@@ -31,6 +31,7 @@ class Card(NamedTuple):
     page: str = ""
     note: str = ""
     address: str = ""
+    more: str = ""  # another note, without a link
 
 
 # The lines of a cell of such a table; a line without an address is no link.
@@ -50,8 +51,6 @@ def cards_of(totals: JsonObject, period: Period) -> list[Card]:
     """The figures; the cost says what it does not contain."""
     requests = totals["requests"] or 1
     terms, uses = licensing.current(), licensing.statistics(1)["currentUses"]
-    unpriced_count = totals["unknown_cost_requests"]
-    no_price = (without_price(unpriced_count), _price_page(period)) if unpriced_count else ()
     denied = log_of(period, result=DENIED)
     by_day = {name: usage_of(period, by="day", chart=name) for name in CHARTS}
     cached = log_of(period, cache_status__exact=CacheStatus.HIT)
@@ -61,12 +60,12 @@ def cards_of(totals: JsonObject, period: Period) -> list[Card]:
         Card("Errors", f"{totals['errors']:,}", by_day["errors"], _share(totals["errors"], requests),
              log_of(period, result=ERRORS)),
         Card("Tokens", short(totals["tokens"]), by_day["output_tokens"],
-             f"{short(totals['output_tokens'])} output tokens"),
-        Card("Cost", _money(totals["cost"]), by_day["cost"], *no_price),
+             in_words("{} output tokens", short(totals["output_tokens"]))),
+        Card("Cost", _money(totals["cost"]), by_day["cost"], *_missing_of(totals, period)),
         Card("From the cache", f"{totals['cache_hits']:,}", cached,
              f"{_share(totals['cache_hits'], requests)} of requests"),
         Card("Cache savings", _money(totals["saved"]), by_day["saved_tokens"],
-             f"{short(totals['saved_tokens'])} tokens"),
+             in_words("{} tokens", short(totals["saved_tokens"]))),
         Card("Latency", _latency(totals["p50"]), by_day["p50_ms"], f"p95 {_latency(totals['p95'])}", by_day["p95_ms"]),
         Card("Active uses", f"{uses:,}", reverse("admin:licence"), active),
     ]  # fmt: skip
@@ -74,6 +73,12 @@ def cards_of(totals: JsonObject, period: Period) -> list[Card]:
 
 def _share(part: int, whole: int) -> str:
     return f"{100 * part / whole:.1f} %" if whole else "none"
+
+
+def _missing_of(totals: JsonObject, period: Period) -> tuple[str, str, str]:
+    """What the cost does not contain: without a price, where that is set, and of unknown cost."""
+    unpriced, unanswered = missing_costs(totals)
+    return unpriced, _price_page(period) if unpriced else "", unanswered
 
 
 def _price_page(period: Period) -> str:
@@ -111,7 +116,7 @@ def _link(table: str, row: TopRow, period: Period) -> Link:
 
 def _unpriced_models(period: Period, **whose: str) -> str:
     """The statistics of the models that lack a price, most requests first."""
-    return usage_of(period, by="model", sort="-unknown_cost_requests", **whose)
+    return usage_of(period, by="model", sort="-unpriced_requests", **whose)
 
 
 def _work(row: TopRow) -> list[Lines]:
@@ -126,9 +131,10 @@ def _health(row: TopRow) -> list[Lines]:
 
 
 def _cost(row: TopRow, price_page: str) -> Lines:
-    """What it cost; below it the requests without a price, with the page that says which these are."""
-    missing = without_price(row.sums["unknown_cost_requests"])
-    return [Link(_money(row.sums["costs"]), ""), *([Link(missing, price_page)] if missing else [])]
+    """What it cost; below it what that lacks, with the page that says which models have no price."""
+    unpriced, unanswered = missing_costs(row.sums)
+    lines = (Link(_money(row.sums["costs"]), ""), Link(unpriced, price_page), Link(unanswered, ""))
+    return [line for line in lines if line.title]
 
 
 def _money(cost: dict[str, Decimal]) -> str:

@@ -6,7 +6,10 @@ from decimal import Context, Decimal
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from gateway_project.wording import plural
+
 SYMBOLS = {"USD": "$", "EUR": "€", "GBP": "£", "JPY": "¥", "INR": "₹"}
+NOT_COUNTED = "not counted in time"  # instead of what a query took too long for
 TWO_DIGITS = Context(prec=2)
 UNITS = ((Decimal(10**12), "T"), (Decimal(10**9), "B"), (Decimal(10**6), "M"), (Decimal(1000), "k"))
 
@@ -66,6 +69,11 @@ def short(number: int) -> Figure:
     return Figure(f"{number:,}", f"{number:,}")
 
 
+def in_words(words: str, figure: Figure) -> Figure:
+    """A figure in the place of {} in a phrase, with the exact one on hover of the whole."""
+    return Figure(words.format(figure), words.format(figure.exact))
+
+
 def joined(figures: Sequence[Figure]) -> str:
     """Several figures with commas between them."""
     return Figure(", ".join(figures), ", ".join(one.exact for one in figures))
@@ -82,5 +90,16 @@ def _nothing(currency: str) -> Figure:
 
 
 def without_price(count: int) -> str:
-    """What a cost does not contain; '' if it contains everything."""
-    return f"+ {count:,} {'request' if count == 1 else 'requests'} without a price" if count else ""
+    """The requests that a cost does not contain because their model had no price; '' for none."""
+    return f"+ {plural(count, 'request')} without a price" if count else ""
+
+
+def missing_costs(sums: Mapping[str, int]) -> tuple[str, str]:
+    """What the cost of these sums does not contain: the requests without a price, and the others of unknown cost."""
+    unpriced = sums["unpriced_requests"]
+    return without_price(unpriced), of_unknown_cost(sums["unknown_cost_requests"] - unpriced)
+
+
+def of_unknown_cost(count: int) -> str:
+    """The requests that a cost does not contain for another reason: they ended without an answer; '' for none."""
+    return f"+ {plural(count, 'request')} of unknown cost" if count else ""

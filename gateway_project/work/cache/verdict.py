@@ -1,8 +1,9 @@
 """The result of the cache lookup of a request, in a word."""
 
 from gateway_project.work.exchange import Exchange
+from telemetry.journal.decisions import CACHE_OFF
 
-HIT, MISS, IN_FLIGHT, REFRESH, BYPASS, OFF = "hit", "miss", "in flight", "refresh", "bypass", "off"
+HIT, MISS, IN_FLIGHT, REFRESH, BYPASS, OFF = "hit", "miss", "in flight", "refresh", "bypass", CACHE_OFF
 VERDICTS = (HIT, MISS, IN_FLIGHT, REFRESH, BYPASS, OFF)
 
 

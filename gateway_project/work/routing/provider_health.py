@@ -10,7 +10,7 @@ from django.utils import timezone
 from gateway_project.json_types import JsonObject
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.tasks.process_metrics import process_gauges
-from providers.health.status import Health, HealthState, LastError, ModelHealth, recent_results, state_of
+from providers.health.status import RECENT_SECONDS, Health, HealthState, LastError, ModelHealth, state_of
 from providers.models import Provider
 from telemetry import services
 from telemetry.metrics.attempts import Record
@@ -79,8 +79,8 @@ def _model(model: str, record: Record, now: float) -> ModelHealth:
         at = datetime.fromtimestamp(record.failed_at, UTC)
         error = LastError(at, model, record.exception, record.message)
     counts = (record.attempts, record.failures, record.checks, record.failed_checks)
-    recent = recent_results(record.latest, now)
-    return ModelHealth(model, state_of(record.latest, now), *counts, error, len(recent), recent.count(False))
+    recent = record.results_since(now - RECENT_SECONDS)
+    return ModelHealth(model, state_of(record.latest, now), *counts, error, *recent)
 
 
 def _circuits(processes: Iterable[Gauges]) -> tuple[Counter[str], Counter[str]]:

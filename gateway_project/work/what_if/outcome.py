@@ -1,6 +1,6 @@
 """What a replay counts: in all, by user, group and model, with entries behind each number."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import Enum
@@ -146,6 +146,7 @@ class Outcome:
     gaps: dict[Gap, int] = field(default_factory=lambda: dict.fromkeys(Gap, 0))
     gap_examples: Examples[Gap] = field(default_factory=lambda: Examples(Gap, MAX_EXAMPLES))
     unknown_usage: int = 0  # newly allowed requests that limits counted with the usual use of their model
+    unknown_before: int = 0  # requests whose cost at the time is unknown
     has_limits: bool = False
     redraws: bool = False  # an alias of the draft chooses otherwise among the targets of a tier
     misses_named_providers: bool = False  # which provider a request named would make a difference
@@ -163,6 +164,7 @@ class Outcome:
     def count(self, traffic: Traffic, caller: Caller, judgement: Judgement) -> None:
         """Add requests of a caller that are alike."""
         self.total.add(traffic, judgement)
+        self.unknown_before += traffic.unknown_costs
         if judgement.change is Change.NONE:
             return
         if judgement.cost is None:
@@ -212,8 +214,7 @@ class Outcome:
                 "request was refused for other reasons than rules: it stays refused.",
                 "requests were refused for other reasons than rules: they stay refused.",
             )
-        if unknown_costs := self.gaps[Gap.COST]:
-            yield f"The cost of {plural(unknown_costs, 'request')} under the draft is unknown."
+        yield from self._unknown_costs()
         if self.has_limits:
             yield (
                 "The log does not record reservations of requests in flight. Limits count what the requests used in "
@@ -235,6 +236,12 @@ class Outcome:
             yield "Blocked requests have no answer that guardrails of the draft could search."
         if max(len(self.users), len(self.groups), len(self.models)) >= MAX_ROWS:
             yield f"At most {MAX_ROWS:,} users, groups and models are listed."
+
+    def _unknown_costs(self) -> Iterator[str]:
+        if self.unknown_before:
+            yield f"The cost before does not contain {plural(self.unknown_before, 'request')} of unknown cost."
+        if unknown_costs := self.gaps[Gap.COST]:
+            yield f"The cost of {plural(unknown_costs, 'request')} under the draft is unknown."
 
     def _unknown_targets(self) -> Iterable[str]:
         if self.misses_named_providers:

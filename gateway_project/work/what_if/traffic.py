@@ -16,6 +16,7 @@ from django.db.models import (
     IntegerField,
     Max,
     Min,
+    Q,
     QuerySet,
     Sum,
     TextField,
@@ -37,10 +38,10 @@ from gateway_project.errors import (
 )
 from gateway_project.json_types import JsonObject
 from providers.formats import Usage
-from telemetry.models import CacheStatus, EntryType, LogEntry
+from telemetry.models import CacheStatus, CostStatus, EntryType, LogEntry
 
 PART, SHORTEST_PART, PARTS = timedelta(hours=6), timedelta(minutes=1), 20
-HIT = CacheStatus.HIT.value  # a member of an enum takes longer to compare
+HIT, UNKNOWN = CacheStatus.HIT.value, CostStatus.UNKNOWN.value  # a member of an enum takes longer to compare
 CHUNK = 2000  # entries that are read at once
 MAX_EXAMPLES = 20  # entries behind a number
 COLUMNS = ("user_id", "key_id", "model", "tags", "provider_id", "served_model", "cache_status", "currency")
@@ -124,6 +125,7 @@ class Traffic(NamedTuple):
     record: RequestRecord | None = None  # if it is one request
     group: RequestGroup | None = None  # if it is several
     was_judged: bool = True  # False: refused, but not by rules
+    unknown_costs: int = 0  # requests whose cost is unknown
 
     @property
     def served(self) -> TargetKey:
@@ -156,23 +158,32 @@ def traffic_of(start: datetime, end: datetime, tiers: Collection[int] = ()) -> I
         "longest": Max("all_input"),
         "spent": Sum("cost"),
         "example": Min(F("pk")),
+        "unknown_costs": Count("pk", filter=Q(cost_status=UNKNOWN)),
     }
     texts = {"tags_text": Cast("tags", TextField()), "all_input": _all_input()}
     entries = _entries(start, end).order_by().annotate(**texts).annotate(tier=_tier(tiers), was_judged=_was_judged())
     rows = entries.values_list(*ALIKE).annotate(**sums)
     for row in rows.iterator():
         user_id, key_id, model, tags, provider_id, served_model, cache_status, currency = row[:8]
-        usage, (longest, cost, example) = Usage(*row[11:16]), row[16:19]
+        usage, (longest, cost, example, unknown) = Usage(*row[11:16]), row[16:20]
         yield Traffic(
             user_id, key_id, model, _tags(tags), provider_id, served_model or "", cache_status == HIT, currency,
             row[10], usage, longest, cost, example, group=RequestGroup(entries, row[:10]) if row[10] > 1 else None,
-            was_judged=bool(row[9]),
+            was_judged=bool(row[9]), unknown_costs=unknown,
         )  # fmt: skip
 
 
 def requests_of(start: datetime, end: datetime, *, with_payload: bool = False) -> Iterator[Traffic]:
     """The same requests one by one, in the order in which they began."""
-    names = (*COLUMNS, *BUCKETS, "cost", "pk", *RECORDED, *(("payload", "guardrails") if with_payload else ()))
+    names = (
+        *COLUMNS,
+        *BUCKETS,
+        "cost",
+        "pk",
+        "cost_status",
+        *RECORDED,
+        *(("payload", "guardrails") if with_payload else ()),
+    )
     # Tags and costs as text: there are few different ones, and each is read once.
     texts = {name: Cast(name, TextField()) for name in ("tags", "cost")}
     columns = [(texts | {"timestamp": Seconds("timestamp")}).get(name, name) for name in names]
@@ -182,8 +193,8 @@ def requests_of(start: datetime, end: datetime, *, with_payload: bool = False) -
         usage, cost, example = Usage(*row[8:13]), row[13], row[14]
         yield Traffic(
             user_id, key_id, model, _tags(tags), provider_id, served_model or "", cache_status == HIT, currency,
-            1, usage, usage.all_input, None if cost is None else _money(cost), example, _recorded(*row[15:]),
-            was_judged=(row[17] or "") in JUDGED,
+            1, usage, usage.all_input, None if cost is None else _money(cost), example, _recorded(*row[16:]),
+            was_judged=(row[18] or "") in JUDGED, unknown_costs=int(row[15] == UNKNOWN),
         )  # fmt: skip
 
 

@@ -66,10 +66,32 @@ def test_a_cost_that_is_not_known_leads_to_the_form_for_the_price(console):
 
 
 @pytest.mark.parametrize(
+    ("verdict", "status", "shown"),
+    [("off", "BYPASS", []), ("bypass", "BYPASS", ["BYPASS"]), ("miss", "MISS", ["MISS"]), (None, "BYPASS", ["BYPASS"])],
+)
+def test_the_cache_is_empty_where_it_was_not_asked(console, verdict, status, shown):
+    decision = verdict and [verdict, None, None, None, None]
+    entry = recorded("WorkRequest", "east", "Lisbon", cache_status=status, decision=decision)
+    facts = console.get(f"/admin/telemetry/logentry/{entry.pk}/change/").context["facts"]
+    assert [value for name, value, _ in facts if name == "Cache"] == shown
+
+
+def test_a_request_that_timed_out_does_not_lack_a_price(console):
+    entry = recorded("WorkRequest", "east", "", cost_status="unknown", provider_id=7, outcome="timeout")
+    recorded("Mirror", "west", "Porto", cost=Decimal("2"))
+    pages = (f"{entry.pk}/change/", "?timestamp_from_0=2026-11-01")
+    for text in (console.get(f"/admin/telemetry/logentry/{page}").text for page in pages):
+        assert "no price" not in text
+        assert "/modelprice/add/" not in text.partition("<main")[2]
+        assert re.search(">\\s*unknown\\s*<", text), "the cost is unknown"
+
+
+@pytest.mark.parametrize(
     ("cause", "cost", "link", "text"),
     [
         ("", None, True, "for 1.0 ms, <a"),
         ("", "0.5", False, "for 1.0 ms, $0.50<"),
+        ("", "0.0123456", False, 'for 1.0 ms, <span title="0.0123456 USD">$0.012</span><'),
         ("timeout", None, False, "for 1.0 ms, cost unknown<"),
     ],
 )

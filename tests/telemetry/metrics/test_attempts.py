@@ -57,6 +57,21 @@ def test_only_the_latest_results_are_kept_over_all_processes():
     assert record.latest[-1] == (99.5, True)
 
 
+def test_the_results_of_the_last_ten_minutes_are_counted_over_all_processes():
+    one = book(*(failed(at * 30.0) for at in range(20)))
+    one.add(AttemptBook.from_json(orjson.loads(orjson.dumps(book(AttemptSuccess(FAST, 590.0)).to_json()))))
+    one.add(book(*(AttemptSuccess(FAST, at * 60.0 + 1) for at in range(9))))
+    (record,) = one.records.values()
+    assert record.results_since(0.0) == (30, 20)
+    assert record.results_since(300.0) == (15, 10)
+    assert record.results_since(600.0) == (0, 0)
+
+
+def test_no_more_minutes_are_kept_than_are_shown():
+    (record,) = book(*(failed(minute * 60.0) for minute in (*range(50), 45, 3))).records.values()
+    assert record.minutes == [(minute, 1 + (minute == 45), 1 + (minute == 45)) for minute in range(39, 50)]
+
+
 def test_there_are_never_more_pairs_than_fit(monkeypatch):
     monkeypatch.setattr(attempts, "MAX_PAIRS", 3)
     full = book(*(AttemptStart(Subject(1, "first", f"m{number}")) for number in range(10)))

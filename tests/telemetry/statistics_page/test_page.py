@@ -21,6 +21,7 @@ from telemetry.journal.batches import insert_log_entries
 from telemetry.models import LATENCY_MS
 from telemetry.statistics_page import figures
 from telemetry.statistics_page.form import CHARTS
+from telemetry.statistics_page.totals import Total
 from telemetry.usage.statistics import Page, UsageQuery
 from tests.support.management import new_user
 from tests.telemetry.usage.test_rollups import done
@@ -263,8 +264,8 @@ class TestRequestsWithoutAPrice:
             )
         return ids
 
-    def total(self, console, query: str) -> figures.Total:
-        return console.get(f"{PAGE}?{WEEK}&{query}").context["unpriced_total"]
+    def total(self, console, query: str) -> Total:
+        return console.get(f"{PAGE}?{WEEK}&{query}").context["missing"][0]
 
     def test_all_usage_names_the_model_with_the_most(self, console, provider_ids):
         total = self.total(console, "chart=cost")
@@ -283,11 +284,24 @@ class TestRequestsWithoutAPrice:
         address = parse_qs(urlsplit(total.address).query)
         assert address == parse_qs(f"{WEEK}&{query}") | {
             "by": ["model"],
-            "sort": ["-unknown_cost_requests"],
+            "sort": ["-unpriced_requests"],
             "chart": ["cost"],
         }
         rows = table(console.get(PAGE + total.address))
         assert rows[0][0] == ("few" if "user" in query else "many")
+
+    def test_requests_that_ended_without_an_answer_are_of_unknown_cost(self, console, provider_ids):
+        use(model="few", provider_id=provider_ids[1], cost_status="unknown", outcome="timeout", user_id=3)
+        response = console.get(f"{PAGE}?{WEEK}&by=user&user=3&chart=cost")
+        [total] = response.context["missing"]
+        assert (total.text, total.address) == ("+ 1 request of unknown cost", "")
+        assert response.text.count("+ 1 request of unknown cost") == 3  # the total, the chart and the row
+        [[_, cells]] = response.context["rows"]
+        lines = next(cell.lines for cell in cells if cell.title == "Cost")
+        assert lines == [("+ 1 request of unknown cost", "")]
+        assert "modelprice" not in response.text.partition("<main")[2]
+        both = console.get(f"{PAGE}?{WEEK}&by=day&chart=cost").context["missing"]
+        assert [total.text for total in both] == ["+ 4 requests without a price", "+ 1 request of unknown cost"]
 
     def test_a_row_leads_to_its_models(self, console, provider_ids):
         [[_, cells]] = console.get(f"{PAGE}?{WEEK}&by=user&user=2").context["rows"]
@@ -431,3 +445,8 @@ class TestALongTable:
     def test_a_short_one_has_no_pages(self, console):
         use()
         assert console.get(f"{PAGE}?{WEEK}&by=day").context["pages"] == []
+
+
+def test_tokens_that_were_written_to_a_cache_are_exact_on_hover(console):
+    use(cache_read_tokens=1, cache_write_tokens=1234)
+    assert '<span title="+ 1,234 written">+ 1.2k written</span>' in console.get(f"{PAGE}?{WEEK}").text

@@ -34,12 +34,12 @@ def test_costs_are_added_up_by_key_and_currency():
 
 
 def test_work_without_a_price_leads_to_the_models_of_the_key(console):
-    spend(2, currency="", unknown_cost_requests=3, model="fast")
-    spend(3, currency="", unknown_cost_requests=1)
+    spend(2, currency="", unknown_cost_requests=3, unpriced_requests=3, model="fast")
+    spend(3, currency="", unknown_cost_requests=3, unpriced_requests=1)
     spend(3, currency="USD", cost="9")
     costs = costs_of_keys([2, 3])
     assert strip_tags(costs[2]) == "+ 3 requests without a price"
-    assert strip_tags(costs[3]) == "$9.00, + 1 request without a price"
+    assert strip_tags(costs[3]) == "$9.00, + 1 request without a price, + 2 requests of unknown cost"
     page = console.get(unescape(re.search('href="([^"]*)"', costs[2])[1]))
     assert page.context["form"].errors == {}
     assert [[name.title for name in names] for names, _ in page.context["rows"]] == [["fast"]]

@@ -107,6 +107,12 @@ def test_a_batch_is_added_up_as_it_is_stored():
     assert totals(hour=HOUR + timedelta(hours=1))["requests"] == 1
 
 
+def test_a_request_without_a_price_is_told_from_one_that_ended_without_an_answer():
+    outcomes = ("completed", "completed", "timeout", "failed", "client_closed")
+    insert_log_entries([done(f"r{n}", outcome=one, cost_status="unknown") for n, one in enumerate(outcomes)])
+    assert (totals()["unknown_cost_requests"], totals()["unpriced_requests"]) == (5, 2)
+
+
 def test_names_that_clients_made_up_do_not_fill_the_table():
     insert_log_entries([done(f"r{n}", provider_id=None, model=f"made up {n}", outcome="denied") for n in range(50)])
     assert UsageHour.objects.get().model == ""

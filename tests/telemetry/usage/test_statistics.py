@@ -62,7 +62,8 @@ class TestAddingUp:
             "id": 1, "day": "2027-01-15", "requests": 7, "completed": 4, "errors": 1, "denied": 1,
             "clientClosed": 1, "cacheHits": 1, "inputTokens": 30, "outputTokens": 15, "cacheReadTokens": 3,
             "cacheWriteTokens": 2, "reasoningTokens": 1, "savedTokens": 15, "estimatedRequests": 1,
-            "attempts": 7, "unknownCostRequests": 1, "averageMs": 150.5, "averageFirstByteMs": 40.0,
+            "attempts": 7, "unknownCostRequests": 1,
+            "averageMs": 150.5, "averageFirstByteMs": 40.0,
             "costs": [
                 {"currency": "EUR", "known": "0", "estimated": "1.5", "saved": "0"},
                 {"currency": "USD", "known": "0.75", "estimated": "0", "saved": "0.5"},

@@ -189,7 +189,7 @@ class TestMoneyWithoutAPrice:
             links[top.title] = missing.address
         assert links["Top models"] == "/admin/providers/modelprice/add/?model=new"
         for title, query in (("Top users", f"user={user_id}"), ("Providers", f"provider={provider_id}")):
-            assert links[title].split("&end=")[0].startswith("/admin/statistics/?by=model&sort=-unknown_cost_requests")
+            assert links[title].split("&end=")[0].startswith("/admin/statistics/?by=model&sort=-unpriced_requests")
             assert query in links[title].split("&")
             rows = console.get(links[title]).context["rows"]
             assert [[name.title for name in names] for names, _ in rows] == [["new"]]
@@ -201,8 +201,34 @@ class TestMoneyWithoutAPrice:
         assert f"{total.text}. <a" in response.text
 
 
+def test_an_overview_does_not_ask_for_a_price_for_requests_that_ended_without_an_answer(console, ann):
+    work = {"user_id": ann.pk, "model": "m", "served_model": "m", "outcome": "timeout", "input_tokens": 7}
+    insert_log_entries([done("r", timezone.now(), cost_status="unknown", **work)])
+    caches["process"].clear()
+    response = console.get("/admin/?period=day")
+    caches["process"].clear()
+    assert "without a price" not in response.text
+    (card,) = [card for card in response.context["cards"] if card.title == "Cost"]
+    assert (card.note, card.address, card.more) == ("", "", "+ 1 request of unknown cost")
+    assert response.text.count("+ 1 request of unknown cost") == 5  # the tile, the chart, and three tables
+
+
 def test_an_overview_where_all_has_a_price_says_nothing_of_it(console):
     insert_log_entries([done("r", timezone.now(), cost_status="known", cost="1", currency="USD", user_id=1)])
     caches["process"].clear()
     assert "without a price" not in console.get("/admin/?period=day").text
     caches["process"].clear()
+
+
+def test_tokens_in_the_notes_of_tiles_are_exact_on_hover(console):
+    insert_log_entries(
+        [
+            done("r", timezone.now(), output_tokens=1234),
+            done("r", timezone.now(), output_tokens=5678, cache_status="HIT"),
+        ]
+    )
+    caches["process"].clear()
+    page = console.get("/admin/?period=day").text
+    caches["process"].clear()
+    assert '<span title="1,234 output tokens">1.2k output tokens</span>' in page
+    assert '<span title="5,678 tokens">5.7k tokens</span>' in page

@@ -23,6 +23,14 @@ def test_a_chart_has_a_row_for_each_label_and_a_column_for_each_set():
     assert "<img" not in html
 
 
+def test_costs_have_their_currency_and_are_exact_on_hover():
+    chart = charts.bars(["10:00", "11:00"], {"USD": [0.0000004, None], "CHF": [1234567.8915, 0]})
+    html = engines["django"].from_string('{% chart_table data "Cost" has_costs=True %}').render({"data": chart})
+    assert "$0.00000040" in html
+    assert '<span title="1234567.8915 CHF">1,234,567.89 CHF</span>' in html
+    assert ">0.00 CHF<" in html
+
+
 def test_the_table_is_read_without_scripts():
     html = render(charts.lines([], {"Requests": []}))
     assert html.startswith("<details")

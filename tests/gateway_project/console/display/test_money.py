@@ -5,7 +5,7 @@ from decimal import Decimal
 import pytest
 from django.template import Context, Template
 
-from gateway_project.console.display.money import joined, money, price, short, without_price
+from gateway_project.console.display.money import in_words, joined, money, price, short, without_price
 
 pytestmark = pytest.mark.either_store
 
@@ -50,6 +50,11 @@ def test_a_template_shows_the_exact_amount_on_hover_and_escapes_it():
 def test_several_amounts_stand_beside_each_other():
     both = joined([money(Decimal("0.00123"), "USD"), money(Decimal(1), "EUR")])
     assert (both, both.exact) == ("$0.0012, €1.00", "0.00123 USD, €1.00")
+
+
+def test_a_phrase_has_the_exact_figure_on_hover():
+    phrase = in_words("+ {} written", short(1234))
+    assert (phrase, phrase.exact) == ("+ 1.2k written", "+ 1,234 written")
 
 
 def test_a_price_is_shown_to_the_last_digit():

@@ -183,6 +183,14 @@ def test_what_was_used_before_the_period_counts(admin, served, bob):
     assert result_of(admin, limits=[limit])["newlyDenied"] == 2
 
 
+@pytest.mark.parametrize("limits", [[], [{"measure": "requests", "window": "day", "amount": 1}]])
+def test_the_cost_before_says_what_it_does_not_contain(admin, served, bob, limits):
+    served(2)
+    served(3, begin=MOMENT + timedelta(hours=1), cost=None, currency="", cost_status="unknown", outcome="timeout")
+    draft = {"limits": [limit | {"userId": bob.pk} for limit in limits]} if limits else {"aliases": []}
+    assert "The cost before does not contain 3 requests of unknown cost." in result_of(admin, **draft)["unknown"]
+
+
 def test_a_limit_of_a_group_and_of_a_provider(admin, served, bob, provider):
     group = admin.post("/groups/", name="team", members=[{"id": bob.pk}]).headers["GroupId"]
     served(4)
