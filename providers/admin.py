@@ -384,7 +384,12 @@ def _listed(provider: Provider, milliseconds: float, number: int) -> str:
 
 
 def _ask(provider: Provider, credential: str) -> list[str]:
-    return ask_provider(url=provider.url, auth_method=provider.auth_method, credential=credential)
+    return ask_provider(
+        url=provider.url,
+        auth_method=provider.auth_method,
+        credential=credential,
+        format_name=provider.format.name,
+    )
 
 
 def _ask_with_each_credential(provider: Provider) -> list[str]:
