@@ -20,7 +20,7 @@ from unfold.views import ChangeList
 from unfold.widgets import UnfoldAdminTextareaWidget
 
 from gateway_project.console.display.badges import Badge
-from gateway_project.console.links import link_to, links_to
+from gateway_project.console.links import link_to, links_to, period_of_page
 from gateway_project.console.period import period_of
 from gateway_project.console.row_actions import row_action
 from gateway_project.console.tables import ServiceAdmin, ServiceForm
@@ -296,7 +296,7 @@ class ProviderAdmin(ServiceAdmin):
 
     @display(description="Models")
     def model_names(self, row: Provider) -> str:
-        return links_to(row.models.order_by("name")[:200]) or "none"
+        return links_to(row.models.order_by("name")[:200], period_of_page(row)) or "none"
 
     def create(self, request: HttpRequest, values: JsonObject) -> Provider:
         values.pop("clear_credential", None)
