@@ -151,11 +151,11 @@ class UserAdmin(RevocableAdmin[User]):
     def tabs(self, row: User) -> list[Tab]:
         name = row.username
         return [
-            Tab("Keys", "keys_apikey_changelist", {"owner": name}, row.api_keys.live().count()),
+            Tab("Keys", "keys_apikey_changelist", {"owner": name}, row.api_keys.count()),
             Tab("Groups", "accounts_group_changelist", {"member": name}, row.groups.count()),
             Tab("Rules", "rules_rule_changelist", {"user": name}, row.rules.count()),
             Tab("Limits", "licensing_limit_changelist", {"user": name}, row.limits.count()),
-            Tab("Sessions", "accounts_session_changelist", {"user": name}, row.sessions.live().count()),
+            Tab("Sessions", "accounts_session_changelist", {"user": name}, row.sessions.count()),
             usage_tab(user=row.pk),
             log_tab(user=name),
         ]

@@ -195,7 +195,7 @@ class ProviderAdmin(ServiceAdmin):
         return [
             Tab("Models", "providers_model_changelist", {"provider__id__exact": row.pk}, row.models.count()),
             Tab("Health", "providers_provider_change", {}, row_id=row.pk, anchor="health"),
-            Tab("Keys", "keys_apikey_changelist", {"provider": row.name}, row.api_keys.live().count()),
+            Tab("Keys", "keys_apikey_changelist", {"provider": row.name}, row.api_keys.count()),
             Tab("Rules", "rules_rule_changelist", {"provider__id__exact": row.pk}, row.rules.count()),
             Tab("Limits", "licensing_limit_changelist", {"provider": row.name}, row.limits.count()),
             usage_tab(provider=row.pk),
