@@ -21,7 +21,7 @@ from accounts.second_factor.verification import has_second_factor
 from gateway_project.change_feed.cuts import Credential
 from gateway_project.console.audit import actor, caller, record, session_event_recorder
 from gateway_project.console.filters import FlagFilter, equals
-from gateway_project.console.links import linked, links_to
+from gateway_project.console.links import linked, links_to, period_of_page
 from gateway_project.console.row_actions import row_action, row_link
 from gateway_project.console.tables import ReadOnlyAdmin, ServiceForm
 from gateway_project.console.tabs import Tab, log_tab, usage_tab
@@ -151,11 +151,11 @@ class UserAdmin(RevocableAdmin[User]):
     def tabs(self, row: User) -> list[Tab]:
         name = row.username
         return [
-            Tab("Keys", "keys_apikey_changelist", {"owner": name}, row.api_keys.live().count()),
+            Tab("Keys", "keys_apikey_changelist", {"owner": name}, row.api_keys.count()),
             Tab("Groups", "accounts_group_changelist", {"member": name}, row.groups.count()),
             Tab("Rules", "rules_rule_changelist", {"user": name}, row.rules.count()),
             Tab("Limits", "licensing_limit_changelist", {"user": name}, row.limits.count()),
-            Tab("Sessions", "accounts_session_changelist", {"user": name}, row.sessions.live().count()),
+            Tab("Sessions", "accounts_session_changelist", {"user": name}, row.sessions.count()),
             usage_tab(user=row.pk),
             log_tab(user=name),
         ]
@@ -169,7 +169,7 @@ class UserAdmin(RevocableAdmin[User]):
 
     @display(description="Groups")
     def group_names(self, row: User) -> str:
-        return links_to(row.groups.order_by("name")) or "none"
+        return links_to(row.groups.order_by("name"), period_of_page(row)) or "none"
 
     @display(description="State", label={"active": "success", "inactive": "warning", "deleted": "danger"})
     def state(self, row: User) -> str:

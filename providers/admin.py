@@ -20,7 +20,7 @@ from unfold.views import ChangeList
 from unfold.widgets import UnfoldAdminTextareaWidget
 
 from gateway_project.console.display.badges import Badge
-from gateway_project.console.links import link_to, links_to
+from gateway_project.console.links import link_to, links_to, period_of_page
 from gateway_project.console.period import period_of
 from gateway_project.console.row_actions import row_action
 from gateway_project.console.tables import ServiceAdmin, ServiceForm
@@ -195,7 +195,7 @@ class ProviderAdmin(ServiceAdmin):
         return [
             Tab("Models", "providers_model_changelist", {"provider__id__exact": row.pk}, row.models.count()),
             Tab("Health", "providers_provider_change", {}, row_id=row.pk, anchor="health"),
-            Tab("Keys", "keys_apikey_changelist", {"provider": row.name}, row.api_keys.live().count()),
+            Tab("Keys", "keys_apikey_changelist", {"provider": row.name}, row.api_keys.count()),
             Tab("Rules", "rules_rule_changelist", {"provider__id__exact": row.pk}, row.rules.count()),
             Tab("Limits", "licensing_limit_changelist", {"provider": row.name}, row.limits.count()),
             usage_tab(provider=row.pk),
@@ -296,7 +296,7 @@ class ProviderAdmin(ServiceAdmin):
 
     @display(description="Models")
     def model_names(self, row: Provider) -> str:
-        return links_to(row.models.order_by("name")[:200]) or "none"
+        return links_to(row.models.order_by("name")[:200], period_of_page(row)) or "none"
 
     def create(self, request: HttpRequest, values: JsonObject) -> Provider:
         values.pop("clear_credential", None)
@@ -384,7 +384,12 @@ def _listed(provider: Provider, milliseconds: float, number: int) -> str:
 
 
 def _ask(provider: Provider, credential: str) -> list[str]:
-    return ask_provider(url=provider.url, auth_method=provider.auth_method, credential=credential)
+    return ask_provider(
+        url=provider.url,
+        auth_method=provider.auth_method,
+        credential=credential,
+        format_name=provider.format.name,
+    )
 
 
 def _ask_with_each_credential(provider: Provider) -> list[str]:

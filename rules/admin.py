@@ -3,7 +3,7 @@
 from django import forms
 from django.contrib import admin
 from django.contrib.admin.views.main import ORDER_VAR
-from django.db.models import Model, QuerySet
+from django.db.models import Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 from django.template.response import TemplateResponse
@@ -119,6 +119,16 @@ class ModelFilter(TextFilter):
         return rules.filter(pk__in=rules_matching(rules, name)) if name else rules
 
 
+class AtProviderFilter(TextFilter):
+    """Rules that apply to requests at a provider: those for any provider, too."""
+
+    title, parameter_name = "applies at provider", "at_provider"
+
+    def queryset(self, request: HttpRequest, rules: QuerySet[Rule]) -> QuerySet[Rule]:
+        name = self.value()
+        return rules.filter(Q(provider=None) | Q(provider__name=name)) if name else rules
+
+
 @admin.register(Rule)
 class RuleAdmin(ServiceAdmin):
     """What work is allowed; rules that deny come first, then the first rule that matches a request applies."""
@@ -133,6 +143,7 @@ class RuleAdmin(ServiceAdmin):
         "effect",
         "provider",
         ModelFilter,
+        AtProviderFilter,
         equals("user", "user", "user__name_key"),
         equals("group", "group", "group__name"),
     ]

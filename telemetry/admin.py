@@ -30,7 +30,7 @@ from gateway_project.api.audit import filters_of, start_export
 from gateway_project.console.display.money import money
 from gateway_project.console.display.times import SECONDS, utc_time
 from gateway_project.console.filters import MomentFilter, equals
-from gateway_project.console.period import LIST_FILTERS, period_of
+from gateway_project.console.period import LIST_FILTERS, period_of, with_query
 from gateway_project.console.site import view_name
 from gateway_project.console.tables import ReadOnlyAdmin
 from gateway_project.errors import GatewayError
@@ -315,14 +315,17 @@ class LogAdmin(EntryAdmin):
 
     def tail(self, request: HttpRequest) -> HttpResponse:
         """The newest entries; the page polls for their rows."""
-        entries, problem = [], ""
+        entries, problem, cells = [], "", NameCells(period_of(request.GET.dict()))
         try:
             with statement_timeout(PAGE_MS):
                 entries = self.selected(request).slice(0, TAIL)
         except QueryTimeout:
             problem = TOO_LONG
         part = request.headers.get("Accept-Part") == "rows"
-        context = self.admin_site.context(request, "Live", entries=entries, problem=problem, opts=self.opts)
+        rows = [(entry, cells.user(entry), cells.model_name(entry)) for entry in entries]
+        filters_query = with_query("", {LIST_FILTERS: request.GET.urlencode()} if request.GET else {})
+        context = self.admin_site.context(request, "Live", entries=rows, problem=problem, opts=self.opts)
+        context["filters_query"] = filters_query
         return TemplateResponse(request, "console/log_tail_rows.html" if part else "console/log_tail.html", context)
 
     def details_context(self, request: HttpRequest, entry: LogEntry) -> JsonObject:

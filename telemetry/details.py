@@ -10,7 +10,7 @@ from django.utils.html import format_html, format_html_join
 from gateway_project.console.display.money import Figure, money, short
 from gateway_project.console.display.times import EXACT, utc_time
 from gateway_project.console.links import link
-from gateway_project.console.period import ANY_TIME, Period, row_page
+from gateway_project.console.period import ANY_TIME, Period, row_page, with_query
 from gateway_project.json_types import JsonObject
 from keys.models import ApiKey
 from providers.console.model_links import model_page, price_form
@@ -67,7 +67,7 @@ def details(entry: LogEntry, period: Period = ANY_TIME, listed: EntryQuerySet | 
         "candidates": list(_candidates(entry, period)),
         "calls": list(_calls(entry, period)),
         "sides": [_side(one, period, is_this=one is entry) for one in pair(entry)],
-        "entry_links": list(_links(entry)),
+        "entry_links": list(_links(entry, period)),
         "related": related.newest_first().defer(*LONG_FIELDS)[:20] if entry.correlation_id else [],
     }
 
@@ -158,12 +158,12 @@ def _guardrails(entry: LogEntry) -> str:
     )
 
 
-def _links(entry: LogEntry) -> Iterator[tuple[str, str]]:
+def _links(entry: LogEntry, period: Period) -> Iterator[tuple[str, str]]:
     """The actions for the request: links that explain it, send it again or lock its key."""
     if entry.entry_type in REQUESTS:
-        yield "Explain what happened", reverse("admin:explain-entry", args=[entry.pk])
+        yield "Explain what happened", with_query(reverse("admin:explain-entry", args=[entry.pk]), period.moments())
     if entry.entry_type == EntryType.WORK_REQUEST and entry.user_id:
-        yield "Explain such a request now", f"{reverse('admin:explain')}?entry={entry.pk}"
+        yield "Explain such a request now", with_query(reverse("admin:explain"), {"entry": entry.pk} | period.moments())
     if entry.entry_type == EntryType.WORK_REQUEST and entry.operation in ("", Operation.CHAT):
         yield "Open in playground", f"{reverse('admin:playground')}?entry={entry.pk}"
     if entry.entry_type == EntryType.WORK_REQUEST and _may_lock(entry.key_id):

@@ -5,12 +5,14 @@ from typing import Any, TypeVar
 
 from django import forms
 from django.contrib import messages
-from django.contrib.admin import BooleanFieldListFilter
+from django.contrib.admin import BooleanFieldListFilter, ListFilter, ModelAdmin
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.core.exceptions import ValidationError
-from django.db.models import QuerySet
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from unfold.contrib.filters.admin import RangeDateTimeFilter, TextFilter
+
+from gateway_project.console.period import MOMENT_NAMES
 
 Rows = TypeVar("Rows", bound=QuerySet[Any])
 
@@ -61,3 +63,28 @@ class MomentFilter(RangeDateTimeFilter):
         day, hour = (self.used_parameters.get(f"{self.field_path}_{side}_{part}") or "" for part in (0, 1))
         day = forms.DateField(required=bool(hour.strip())).clean(day)
         return datetime.combine(day, forms.TimeField(required=False).clean(hour) or usual, UTC) if day else None
+
+
+class PeriodFilter(ListFilter):
+    """Takes a period in the address of a list that has none of its own: the pages of its rows hand it on."""
+
+    title = parameter_name = MOMENT_NAMES[0]
+
+    def __init__(
+        self, request: HttpRequest, params: dict[str, list[str]], model: type[Model], model_admin: ModelAdmin
+    ) -> None:
+        super().__init__(request, params, model, model_admin)
+        for name in MOMENT_NAMES:
+            params.pop(name, None)
+
+    def has_output(self) -> bool:
+        return False
+
+    def choices(self, changelist: object) -> list[dict[str, object]]:
+        return []
+
+    def queryset(self, request: HttpRequest, rows: Rows) -> Rows:
+        return rows
+
+    def expected_parameters(self) -> list[str]:
+        return list(MOMENT_NAMES)

@@ -8,6 +8,8 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
+from gateway_project.console.period import ANY_TIME, PAGE_PERIOD, Period, with_query
+
 LINK = '<a class="text-primary-700 underline dark:text-primary-400" href="{}" title="{}">{}</a>'
 
 
@@ -26,9 +28,15 @@ def link_to(row: Model | None, text: str = "") -> SafeString | str:
     return "" if row is None else link(text or str(row), page_of(row))
 
 
-def links_to(rows: Iterable[Model]) -> SafeString:
-    """The names of rows, with commas between them; '' without rows."""
-    return format_html_join(", ", "{}", ((link_to(row),) for row in rows))
+def links_to(rows: Iterable[Model], period: Period = ANY_TIME) -> SafeString:
+    """The names of rows, with commas between them; '' without rows. Their pages get the period."""
+    names = ((link(str(row), with_query(page_of(row), period.moments())),) for row in rows)
+    return format_html_join(", ", "{}", names)
+
+
+def period_of_page(row: Model) -> Period:
+    """The period of the page that shows the row."""
+    return getattr(row, PAGE_PERIOD, ANY_TIME)
 
 
 def linked(field: str) -> Callable[[object], SafeString | str | None]:

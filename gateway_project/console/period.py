@@ -13,6 +13,7 @@ from django.http import QueryDict
 from django.urls import reverse
 
 LIST_FILTERS = "_changelist_filters"  # Django hands on the address of a list by it
+PAGE_PERIOD = "page_period"  # an attribute of a row: the period of the page that shows it
 MOMENT_NAMES = tuple(f"timestamp_{side}_{part}" for side in ("from", "to") for part in (0, 1))
 
 

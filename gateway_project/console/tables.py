@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from decimal import Decimal
 from typing import Any, ClassVar, Generic, TypeVar, Unpack
+from urllib.parse import urlencode
 
 from django import forms
 from django.contrib import admin, messages
@@ -26,7 +27,8 @@ from gateway_project.api.viewsets import ApiViewSet
 from gateway_project.console.audit import record
 from gateway_project.console.display.badges import Badge
 from gateway_project.console.display.rows import row_checkbox
-from gateway_project.console.period import period_of
+from gateway_project.console.filters import PeriodFilter
+from gateway_project.console.period import PAGE_PERIOD, period_of
 from gateway_project.console.site import REASON, view_name
 from gateway_project.console.tabs import Tab
 from gateway_project.database.saving import races_as_conflicts
@@ -179,7 +181,19 @@ class ConsoleAdmin(ModelAdmin, Generic[Row]):
         if row is not None:
             period = period_of(request.GET.dict())
             context |= {"row_tabs": [tab.during(period) for tab in self.tabs(row)], "row_badge": self.badge_of(row)}
+            context["period_query"] = urlencode(period.moments())
         return super().change_view(request, object_id, form_url, context)
+
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Row | None:
+        row = super().get_object(request, object_id, from_field)
+        if row is not None:
+            setattr(row, PAGE_PERIOD, period_of(request.GET.dict()))
+        return row
+
+    def get_list_filter(self, request: HttpRequest) -> list[Any]:
+        """The filters; a list of rows with tabs takes a period, too, for the pages of its rows."""
+        has_tabs = type(self).tabs is not ConsoleAdmin.tabs
+        return [*super().get_list_filter(request), *([PeriodFilter] if has_tabs else [])]
 
     def get_actions_detail(self, request: HttpRequest, object_id: str) -> list[UnfoldAction]:
         row = self.get_object(request, object_id)

@@ -8,8 +8,17 @@ from django.urls import reverse
 from gateway_project.console.period import Period, with_query
 
 LOG, STATISTICS = "telemetry_logentry_changelist", "statistics"
-# How the pages that show a period read it.
-PERIODS = {LOG: Period.moments, STATISTICS: Period.days}
+# The pages that show a period, or hand it on to the pages of their rows, and how they read it.
+PERIODS = {
+    LOG: Period.moments,
+    STATISTICS: Period.days,
+    "accounts_group_changelist": Period.moments,
+    "accounts_user_change": Period.moments,
+    "accounts_user_changelist": Period.moments,
+    "keys_apikey_changelist": Period.moments,
+    "providers_model_changelist": Period.moments,
+    "providers_provider_change": Period.moments,
+}
 
 
 class Tab(NamedTuple):
@@ -28,7 +37,7 @@ class Tab(NamedTuple):
         return f"{with_query(path, self.filters)}{f'#{self.anchor}' if self.anchor else ''}"
 
     def during(self, period: Period) -> "Tab":
-        """The same tab for a period, if its page shows one."""
+        """The same tab for a period, if its page shows one or hands it on."""
         if self.page not in PERIODS:
             return self
         return self._replace(filters={**self.filters, **PERIODS[self.page](period)})

@@ -266,7 +266,9 @@ def ollama_url(host: str) -> str:
 
 def _options(url: str, format_name: str, auth_method: str, credential: str, models: tuple[str, ...]) -> JsonObject:
     transport = Transport(networks=settings.GATEWAY_PROVIDER_NETWORKS, heartbeat_seconds=15)
-    offered = offered_models(transport, url=url, auth_method=auth_method, credential=credential)
+    offered = offered_models(
+        transport, url=url, auth_method=auth_method, credential=credential, format_name=format_name
+    )
     return {
         "url": url,
         "format_name": format_name,

@@ -45,7 +45,7 @@ def _setting_of(subject: str, kind: tuple[str, str]) -> str:
     amount = settings.GATEWAY_LIMITS.get(subject, {}).get(kind)
     if (subject, *kind) == ("key", "requests", "minute") and amount == settings.GATEWAY_KEY_REQUESTS_PER_MINUTE:
         return "GATEWAY_KEY_REQUESTS_PER_MINUTE"
-    return "GATEWAY_LIMITS" if amount is not None else GUARDS.get((subject, *kind), "")
+    return f"GATEWAY_{subject.upper()}_LIMITS" if amount is not None else GUARDS.get((subject, *kind), "")
 
 
 def _row_of(name: str) -> int | None:

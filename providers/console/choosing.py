@@ -42,7 +42,12 @@ def try_provider(form: ServiceForm) -> Trial:
     values = form.cleaned_data
     started_at = time.perf_counter()
     try:
-        names = ask_provider(url=values["url"], auth_method=values["auth_method"], credential=values["secret"])
+        names = ask_provider(
+            url=values["url"],
+            auth_method=values["auth_method"],
+            credential=values["secret"],
+            format_name=values["format"].name if "format" in values else "",  # absent if it is not valid
+        )
     except ProviderError as error:
         return Trial(error=error)
     milliseconds = (time.perf_counter() - started_at) * 1000
@@ -51,10 +56,10 @@ def try_provider(form: ServiceForm) -> Trial:
     return Trial(tuple(names), milliseconds)
 
 
-def ask_provider(*, url: str, auth_method: str, credential: str) -> list[str]:
+def ask_provider(*, url: str, auth_method: str, credential: str, format_name: str) -> list[str]:
     """The names in the provider's list of models; raises ProviderError."""
     transport = Transport(networks=settings.GATEWAY_PROVIDER_NETWORKS, heartbeat_seconds=15)
-    return ask_for_models(transport, url=url, auth_method=auth_method, credential=credential)
+    return ask_for_models(transport, url=url, auth_method=auth_method, credential=credential, format_name=format_name)
 
 
 def new_names(provider: Provider, names: Iterable[str]) -> list[str]:

@@ -115,12 +115,13 @@ class ModelAdmin(PartAdmin):
     def tabs(self, row: Model) -> list[Tab]:
         prices = {"for_model": f"{row.provider.name}/{row.name}", "of": "all"}
         providers = Model.objects.filter(name=row.name).count()
+        rules = {"for_model": row.name, "at_provider": row.provider.name, "enabled__exact": 1}
         return [
             Tab("Prices", "providers_modelprice_changelist", prices, len(ids_of_prices_of([row]))),
             Tab("Providers", "providers_model_changelist", {"name": row.name}, providers),
             usage_tab(by="user", model=row.name),
             log_tab(served=row.name),
-            Tab("Who may use it", "rules_rule_changelist", {"for_model": row.name, "enabled__exact": 1}),
+            Tab("Who may use it", "rules_rule_changelist", rules),
             Tab("Try", "playground", {"model": row.name}),
         ]
 

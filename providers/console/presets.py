@@ -15,6 +15,11 @@ class Preset(NamedTuple):
     auth_method: str = "bearer"
     keys_page: str = ""
 
+    @property
+    def lists_models(self) -> bool:
+        """Whether the gateway can ask for its models: a method that signs each request cannot ask for a list."""
+        return self.auth_method != "aws-sigv4"
+
 
 PRESETS = {
     "openai": Preset("OpenAI", "openai", "https://api.openai.com/v1", keys_page="https://platform.openai.com/api-keys"),

@@ -173,6 +173,8 @@ class Format(ABC):
     # What an error's message, code or type says of a conversation that is longer than the model's context: most
     # providers report that only in the message. Clients that get its code shorten the conversation.
     too_long_pattern: ClassVar[re.Pattern[str] | None] = None
+    # Of the list of models where it is not at /models below a provider's URL: relative to it, with what it asks for.
+    models_path: ClassVar[str] = ""
 
     @abstractmethod
     def request(self, work: WorkRequest, model: str, options: Options = DEFAULT_OPTIONS) -> OutgoingRequest:

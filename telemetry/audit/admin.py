@@ -1,5 +1,7 @@
 """The audit in the console: its list, each entry with its changes, the export, and the verification of the chain."""
 
+from collections.abc import Callable
+
 from django.contrib import admin, messages
 from django.http import (
     HttpRequest,
@@ -16,7 +18,7 @@ from gateway_project.api.audit import filters_of, start_export
 from gateway_project.console.display.times import EXACT, SECONDS, utc_time
 from gateway_project.console.filters import MomentFilter, equals
 from gateway_project.console.links import link
-from gateway_project.console.period import ANY_TIME, row_page, with_query
+from gateway_project.console.period import Period, period_of, row_page, with_query
 from gateway_project.json_types import JsonObject
 from gateway_project.wording import plural
 from telemetry.admin import EntryAdmin
@@ -32,13 +34,36 @@ MAX_VERIFIED = 100_000
 TOO_MANY = f"The audit has more than {MAX_VERIFIED:,} entries. Verify it with: manage.py audit verify"
 
 
+class NameCells:
+    """What an entry names as links to pages, which get the period of the list."""
+
+    def __init__(self, period: Period) -> None:
+        self._query = period.moments()
+        self._period = period
+
+    @display(description="Actor")
+    def by(self, row: AuditEntry) -> str:
+        return link(row.actor, row_page("accounts_user", row.user_id, self._period))
+
+    @display(description="Resource")
+    def about(self, row: AuditEntry) -> str:
+        return link(row.resource, self._page(row))
+
+    def about_row(self, row: AuditEntry) -> str:
+        """The resource with its number."""
+        return link(f"{row.resource}{'' if row.resource_id is None else f' {row.resource_id}'}", self._page(row))
+
+    def _page(self, row: AuditEntry) -> str:
+        page = resource_page(row.resource, row.resource_id)
+        return page and with_query(page, self._query)
+
+
 @admin.register(AuditEntry)
 class AuditAdmin(EntryAdmin):
     """Who did what, when and from where."""
 
     unlisted = ("before", "after")
     empty_message = "The audit is empty. Each login and each change adds an entry."
-    list_display = ["moment", "by", "action", "about", "resource_id", "message", "address"]
     list_display_links = ["moment"]
     list_filter = [
         ("timestamp", MomentFilter),
@@ -56,25 +81,17 @@ class AuditAdmin(EntryAdmin):
     def moment(self, row: AuditEntry) -> str:
         return utc_time(row.timestamp, SECONDS)
 
-    @display(description="Actor")
-    def by(self, row: AuditEntry) -> str:
-        return link(row.actor, row_page("accounts_user", row.user_id, ANY_TIME))
-
-    @display(description="Resource")
-    def about(self, row: AuditEntry) -> str:
-        return link(row.resource, resource_page(row.resource, row.resource_id))
-
-    def _about_row(self, entry: AuditEntry) -> str:
-        """The resource with its number, as a link to its page."""
-        number = "" if entry.resource_id is None else f" {entry.resource_id}"
-        return link(f"{entry.resource}{number}", resource_page(entry.resource, entry.resource_id))
+    def get_list_display(self, request: HttpRequest) -> list[str | Callable[[AuditEntry], str]]:
+        cells = NameCells(period_of(request.GET.dict()))
+        return ["moment", cells.by, "action", cells.about, "resource_id", "message", "address"]
 
     def details_context(self, request: HttpRequest, entry: AuditEntry) -> JsonObject:
+        cells = NameCells(period_of(request.GET.dict()))
         facts = [
             ("Time (UTC)", utc_time(entry.timestamp, EXACT)),
-            ("Actor", self.by(entry)),
+            ("Actor", cells.by(entry)),
             ("Action", entry.action),
-            ("Resource", self._about_row(entry)),
+            ("Resource", cells.about_row(entry)),
             ("Message", entry.message),
             ("Address", entry.address),
             ("Request id", link(entry.request_id, with_query(self.list_path, {"request": entry.request_id}))),

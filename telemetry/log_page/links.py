@@ -25,20 +25,20 @@ def pages_of(entry: LogEntry, period: Period) -> dict[str, str]:
     return rows | {
         "Model": model_page(entry.model, None if entry.served_model else entry.provider_id, period),
         "Served by model": model_page(entry.served_model or "", entry.provider_id, period),
-        "Alias": _searched("rules_alias", entry.alias),
-        "Trusted issuer": _searched("accounts_trustedissuer", entry.trusted_issuer),
-        "Guardrails": _searched("rules_guardrail", *{one["name"] for one in entry.guardrails or ()}),
-        "Error": _cause_page(entry),
+        "Alias": _searched("rules_alias", period, entry.alias),
+        "Trusted issuer": _searched("accounts_trustedissuer", period, entry.trusted_issuer),
+        "Guardrails": _searched("rules_guardrail", period, *{one["name"] for one in entry.guardrails or ()}),
+        "Error": _cause_page(entry, period),
         "Cost": price_page(entry),
     }
 
 
-def _cause_page(entry: LogEntry) -> str:
+def _cause_page(entry: LogEntry, period: Period) -> str:
     """The limit that refused the request, or the rules that did; '' for another error."""
     if refusing := _refusing_limit(entry):
         return with_query(reverse("admin:limit-by-name"), {"name": refusing})
     if entry.entry_type == EntryType.WORK_REQUEST and entry.outcome == Outcome.DENIED and entry.status == 403:
-        return f"{reverse('admin:explain-entry', args=[entry.pk])}#rules"
+        return with_query(reverse("admin:explain-entry", args=[entry.pk]), period.moments()) + "#rules"
     return ""
 
 
@@ -51,11 +51,11 @@ def _refusing_limit(entry: LogEntry) -> str:
     return "" if entry.decision is None else LoggedDecision(*entry.decision).refusing
 
 
-def _searched(table: str, *names: str | None) -> str:
+def _searched(table: str, period: Period, *names: str | None) -> str:
     """The list of a table, searched for the name if there is only one; '' without a name."""
     searches = [{"q": name} for name in names if name]
     query = searches[0] if len(searches) == 1 else {}
-    return with_query(reverse(f"admin:{table}_changelist"), query) if searches else ""
+    return with_query(reverse(f"admin:{table}_changelist"), query | period.moments()) if searches else ""
 
 
 def provider_pages(names: Iterable[str], period: Period) -> Mapping[str, str]:

@@ -263,7 +263,7 @@ def _page_of(row: JsonObject, by: str, form: UsageForm) -> str:
     if by == "model":
         return model_page(value, row.get("provider_id"), period)
     if by == "alias":
-        return with_query(reverse("admin:rules_alias_changelist"), {"q": value})
+        return with_query(reverse("admin:rules_alias_changelist"), {"q": value} | period.moments())
     if by == "day":
         return form.address(by="hour", then="", start=value, end=value)
     log = {"tag": value} | period.moments() if by == "tag" else _hour(value)

@@ -84,7 +84,7 @@ def test_a_default_of_cost_is_in_the_currency_of_the_prices(ann, settings):
         ("requests:login:5:minute", "GATEWAY_LOGIN_REQUESTS_PER_MINUTE"),
         ("requests:user:5:minute", "GATEWAY_USER_REQUESTS_PER_MINUTE"),
         ("concurrent:user:5:none", "GATEWAY_USER_CONCURRENT"),
-        ("tokens:group:5:day", "GATEWAY_LIMITS"),
+        ("tokens:group:5:day", "GATEWAY_GROUP_LIMITS"),
     ],
 )
 def test_a_default_that_refused_leads_to_its_setting(console, settings, name, setting):
@@ -99,7 +99,7 @@ def test_a_default_that_refused_leads_to_its_setting(console, settings, name, se
 def test_an_own_setting_for_keys_is_found_where_it_is_in_force(console, settings):
     settings.GATEWAY_LIMITS = {**settings.GATEWAY_LIMITS, "key": {("requests", "minute"): Decimal(7)}}
     response = console.get("/admin/licensing/limit/named/", {"name": "requests:key:5:minute"})
-    assert response.headers["Location"] == "/admin/system/?q=GATEWAY_LIMITS#setting-search"
+    assert response.headers["Location"] == "/admin/system/?q=GATEWAY_KEY_LIMITS#setting-search"
 
 
 @pytest.mark.parametrize("name", ["", "x", "tokens:key:5:day", "requests:credential:5:minute"])

@@ -223,6 +223,7 @@ def test_a_preset_fills_in_the_form(console, name):
     assert (fields["url"], fields["auth_method"], fields["name"]) == (preset.url, preset.auth_method, name)
     assert ProviderFormat.objects.get(pk=fields["format"]).name == preset.format
     assert preset.keys_page in page
+    assert ("for its list of models: enter their names" in page) == (name == "bedrock")
 
 
 @pytest.mark.long
@@ -321,6 +322,20 @@ def test_models_are_chosen_among_those_that_a_new_provider_lists(console):
     assert list(row.models.values_list("name", flat=True)) == ["c"]
     console.post(f"{PROVIDERS}{row.pk}/fetch-models/", {"_chosen": "1", "models": ["<b>"]})
     assert sorted(row.models.values_list("name", flat=True)) == ["<b>", "c"]
+
+
+@pytest.mark.long
+def test_a_provider_of_cohere_is_asked_at_its_own_list_by_the_form_and_by_the_button(console):
+    number = ProviderFormat.objects.get(name="cohere").pk
+    with ScriptedProvider() as scripted:
+        for _ in range(2):
+            scripted.answers(body={"models": [{"name": "command-a"}]})
+        url = scripted.url.replace("/v1", "/v2")
+        page = sent(console, f"{PROVIDERS}add/?preset=cohere", **CHOICE | {"url": url, "format": number}).text
+        assert 'name="models" value="command-a"' in page
+        again = console.post(f"{PROVIDERS}{Provider.objects.get().pk}/fetch-models/", {}).text
+        assert 'name="models" value="command-a"' in again
+        assert {request.path for request in scripted.seen} == {"/v1/models?page_size=1000"}
 
 
 @pytest.mark.parametrize("values", [{}, {"models": ["m"], "_none": ""}])

@@ -6,7 +6,8 @@ import json
 import pytest
 
 from gateway_project.errors import ProviderError
-from providers.discovery import ask_for_models, offered_models
+from providers.discovery import _list_address, ask_for_models, offered_models
+from providers.formats import FORMATS
 from providers.transport.transport import Transport
 from tests.support.provider import ScriptedProvider, refusing_port
 
@@ -35,7 +36,9 @@ def offered(url, auth_method="bearer", credential="sk-1234"):
         ({"data": []}, []),
         ({"data": "gpt-5"}, []),
         ({"data": {"id": "gpt-5"}}, []),
-        ([{"id": "gpt-5"}], []),
+        ([{"id": "meta/llama-4", "type": "chat"}, {"id": 7}, "x"], ["meta/llama-4"]),
+        ({"models": [{"name": "command-a"}]}, ["command-a"]),
+        ([], []),
         ("gpt-5", []),
     ],
 )
@@ -71,6 +74,27 @@ def test_ollama_has_tags_and_anthropic_wants_a_version(provider):
 def test_the_whole_list_is_asked_for(provider, url, auth_method, path):
     offered(provider.url.removesuffix("/v1") + url, auth_method)
     assert provider.wait_for(1)[0].path == path
+
+
+@pytest.mark.parametrize(
+    ("path", "listed_at"),
+    [
+        ("/v2", "/v1/models?page_size=1000"),
+        ("", "/v1/models?page_size=1000"),
+        ("/cohere/v2/?team=a", "/cohere/v1/models?team=a&page_size=1000"),
+    ],
+)
+def test_the_list_of_a_format_may_be_elsewhere_on_the_host_of_the_provider(provider, path, listed_at):
+    provider.answers(body={"models": [{"name": "command-a"}]})
+    url, how = provider.url.removesuffix("/v1") + path, {"auth_method": "bearer", "credential": "sk-1234"}
+    assert offered_models(TRANSPORT, url=url, format_name="cohere", **how) == ["command-a"]
+    assert provider.wait_for(1)[0].path == listed_at
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_no_format_leads_away_from_the_host_of_the_provider(name):
+    address, _ = _list_address("https://provider.example:8443/v2", "bearer", name)
+    assert address.startswith("https://provider.example:8443/")
 
 
 @pytest.mark.parametrize(

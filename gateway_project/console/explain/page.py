@@ -1,5 +1,7 @@
 """The page Explain: what would happen to a request, and why."""
 
+from urllib.parse import urlencode
+
 from django.http import Http404, HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.utils.text import capfirst
@@ -8,6 +10,7 @@ from gateway_project.console.audit import actor
 from gateway_project.console.explain.form import ExplainForm
 from gateway_project.console.explain.prefill import Prefill, prefill_of
 from gateway_project.console.explain.tables import shown
+from gateway_project.console.period import period_of
 from gateway_project.console.site import console_site
 from gateway_project.errors import GatewayError
 from gateway_project.json_types import JsonObject
@@ -31,6 +34,7 @@ def explain(request: HttpRequest) -> HttpResponse:
         prefill = prefill_of(request.GET.dict())
         form = ExplainForm(initial=prefill.values)
     context = site.context(request, "Explain", form=form, note=prefill.note, explanation=explanation)
+    context["period_query"] = urlencode(period_of(request.GET.dict()).moments())
     return TemplateResponse(request, "console/explain.html", context)
 
 
@@ -41,7 +45,9 @@ def explain_entry(request: HttpRequest, entry_id: int) -> HttpResponse:
     if entry is None:
         raise Http404
     document = describe_entry(entry, gateway().snapshot, with_all=True)
-    explanation = shown(document, outcome=entry.outcome, price_page=price_page(entry))
+    explanation = shown(
+        document, outcome=entry.outcome, price_page=price_page(entry), period=period_of(request.GET.dict())
+    )
     title = f"Explanation of the request of {entry.timestamp:%Y-%m-%d %H:%M:%S} UTC"
     context = site.context(request, title, entry=entry, explanation=explanation)
     return TemplateResponse(request, "console/explained_entry.html", context)
@@ -51,7 +57,8 @@ def _explanation(request: HttpRequest, form: ExplainForm) -> JsonObject | None:
     """The template context of the explanation; None if it cannot be given, and the form says why."""
     try:
         name = request.user.get_username()
-        return shown(explain_question(form.question(gateway()), gateway(), actor(request), name))
+        document = explain_question(form.question(gateway()), gateway(), actor(request), name)
+        return shown(document, period=period_of(request.GET.dict()))
     except GatewayError as error:
         form.add_error(None, capfirst(error.sentence))
         return None

@@ -10,7 +10,7 @@ from django.urls import reverse
 
 from gateway_project.console.display.money import money
 from gateway_project.console.display.times import SECONDS, utc_time
-from gateway_project.console.period import ANY_TIME, row_page, with_query
+from gateway_project.console.period import ANY_TIME, Period, row_page, with_query
 from gateway_project.json_types import JsonObject
 from providers.console.currency import usual_currency
 from providers.console.model_links import model_page, price_form
@@ -25,6 +25,19 @@ class Cell(NamedTuple):
     label: str = ""
 
 
+class Pages(NamedTuple):
+    """Where names lead: to pages of rows, which get the period; `providers` has the ids of those that exist."""
+
+    providers: Mapping[str, int]
+    period: Period
+
+    def row(self, table: str, row_id: int | None) -> str:
+        return row_page(table, row_id, self.period)
+
+    def model(self, model: str, provider_id: int | None) -> str:
+        return "" if provider_id is None else model_page(model, provider_id, self.period)
+
+
 class Table(NamedTuple):
     """Rows under headings, with a note below; without rows the note alone is shown."""
 
@@ -35,14 +48,15 @@ class Table(NamedTuple):
     name: str = ""  # of its place on the page, for links
 
 
-def shown(document: JsonObject, *, outcome: str = "", price_page: str = "") -> JsonObject:
-    """The template context of an explanation.
+def shown(document: JsonObject, *, outcome: str = "", price_page: str = "", period: Period = ANY_TIME) -> JsonObject:
+    """The template context of an explanation; the pages that it links to get the period.
 
     `outcome` is that of a request that has ended, and `price_page` the form for the price that it lacked.
     """
     error = document["error"]
     targets = [*document["candidates"], *document["leftOut"]]
     providers = dict(Provider.objects.filter(name__in={row["provider"] for row in targets}).values_list("name", "pk"))
+    pages = Pages(providers, period)
     if not outcome:
         price_page = _price_page(document["candidates"], providers)
     verdict = outcome.replace("_", " ") or ("served" if document["allowed"] else "refused")
@@ -50,10 +64,8 @@ def shown(document: JsonObject, *, outcome: str = "", price_page: str = "") -> J
         "sentences": document["sentences"],
         "verdict": Cell(verdict, label="success" if document["allowed"] else "danger"),
         "error": error and f"{error['code']} {error['exception']}",
-        "facts": list(_facts(document, price_page, has_ended=bool(outcome))),
-        "tables": [
-            table for table in _tables(document, providers, has_ended=bool(outcome)) if table.rows or table.note
-        ],
+        "facts": list(_facts(document, pages, price_page, has_ended=bool(outcome))),
+        "tables": [table for table in _tables(document, pages, has_ended=bool(outcome)) if table.rows or table.note],
         "outgoing": _outgoing(document["outgoing"]),
     }
 
@@ -64,13 +76,15 @@ def _price_page(candidates: Sequence[JsonObject], providers: Mapping[str, int]) 
     return price_form(first["model"], providers.get(first["provider"])) if first["model"] else ""
 
 
-def _facts(document: JsonObject, price_page: str = "", *, has_ended: bool) -> Iterator[tuple[str, Sequence[Cell]]]:
+def _facts(
+    document: JsonObject, pages: Pages, price_page: str = "", *, has_ended: bool
+) -> Iterator[tuple[str, Sequence[Cell]]]:
     """Names with what belongs to them."""
     caller, cache, estimate = document["caller"], document["cache"], document["estimate"]
-    yield "User", [Cell(caller["userName"] or "unknown", _page("accounts_user", caller["userId"]))]
+    yield "User", [Cell(caller["userName"] or "unknown", pages.row("accounts_user", caller["userId"]))]
     credential = "none: a login or a token" if caller["userId"] else "unknown"
-    yield "API key", [Cell(caller["keyName"] or credential, _page("keys_apikey", caller["keyId"]))]
-    groups = [Cell(group["name"], _page("accounts_group", group["id"])) for group in caller["groups"]]
+    yield "API key", [Cell(caller["keyName"] or credential, pages.row("keys_apikey", caller["keyId"]))]
+    groups = [Cell(group["name"], pages.row("accounts_group", group["id"])) for group in caller["groups"]]
     yield "Groups", groups or [Cell("none")]
     yield "May send work", [Cell({True: "yes", False: "no", None: "unknown"}[caller["mayWork"]])]
     yield "Cache", [Cell(cache["verdict"])]
@@ -87,25 +101,27 @@ def _facts(document: JsonObject, price_page: str = "", *, has_ended: bool) -> It
     yield f"Cost{at_most}", [Cell(text, price_page if cost is None else "")]
 
 
-def _tables(document: JsonObject, providers: Mapping[str, int], *, has_ended: bool) -> Iterator[Table]:
-    yield Table("Rules, in the order of judging", ("Rule", "Effect", "Matches", "Why"), _rules(document), name="rules")
-    candidates = [[Cell(row["position"]), *_target(row, providers)] for row in document["candidates"]]
+def _tables(document: JsonObject, pages: Pages, *, has_ended: bool) -> Iterator[Table]:
+    yield Table(
+        "Rules, in the order of judging", ("Rule", "Effect", "Matches", "Why"), _rules(document, pages), name="rules"
+    )
+    candidates = [[Cell(row["position"]), *_target(row, pages)] for row in document["candidates"]]
     none = "" if candidates else f"No provider {'was' if has_ended else 'would be'} asked."
     yield Table("Providers, in the order of asking", ("", "Provider", "Model", "Why"), candidates, none)
-    omissions = [_target(row, providers) for row in document["leftOut"]]
+    omissions = [_target(row, pages) for row in document["leftOut"]]
     yield Table("Left out", ("Provider", "Model", "Why"), omissions)
     yield Table("Limits, without this request", LIMIT_HEADINGS, [_limit(row) for row in document["limits"]])
-    yield Table("Guardrails", GUARDRAIL_HEADINGS, [_guardrail(row) for row in document["guardrails"]])
+    yield Table("Guardrails", GUARDRAIL_HEADINGS, [_guardrail(row, pages) for row in document["guardrails"]])
 
 
 GUARDRAIL_HEADINGS = ("Guardrail", "Action", "Searches", "Result", "Matches")
 LIMIT_HEADINGS = ("Limit", "Amount", "Used", "Reserved", "Left", "Resets")
 
 
-def _rules(document: JsonObject) -> list[list[Cell]]:
+def _rules(document: JsonObject, pages: Pages) -> list[list[Cell]]:
     return [
         [
-            Cell(row["name"], _page("rules_rule", row["id"])),
+            Cell(row["name"], pages.row("rules_rule", row["id"])),
             Cell(row["effect"]),
             Cell("yes", label="danger" if row["effect"] == "deny" else "success") if row["matched"] else Cell("no"),
             Cell(row["reason"]),
@@ -114,11 +130,11 @@ def _rules(document: JsonObject) -> list[list[Cell]]:
     ]
 
 
-def _target(row: JsonObject, providers: Mapping[str, int]) -> list[Cell]:
-    """The provider, the model and the reason; `providers` has the ids of those that exist."""
-    provider_id, model = providers.get(row["provider"]), row["model"] or ""
-    provider = Cell(row["provider"], _page("providers_provider", provider_id))
-    return [provider, Cell(model, "" if provider_id is None else model_page(model, provider_id)), Cell(row["reason"])]
+def _target(row: JsonObject, pages: Pages) -> list[Cell]:
+    """The provider, the model and the reason."""
+    provider_id, model = pages.providers.get(row["provider"]), row["model"] or ""
+    provider = Cell(row["provider"], pages.row("providers_provider", provider_id))
+    return [provider, Cell(model, pages.model(model, provider_id)), Cell(row["reason"])]
 
 
 def _limit(row: JsonObject) -> list[Cell]:
@@ -129,10 +145,10 @@ def _limit(row: JsonObject) -> list[Cell]:
     return [Cell(row["limit"], page), *amounts, Cell(utc_time(resets, f"{SECONDS} UTC"))]
 
 
-def _guardrail(row: JsonObject) -> list[Cell]:
+def _guardrail(row: JsonObject, pages: Pages) -> list[Cell]:
     matches = ", ".join(f"{count:,} × {category}" for category, count in row["counts"].items())
     return [
-        Cell(row["name"], _page("rules_guardrail", row["id"])),
+        Cell(row["name"], pages.row("rules_guardrail", row["id"])),
         Cell(row["action"] or "not recorded"),
         Cell(", ".join(row["directions"])),
         Cell(row["result"] or "not known before"),
@@ -155,7 +171,3 @@ def _outgoing(outgoing: JsonObject | None) -> JsonObject | None:
     text = body if isinstance(body, str) else json.dumps(body, indent=2, ensure_ascii=False)
     headers = "\n".join(f"{name}: {value}" for name, value in outgoing["headers"].items())
     return {"url": outgoing["url"], "headers": headers, "body": text}
-
-
-def _page(table: str, row_id: int | None) -> str:
-    return row_page(table, row_id, ANY_TIME)

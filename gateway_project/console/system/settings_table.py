@@ -1,18 +1,16 @@
 """The settings in force, in readable units, beside their defaults."""
 
-from collections.abc import Collection, Mapping
-from decimal import Decimal
+from collections.abc import Collection
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 from django.conf import settings
-from django.db import connection
 
-from gateway_project.console.tables import plain_decimal
 from gateway_project.settings import env
 
 # A setting whose name contains one of these is shown as "set" or "not set"; a new secret needs such a name.
 SECRET = ("SECRET", "TOKEN_KEY", "ENCRYPTION_KEYS", "METRICS_TOKEN", "SCIM_TOKEN", "PASSWORD")
-ADDRESSES = ("REDIS_URL",)
+ADDRESSES = ("DATABASE_URL", "REDIS_URL")  # shown without users, passwords and options
 UNITS = {"_DAYS": "days", "_HOURS": "hours", "_MINUTES": "minutes", "_MS": "ms"}  # by the end of the name
 SIZES = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 
@@ -31,25 +29,32 @@ class Setting(NamedTuple):
 
 
 def settings_in_force(text: str = "") -> list[Setting]:
-    """The gateway's settings that contain the text, secrets only as set or not set; those that were changed first."""
-    names = [name for name in dir(settings) if name.startswith("GATEWAY_")]
-    names += [*ADDRESSES, "SECRET_KEY", "ALLOWED_HOSTS"]
-    database = f"{connection.vendor}, {settings.DATABASES['default']['NAME']}"
-    rows = [*map(_setting, names), Setting("DATABASE", database)]
+    """The variables that contain the text, secrets only as set or not set; those that were changed first."""
+    rows = map(_setting, env.defaults)
     return sorted((row for row in rows if row.has(text)), key=lambda row: (not row.default, row.name))
 
 
 def _setting(name: str) -> Setting:
-    value = _shown(name, getattr(settings, name))
+    value = _shown(name, _value(name))
     if not env.is_changed(name):
         return Setting(name, value)
-    return Setting(name, value, with_unit(name, env.defaults[name]) or "empty")
+    return Setting(name, value, _shown_text(name, env.defaults[name]) or "empty")
+
+
+def _value(name: str) -> object:
+    """The setting of this name; of one that is only a part of others, its variable."""
+    is_part = name in ADDRESSES or not hasattr(settings, name)
+    return env.text(name, env.defaults[name]) if is_part else getattr(settings, name)
 
 
 def _shown(name: str, value: object) -> str:
     if any(word in name for word in SECRET):
         return "set" if value else "not set"
-    return _without_password(str(value)) if name in ADDRESSES else with_unit(name, _in_words(value))
+    return _shown_text(name, _in_words(value))
+
+
+def _shown_text(name: str, text: str) -> str:
+    return _without_password(text) if name in ADDRESSES else with_unit(name, text)
 
 
 def with_unit(name: str, text: str) -> str:
@@ -76,19 +81,11 @@ def _duration(seconds: float) -> str:
 
 def _in_words(value: object) -> str:
     """The value as it is written in the environment."""
-    if isinstance(value, Mapping):
-        return "; ".join(f"{subject}: {_limits(limits)}" for subject, limits in value.items() if limits)
     if isinstance(value, Collection) and not isinstance(value, str):
         return ", ".join(map(str, value))
     return str(value)
 
 
-def _limits(limits: Mapping[tuple[str, str], Decimal]) -> str:
-    """As Env.limits() reads them."""
-    kinds = {(measure, window): measure if window == "none" else f"{measure}/{window}" for measure, window in limits}
-    return ", ".join(f"{kinds[kind]}={plain_decimal(amount)}" for kind, amount in limits.items())
-
-
 def _without_password(url: str) -> str:
-    scheme, there, rest = url.partition("://")
-    return f"{scheme}{there}{rest.rpartition('@')[2].partition('?')[0]}"
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}" if url else ""

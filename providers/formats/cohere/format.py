@@ -35,6 +35,7 @@ class Cohere(TranslatedFormat):
     """Messages like OpenAI's. Thoughts are items of the content, or `tool_plan` before calls."""
 
     name = NAME
+    models_path = "v1/models?page_size=1000"  # https://docs.cohere.com/reference/list-models
     too_long_pattern = re.compile(r"too many tokens: (?!max)|total number of tokens", re.IGNORECASE)
     strict = True
     translated_parameters = frozenset({*PARAMETERS, "tools", "tool_choice", "output", "thinking"})

@@ -2,8 +2,11 @@
 
 import re
 from datetime import timedelta
+from html import unescape
+from urllib.parse import unquote
 
 import pytest
+from django.contrib import admin
 from django.db.models import Model as Row
 from django.template.loader import render_to_string
 from django.urls import reverse
@@ -12,6 +15,9 @@ from django.utils.timezone import now
 from accounts.access_requests.models import AccessRequest
 from accounts.models import Group, Role, User
 from gateway_project.api.audit import Actor, Caller, record
+from gateway_project.console.period import Period, period_of
+from gateway_project.console.tables import ConsoleAdmin
+from gateway_project.console.tabs import log_tab
 from gateway_project.console.what_if.tables import GUARDRAIL_LABELS
 from gateway_project.work.what_if.outcome import Outcome
 from keys.models import ApiKey
@@ -27,6 +33,7 @@ from rules.models import Rule, RuleVersion, WhatIf
 from rules.services import create_rule, delete_rule
 from telemetry.audit.models import AuditEntry
 from telemetry.guardrails.models import GuardrailHour
+from telemetry.log_page.links import pages_of
 from telemetry.models import CacheEntry, LogEntry
 from tests.support.management import new_user
 from tests.support.many_rows import fill
@@ -250,3 +257,79 @@ def test_the_last_error_of_a_provider_links_to_the_model(user):
     health = Health(True, models=(ModelHealth("other", HealthState.FAILING, 6, 5, last_error=error),))
     html = render_to_string("console/provider_health.html", {"health": health, "original": provider})
     assert model_link("model-0", provider) in html
+
+
+PERIOD = "timestamp_from_0=2026-11-01&timestamp_from_1=10:00:00"
+SHOWN_PERIOD = "timestamp_from_0=2026-11-01&amp;timestamp_from_1=10%3A00%3A00"  # as links have it
+WITH_TABS = [model for model, table in admin.site._registry.items() if type(table).tabs is not ConsoleAdmin.tabs]
+
+
+class TestThePeriodIsHandedOn:
+    @pytest.mark.parametrize("model", WITH_TABS, ids=lambda model: model.__name__)
+    def test_each_list_whose_rows_have_tabs_takes_it_and_shows_all_rows(self, console, user, model):
+        path = reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist")
+        response = console.get(f"{path}?{PERIOD}")
+        assert response.status_code == 200
+        assert response.context["cl"].result_count == console.get(path).context["cl"].result_count
+
+    def test_from_a_user_to_their_keys_to_the_log_of_one(self, console, user):
+        page = console.get(f"{address(user)}?{PERIOD}")
+        [keys] = [tab.address for tab in page.context["row_tabs"] if tab.title == "Keys"]
+        [key, *_] = re.findall(r'href="(/admin/keys/apikey/[0-9]+/change/[^"]*)"', console.get(keys).text)
+        log = log_tab(key_id=re.findall("[0-9]+", key)[0]).during(_period())
+        assert log.address in [tab.address for tab in console.get(unescape(key)).context["row_tabs"]]
+
+    @pytest.mark.parametrize("model", [User, Provider, Alias])
+    def test_pages_of_rows_hand_it_to_all_rows_that_they_name(self, console, user, model):
+        row = {User: user, Provider: Provider.objects.get(name="p0")}.get(model) or model.objects.get(name="alias-0")
+        html = console.get(f"{address(row)}?{PERIOD}").text
+        kinds = {User: ("accounts/group",), Alias: ("providers/provider", "providers/model")}
+        for kind in kinds.get(model, ("providers/model",)):
+            pages = re.findall(rf'href="(/admin/{kind}/(?:[0-9]+/change|named)/[^"]*)"', html)
+            assert pages
+            assert [page for page in pages if PERIOD not in _plain(page)] == []
+
+    def test_the_health_of_a_provider_hands_it_to_models(self, provider_health):
+        assert provider_health.count(SHOWN_PERIOD) == 2
+
+    @pytest.mark.parametrize("path", ["explain/entry/{}/", "telemetry/logentry/tail/", "telemetry/auditentry/"])
+    def test_explain_live_and_audit_hand_it_on(self, console, user, path):
+        rule, entry = Rule.objects.get(name="rule 0"), LogEntry.objects.get(correlation_id="counted-0")
+        for actor_row in (rule, user):
+            record(Actor(Caller(user, None)), "update", RESOURCES[type(actor_row)], actor_row.pk)
+        for moments in (LogEntry.objects.all(), AuditEntry.objects.all()):
+            moments.update(timestamp=now())
+        html = console.get(f"/admin/{path.format(entry.pk)}?{PERIOD}").text
+        pages = re.findall(rf'href="({address(user)}[^"]*|/admin/providers/model/named/[^"]*)"', html)
+        assert pages
+        assert [page for page in pages if PERIOD not in _plain(page)] == []
+
+    def test_an_entry_that_is_opened_from_live_knows_its_list(self, console, user):
+        html = console.get("/admin/telemetry/logentry/tail/?user=owner").text
+        assert re.search(r'/admin/telemetry/logentry/[0-9]+/change/\?_changelist_filters=user%3Downer"', html)
+
+    def test_the_alias_the_issuer_and_the_guardrails_of_an_entry(self):
+        entry = LogEntry(alias="fast", trusted_issuer="ci", guardrails=[{"name": "secrets"}])
+        pages = pages_of(entry, _period())
+        for fact in ("Alias", "Trusted issuer", "Guardrails"):
+            assert PERIOD in unquote(pages[fact])
+
+
+RESOURCES = {Rule: "rules", User: "users"}
+
+
+def _period() -> Period:
+    return period_of(dict(part.split("=") for part in PERIOD.split("&")))
+
+
+def _plain(page: str) -> str:
+    return unquote(unescape(page))
+
+
+@pytest.fixture
+def provider_health(user) -> str:
+    """The part of a provider's page about its health, with an error of a model and a model."""
+    error = LastError(now(), "model-0", "ProviderError", "down")
+    health = Health(True, models=(ModelHealth("other", HealthState.FAILING, 6, 5, last_error=error),))
+    query = {"period_query": PERIOD.replace(":", "%3A"), "original": Provider.objects.get(name="p0")}
+    return render_to_string("console/provider_health.html", {"health": health} | query)

@@ -3,10 +3,13 @@
 from datetime import timedelta
 
 import pytest
+from django.contrib import admin
+from django.urls import reverse
 
 from accounts.models import Group
 from accounts.services import create_user
 from gateway_project.console.search.finding import OF_EACH_KIND, find
+from gateway_project.console.site import console_site
 from keys.models import ApiKey
 from keys.services import delete_keys, issue_key, rotate_key
 from providers.services import create_provider
@@ -128,8 +131,22 @@ class TestKeysByWhatIsKnownOfThem:
         ("import", "Import access tests"),
         ("run", "Run access tests"),
         ("usage of", "Usage of guardrails"),
+        ("samples", "Samples of guardrails"),
+        ("features", "Features"),
+        ("all access", "All access requests"),
     ],
 )
 def test_pages_that_the_side_bar_does_not_list_are_found_and_open(console, text, title):
     [address] = [result.address for result in find(text) if result.title == title]
     assert console.get(address).status_code == 200
+
+
+def test_each_list_and_each_page_without_arguments_is_found():
+    """Only the steps of "Your second factor" are not: they are pages behind its buttons."""
+    site = console_site()
+    lists = [f"{model._meta.app_label}_{model._meta.model_name}_changelist" for model in admin.site._registry]
+    routes = {name: route for name, (route, _) in site._pages.items() if route not in site.parts and "<" not in route}
+    pages = [name for name in routes if not name.startswith("second-factor-")]
+    addresses = {result.address for result in find("") if result.kind == "Page"}
+    assert len(lists) > 20
+    assert [name for name in (*lists, *pages) if reverse(f"admin:{name}") not in addresses] == []

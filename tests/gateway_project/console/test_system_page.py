@@ -3,7 +3,6 @@
 import re
 import time
 from dataclasses import replace
-from decimal import Decimal
 from html import unescape
 from types import SimpleNamespace
 
@@ -11,7 +10,6 @@ import pytest
 
 from gateway_project.console.system import parts
 from gateway_project.console.system.page import _title
-from gateway_project.env import Env
 from gateway_project.settings import env
 from licensing.terms import community
 from providers.health.status import HealthState
@@ -28,11 +26,6 @@ def shown(client, settings) -> dict[str, str]:
     """The settings of the page, by their names."""
     client.post("/admin/login/", {"username": new_admin().username, "password": PASSWORD})
     settings.ALLOWED_HOSTS = ["testserver", "gateway.example"]
-    settings.GATEWAY_LIMITS = {
-        "key": Env({"L": "requests/minute=600, concurrent=5"}).limits("L"),
-        "user": {("cost", "month"): Decimal("1.500000")},
-        "group": {},
-    }
     return settings_of(client.get("/admin/system/"))
 
 
@@ -43,7 +36,6 @@ def settings_of(response) -> dict[str, str]:
 
 def test_settings_are_shown_as_they_are_written_in_the_environment(shown):
     assert shown["ALLOWED_HOSTS"] == "testserver, gateway.example"
-    assert shown["GATEWAY_LIMITS"] == "key: requests/minute=600, concurrent=5; user: cost/month=1.5"
     assert shown["GATEWAY_TRUSTED_PROXIES"] == "(empty)"
     assert not [name for name, value in shown.items() if re.search(r"[\[{(]['(]|Decimal|None", value)]
 
@@ -73,6 +65,35 @@ def test_what_differs_from_its_default_comes_first_beside_the_default(client, ch
     assert shown["GATEWAY_METRICS_TOKEN"].startswith("set")
     assert "sesame" not in response.text
     assert [name for name, value in shown.items() if "default:" in value] == names[:2]
+
+
+def test_what_is_only_a_part_of_other_settings_is_shown_and_marked(client, monkeypatch):
+    variables = {
+        "GATEWAY_USER_LIMITS": "cost/month=1.5",
+        "GATEWAY_DATABASE_POOL_SIZE": "20",
+        "GATEWAY_LOG_LEVEL": "DEBUG",
+        "DATABASE_URL": "postgresql://ann:se@same@db.example:5432/gateway?password=se@same",
+    }
+    monkeypatch.setattr(env, "variables", variables)
+    client.post("/admin/login/", {"username": new_admin().username, "password": PASSWORD})
+    response = client.get("/admin/system/")
+    shown = settings_of(response)
+    assert list(shown)[:4] == sorted(variables)
+    assert shown["GATEWAY_USER_LIMITS"].startswith("cost/month=1.5 ")
+    assert "default: INFO" in shown["GATEWAY_LOG_LEVEL"]
+    assert shown["DATABASE_URL"].startswith("postgresql://db.example:5432/gateway ")
+    assert "default: sqlite:///" in shown["DATABASE_URL"]
+    assert "same@" not in response.text
+
+
+def test_each_variable_is_shown_and_secrets_are_not(shown, settings):
+    table = (settings.BASE_DIR / "docs/settings.md").read_text()
+    first_cells = re.findall(r"^\| (`.*?) \|", table, re.MULTILINE)
+    documented = {name for cell in first_cells for name in re.findall("`(.*?)`", cell)}
+    assert len(documented) > 80
+    assert documented <= shown.keys() == env.defaults.keys()
+    for name in ("SECRET_KEY", "SECRET_KEY_FALLBACKS", "GATEWAY_TOKEN_KEY", "GATEWAY_ENCRYPTION_KEYS"):
+        assert shown[name] in {"set", "not set"}
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,16 @@
 """The tabs above a row's page: each number is that of the rows in the list that the tab leads to."""
 
+from datetime import timedelta
 from html import unescape
 
 import pytest
 from django.utils import timezone
 
-from keys.services import issue_key
+from accounts.models import Session
+from keys.services import delete_keys, issue_key
 from providers.models import Model
 from providers.services import create_provider, end_price, set_price
+from rules.services import create_rule
 from tests.support.management import new_user
 
 pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
@@ -81,6 +84,33 @@ def test_the_attempts_of_a_provider_are_those_of_the_period_of_its_page(console,
     from_period = f"{log}&amp;timestamp_from_0=2026-11-01&amp;timestamp_from_1={time}"
     assert f'href="{from_period}">Its attempts in the log' in console.get(f"{path}?{period}").text
     assert f'href="{log}">Its attempts in the log' in console.get(path).text
+
+
+def test_keys_and_sessions_are_counted_as_their_lists_show_them(console, models):
+    ann, provider = new_user(username="ann"), models["openai gpt-x"].provider
+    delete_keys([issue_key(owner=ann, name="gone", provider=provider).key])
+    issue_key(owner=ann, name="laptop", provider=provider)
+    times = {"last_used_at": timezone.now(), "expires_at": timezone.now() + timedelta(days=1)}
+    Session.objects.create(user=ann, ended_at=timezone.now(), **times)
+    for path, title, number in (
+        (f"accounts/user/{ann.pk}", "Keys", 2),
+        (f"accounts/user/{ann.pk}", "Sessions", 1),
+        (f"providers/provider/{provider.pk}", "Keys", 2),
+    ):
+        tab = tab_of(console.get(f"/admin/{path}/change/"), title)
+        assert (tab.number, console.get(tab.address).context["cl"].result_count) == (number, number), title
+
+
+def test_who_may_use_a_model_leaves_out_rules_for_another_provider(console, models):
+    providers = {None: None} | {name: models[f"{name} gpt-x"].provider_id for name in ("openai", "router")}
+    rows = {
+        name: create_rule(name=f"at {name}", user_id=0, regex="gpt.*", provider_id=number)
+        for name, number in providers.items()
+    }
+    tab = tab_of(console.get(f"/admin/providers/model/{models['openai gpt-x'].pk}/change/"), "Who may use it")
+    shown = set(console.get(tab.address).context["cl"].result_list)
+    assert {rows[None], rows["openai"]} <= shown
+    assert rows["router"] not in shown
 
 
 def test_the_owner_of_a_key_is_one_user(console):
