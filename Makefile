@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PARALLEL := -n 5 --dist loadfile --no-loadscope-reorder
 SUITE := $(BIN)/python -m tests.support.suite
 PACKAGES := accounts gateway_project keys licensing providers rules telemetry manage.py gunicorn.conf.py
-CHECKED := not end_to_end and not slow and not long and not servers and not exhaustive and not browser and not attack and not fault
+CHECKED := not end_to_end and not slow and not long and not servers and not exhaustive and not browser and (not attack or hypothesis) and not fault
 QUERY_COUNTS := tests/gateway_project/console/test_query_counts.py
 # The tests start gateways and commands by the hundred: each would compile this project anew.
 unexport PYTHONDONTWRITEBYTECODE

@@ -42,13 +42,12 @@ from rules.aliases import drafts, lines
 from rules.guardrails import audience
 from telemetry.usage.rollups import parse_timestamp
 from tests.support.issuers import Issuer
-from tests.support.promises import promise
+from tests.support.promises import parses
 from tests.support.running import ROOT
 from tests.test_structure import modules
 
 pytestmark = pytest.mark.embedded
 
-parses = promise("A parser of arbitrary input ends well", target="a value or its own refusal")
 LEAVES = (
     st.none()
     | st.booleans()
@@ -275,17 +274,17 @@ CASES = {
     "telemetry.usage.rollups.parse_timestamp": Case(parse_timestamp, TEXTS, (ValueError,)),
 }
 ELSEWHERE = {
-    "accounts.scim.operations": "whole requests of directories: tests/accounts/scim",
+    "accounts.scim.operations": "test_body_parsers.py",
     "accounts.scim.handlers": "answers of handlers, which read rows",
-    "accounts.sso.protocol.tokens": "forged and damaged tokens: tests/accounts/sso",
+    "accounts.sso.protocol.tokens": "test_body_parsers.py",
     "gateway_project.api.filters": "test_parsers.py",
     "gateway_project.api.strict_json": "tests/gateway_project/api/test_strict_json.py",
-    "gateway_project.server.bodies": "tests/gateway_project/server/test_bodies.py",
+    "gateway_project.server.bodies": "test_body_parsers.py",
     "gateway_project.server.proxies": "test_parsers.py",
-    "gateway_project.work.doors": "tests/gateway_project/work/doors/test_round_trips.py",
+    "gateway_project.work.doors": "test_body_parsers.py",
     "gateway_project.work.failover.provider_response": "test_parsers.py and the formats",
     "gateway_project.work.reading": "test_parsers.py",
-    "gateway_project.work.tasks.releases.read_feed": "fetches; its document: tests/gateway_project/work/tasks",
+    "gateway_project.work.tasks.releases.read_feed": "fetches; its document: test_body_parsers.py",
     "providers.formats": "tests/providers/formats: contract, round trips and test_parsers.py",
     "rules.aliases.lines.read_lines": "below: it asks for the names of providers",
     "telemetry.journal.files": "test_parsers.py and tests/telemetry/journal",

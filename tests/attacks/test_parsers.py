@@ -1,7 +1,8 @@
 """Each parser of what others send, over arbitrary input: a value, or its own refusal, and nothing else.
 
-Parsers with property tests of their own carry the mark there: strict JSON, keys, tokens, licences, cache entries,
-streams, event frames, HTTP answers, journals, addresses, credentials and `Retry-After`.
+Documents are in test_document_parsers.py, bodies, conversations and signed tokens in test_body_parsers.py. Parsers with
+property tests of their own carry the mark there: strict JSON, keys, tokens, licences, cache entries, answers and
+streams of every format, event frames, HTTP answers, journals, logged JSON, addresses and `Retry-After`.
 """
 
 import ipaddress
@@ -29,7 +30,7 @@ from providers.formats.dialect import WorkRequest
 from providers.services import checked_url
 from rules.patterns import compile_pattern
 from telemetry.journal.files import HEADER_BYTES, is_damaged, recover_records
-from tests.support.promises import promise
+from tests.support.promises import parses
 
 pytestmark = pytest.mark.embedded
 
@@ -37,7 +38,6 @@ pytestmark = pytest.mark.embedded
 HEADERS = st.text(st.characters(max_codepoint=255), max_size=120)
 WORDS = st.sampled_from(["team=blue", "=", ",", " ", "a=b", "1", "0.5", "9" * 30, "-1", "\u00b2", "Bearer ", "svc_"])
 HEADER = HEADERS | st.lists(WORDS | HEADERS, max_size=6).map("".join)
-parses = promise("A parser of arbitrary input ends well", target="a value or its own refusal")
 
 
 def options_of(environ: dict[str, str]) -> SimpleNamespace:

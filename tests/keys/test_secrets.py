@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keys.secrets import BASE62, generate, matches, parse
+from tests.support.promises import parses
 
 pytestmark = pytest.mark.either_store
 
@@ -85,6 +86,7 @@ def test_what_is_malformed_is_nothing(text):
     assert parse(text) is None
 
 
+@parses
 @given(st.text(max_size=80))
 def test_no_text_makes_it_raise(text):
     assert parse(text) is None

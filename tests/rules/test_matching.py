@@ -12,6 +12,7 @@ from gateway_project.errors import ValidationError
 from providers.catalogue import Target
 from rules.matching import REMEMBERED_MODELS, Mismatch, RuleBook, RuleSnapshot
 from rules.patterns import compile_pattern
+from tests.support.promises import parses
 from tests.support.thoroughness import number_of
 
 pytestmark = pytest.mark.either_store
@@ -259,6 +260,7 @@ def test_what_takes_more_than_linear_time_or_memory_is_no_pattern(pattern):
     assert refusal.value.field == "regex"
 
 
+@parses
 @pytest.mark.long
 @given(st.text(max_size=40))
 @settings(max_examples=number_of(200), deadline=None)

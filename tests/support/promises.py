@@ -63,6 +63,10 @@ def promise(text: str, *, target: str = "no exception", suite: str = "") -> pyte
     return pytest.mark.promise(text, target, suite=suite)
 
 
+# Of each test with arbitrary input, wherever the tests of the parser stand.
+parses = promise("A parser of arbitrary input ends well", target="a value or its own refusal", suite="attack")
+
+
 @pytest.fixture
 def figure(request: pytest.FixtureRequest) -> Callable[[object], None]:
     """Records what a test has measured: figure("p99 31 ms"), or figure({"s at most": 0.4})."""

@@ -20,6 +20,7 @@ from providers.formats.openai.reply import FINISH_REASONS
 from providers.formats.sse import data_of, events_in
 from providers.formats.translated import TranslatedFormat
 from tests.support.formats.samples import STREAM_CASES, WHOLE_CASES, not_applicable, request, streams, whole
+from tests.support.promises import parses
 from tests.support.thoroughness import number_of
 
 pytestmark = pytest.mark.embedded
@@ -142,6 +143,7 @@ def test_a_reply_of_another_kind_is_an_error_of_ours_and_never_a_crash(sample):
         assert sample.format.refusal(400, body).message
 
 
+@parses
 @cases(WHOLE)
 @given(data=st.data())
 @settings(max_examples=number_of(10), deadline=None)
@@ -222,6 +224,7 @@ def test_a_large_stream_in_small_pieces_takes_linear_time(sample):
     check(sample, reader, handed_on)
 
 
+@parses
 @cases(SHORT_STREAMS)
 @given(data=st.data())
 @settings(max_examples=number_of(10), deadline=None)

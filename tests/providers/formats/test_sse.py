@@ -8,6 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from providers.formats.sse import BYTE_ORDER_MARK, EventSplitter, data_of
+from tests.support.promises import parses
 from tests.support.thoroughness import number_of
 
 pytestmark = pytest.mark.embedded
@@ -79,6 +80,7 @@ def test_what_no_blank_line_ends_is_no_event():
     assert events(b"data: a\n\ndata: b\n") == ([b"data: a\n\n"], b"data: b\n")
 
 
+@parses
 @given(EVENTS, ENDS, st.data())
 @settings(max_examples=number_of(150), deadline=None)
 def test_every_cut_gives_the_same_events(blocks, end, draw):
@@ -91,6 +93,7 @@ def test_every_cut_gives_the_same_events(blocks, end, draw):
     assert data(*[bytes([byte]) for byte in stream]) == whole
 
 
+@parses
 @given(st.lists(st.binary(max_size=30) | st.sampled_from([b"\r", b"\n", b"\r\n", b"\n\n", b"data: a"]), max_size=12))
 @example([b"\xef\xbb\xbf", b"\r", b"\r"])
 @settings(max_examples=number_of(200), deadline=None)

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from providers.transport.retry_after import LEAST_SECONDS, MOST_SECONDS, retry_after
+from tests.support.promises import parses
 from tests.support.thoroughness import number_of
 
 pytestmark = pytest.mark.either_store
@@ -78,6 +79,7 @@ def test_who_says_nothing_says_nothing():
     assert retry_after({}) is None
 
 
+@parses
 @given(st.text(st.characters(max_codepoint=255), max_size=40) | st.from_regex(r"\A[0-9hms.:TZ+-]{0,30}\Z"))
 @settings(max_examples=number_of(300), deadline=None)
 def test_whatever_is_said_is_none_or_within_bounds(text):

@@ -27,6 +27,7 @@ from telemetry.journal.files import (
     JournalFull,
     read_records,
 )
+from tests.support.promises import parses
 from tests.support.running import ROOT
 from tests.support.thoroughness import number_of
 from tests.telemetry.conftest import SEGMENT
@@ -63,6 +64,7 @@ def test_a_start_and_its_end_have_one_number_and_nobody_else_has_it(journal):
     assert len({record.number for record in records}) == 4
 
 
+@parses
 @given(st.lists(st.binary(max_size=500), max_size=20))
 @settings(max_examples=number_of(25), deadline=None)
 def test_every_payload_comes_back(tmp_path_factory, payloads):

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from telemetry.journal.records import CACHE_COLUMNS, LOG_COLUMNS, empty_cache_entry, empty_log_entry, to_record
 from telemetry.models import CacheEntry, LogEntry
+from tests.support.promises import parses
 from tests.support.thoroughness import number_of
 
 TEXT = st.text(st.characters(blacklist_categories=["Cs"]) | st.just("\0"), max_size=20)
@@ -39,6 +40,7 @@ def test_the_character_that_postgresql_refuses_is_replaced_wherever_it_stands():
     }
 
 
+@parses
 @given(st.dictionaries(TEXT, VALUES, max_size=4))
 @settings(max_examples=number_of(100), deadline=None)
 def test_no_record_ever_holds_it(entry):

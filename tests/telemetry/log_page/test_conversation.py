@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from telemetry.log_page.conversation import Part, conversation
+from tests.support.promises import parses
 
 PIXEL = "data:image/png;base64,iVBORw0KGgo="
 SEE = {"type": "text", "text": "See"}
@@ -142,6 +143,7 @@ JSON = st.recursive(
 )
 
 
+@parses
 @given(JSON, JSON)
 def test_nothing_that_was_logged_breaks_the_page(request_, response):
     render_to_string("console/conversation.html", {"turns": conversation(request_, response)})
@@ -168,6 +170,7 @@ BODIES = st.recursive(
 )
 
 
+@parses
 @given(BODIES, BODIES)
 def test_members_of_the_wrong_kind_are_passed_over(request_body, response_body):
     for turn in conversation(request_body, response_body):

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from telemetry.log_page.logged_json import logged_object
+from tests.support.promises import parses
 
 MESSAGES = [{"role": "user", "content": 'a "[{," b\\'}, {"role": "user", "content": "é"}]
 BODY = {"model": "m", "messages": MESSAGES, "n": 1}
@@ -38,6 +39,7 @@ def test_a_cut_body_has_its_whole_members_and_messages(end, expected):
     assert logged_object(cut) == (expected, False)
 
 
+@parses
 @given(st.text(alphabet='{}[]",:\\a1 ', max_size=30))
 def test_any_text_is_read_without_an_error(text):
     value, _ = logged_object("{" + text)

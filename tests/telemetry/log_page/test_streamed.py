@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from telemetry.log_page.conversation import Part, conversation
 from telemetry.log_page.streamed import streamed_answer
+from tests.support.promises import parses
 
 SAMPLES = Path("tests/providers/formats/samples")
 LISBON, PORTO = (Part("call", json.dumps({"city": city}, indent=2), "weather") for city in ("Lisbon", "Porto"))
@@ -73,6 +74,7 @@ VALUES = st.recursive(
 )
 
 
+@parses
 @given(st.lists(st.dictionaries(st.sampled_from(MEMBERS), VALUES, max_size=5), min_size=1, max_size=4))
 def test_events_of_the_wrong_shape_are_passed_over(events):
     stream = "".join(f"data: {json.dumps(event)}\n\n" for event in events)

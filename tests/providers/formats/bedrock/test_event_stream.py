@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from providers.formats.bedrock.event_stream import FrameSplitter, InvalidFrame, read_frame, write_frame
+from tests.support.promises import parses
 
 pytestmark = pytest.mark.embedded
 
@@ -26,6 +27,7 @@ def test_botocore_reads_what_we_write_and_so_do_we(raw):
     assert by_botocore(raw) == [tuple(read_frame(raw))]
 
 
+@parses
 @given(st.lists(frames, max_size=4), st.data())
 def test_frames_are_whole_wherever_the_stream_is_cut(whole, data):
     stream, splitter, found, start = b"".join(whole), FrameSplitter(), [], 0
