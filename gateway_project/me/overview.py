@@ -17,12 +17,14 @@ def overview(request: HttpRequest) -> HttpResponse:
     """Limits and keys of the user, and the defaults that apply."""
     user = caller(request).user
     own = Limit.objects.of(user)
-    limits = list(own.shown().effective().order_by("id")[:MAX_LIMITS])
+    rows = own.shown().effective().order_by("id")
+    limits = list(rows[:MAX_LIMITS])
     states = zip(limits, limit_statuses(limits), unpriced_notes(limits), strict=True)
     bars = [
         (limit, f"{limit.subject_kind.capitalize()} {limit.subject}", fullness(limit, status), note)
         for limit, status, note in states
     ]
     keys = ApiKey.objects.live().of(user).count()
-    context = {"bars": bars, "keys": keys, "default_limits": user_default_limits(user, own, keys)}
+    more = rows.count() - MAX_LIMITS if len(limits) == MAX_LIMITS else 0
+    context = {"bars": bars, "more": more, "keys": keys, "default_limits": user_default_limits(user, own, keys)}
     return show(request, "overview", "Overview", context)

@@ -12,6 +12,7 @@ from accounts.models import Session
 from accounts.sessions import log_in
 from keys.models import ApiKey
 from keys.services import issue_key
+from licensing.services import set_limit
 from telemetry.journal.batches import insert_log_entries
 from telemetry.models import EntryType, LogEntry
 from tests.support.management import PASSWORD, new_user
@@ -228,3 +229,12 @@ def test_queries_are_bounded(browser, ann, django_assert_max_num_queries, route,
         issue_key(owner=ann, name=f"key {number}")
     with django_assert_max_num_queries(most):
         assert browser.get(f"/me/{route}").status_code == 200
+
+
+def test_the_overview_says_how_many_limits_it_does_not_show(browser, ann, monkeypatch):
+    monkeypatch.setattr("gateway_project.me.overview.MAX_LIMITS", 2)
+    for window in ("day", "month"):
+        set_limit(user=ann, measure="requests", window=window, amount=9)
+    assert "more.</p>" not in browser.get("/me/").text
+    set_limit(user=ann, measure="tokens", window="day", amount=9)
+    assert "The page shows the first 2 limits; there is 1 more." in browser.get("/me/").text
