@@ -163,7 +163,10 @@ def _links(entry: LogEntry, period: Period) -> Iterator[tuple[str, str]]:
     if entry.entry_type in REQUESTS:
         yield "Explain what happened", with_query(reverse("admin:explain-entry", args=[entry.pk]), period.moments())
     if entry.entry_type == EntryType.WORK_REQUEST and entry.user_id:
-        yield "Explain such a request now", with_query(reverse("admin:explain"), {"entry": entry.pk} | period.moments())
+        yield (
+            "Explain such a request now",
+            with_query(reverse("admin:explain"), {"entry": str(entry.pk)} | period.moments()),
+        )
     if entry.entry_type == EntryType.WORK_REQUEST and entry.operation in ("", Operation.CHAT):
         yield "Open in playground", f"{reverse('admin:playground')}?entry={entry.pk}"
     if entry.entry_type == EntryType.WORK_REQUEST and _may_lock(entry.key_id):

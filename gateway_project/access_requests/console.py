@@ -6,20 +6,22 @@ from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
+from django.utils.html import format_html
 from django.views.decorators.http import require_POST
 from unfold.decorators import display
 
-from accounts.access_requests.models import AccessRequest, RequestState
+from accounts.access_requests.models import AccessRequest, RequestKind, RequestState
 from gateway_project.access_requests.forms import DecisionForm, decide, in_force, undecided
 from gateway_project.access_requests.permissions import decidable_requests
 from gateway_project.console.audit import actor, caller
 from gateway_project.console.display.times import utc_time
 from gateway_project.console.filters import equals
-from gateway_project.console.links import linked
+from gateway_project.console.links import link, link_to, linked
 from gateway_project.console.site import console_site
 from gateway_project.console.tables import ReadOnlyAdmin
 from gateway_project.database.saving import races_as_conflicts
 from gateway_project.errors import AccessTestFailed, GatewayError
+from providers.console.model_links import model_page
 
 LABELS = {
     RequestState.OPEN.label: "info",
@@ -55,6 +57,16 @@ def decide_request(request: HttpRequest, request_id: int) -> HttpResponse:
     return HttpResponseRedirect(reverse("admin:access-requests"))
 
 
+def subject_links(row: AccessRequest) -> str:
+    """What is asked for, with links to the model and provider, or to the group."""
+    if row.kind == RequestKind.MEMBERSHIP and row.group is not None:
+        return format_html("membership of {}", link_to(row.group))
+    if row.kind != RequestKind.MODEL or (row.provider_id is not None and row.provider is None):
+        return row.subject
+    model = link(row.model, model_page(row.model, row.provider_id))
+    return format_html("model {} of {}" if row.provider else "model {}", model, link_to(row.provider))
+
+
 def _row(request: HttpRequest, request_id: int) -> AccessRequest | None:
     return decidable_requests(caller(request)).shown().filter(pk=request_id).first()
 
@@ -84,7 +96,7 @@ class AccessRequestAdmin(ReadOnlyAdmin):
 
     @display(description="For")
     def subject(self, row: AccessRequest) -> str:
-        return row.subject
+        return subject_links(row)
 
     @display(description="State", ordering="state", label=LABELS)
     def label(self, row: AccessRequest) -> str:

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from django import forms
 from django.contrib import messages
-from django.contrib.admin import BooleanFieldListFilter, ListFilter, ModelAdmin
+from django.contrib.admin import BooleanFieldListFilter, ModelAdmin, SimpleListFilter
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.core.exceptions import ValidationError
 from django.db.models import Model, QuerySet
@@ -65,13 +65,13 @@ class MomentFilter(RangeDateTimeFilter):
         return datetime.combine(day, forms.TimeField(required=False).clean(hour) or usual, UTC) if day else None
 
 
-class PeriodFilter(ListFilter):
+class PeriodFilter(SimpleListFilter):
     """Takes a period in the address of a list that has none of its own: the pages of its rows hand it on."""
 
     title = parameter_name = MOMENT_NAMES[0]
 
     def __init__(
-        self, request: HttpRequest, params: dict[str, list[str]], model: type[Model], model_admin: ModelAdmin
+        self, request: HttpRequest, params: dict[str, str], model: type[Model], model_admin: ModelAdmin
     ) -> None:
         super().__init__(request, params, model, model_admin)
         for name in MOMENT_NAMES:
@@ -80,11 +80,11 @@ class PeriodFilter(ListFilter):
     def has_output(self) -> bool:
         return False
 
-    def choices(self, changelist: object) -> list[dict[str, object]]:
+    def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> list[tuple[str, str]]:
         return []
 
     def queryset(self, request: HttpRequest, rows: Rows) -> Rows:
         return rows
 
-    def expected_parameters(self) -> list[str]:
+    def expected_parameters(self) -> list[str | None]:
         return list(MOMENT_NAMES)

@@ -80,6 +80,9 @@ class PriceForm(ServiceForm):
             "model": "The provider's name of the model. * stands for any characters.",
             "input": "Per million tokens.",
             "output": "Per million tokens.",
+            "cache_read": "Per million tokens. Empty: the price of input.",
+            "cache_write": "Per million tokens. Empty: the price of input.",
+            "reasoning": "Per million tokens. Empty: the price of output.",
             "request": "Per request, in addition to its tokens.",
             "valid_from": "In UTC. Empty or unchanged: from now on.",
         }

@@ -3,14 +3,17 @@
 from django.contrib import admin
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
 from django.utils.html import format_html
 from unfold.decorators import display
 from unfold.views import ChangeList
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
-from gateway_project.console.links import link_to
+from gateway_project.console.links import link, link_to
+from gateway_project.console.period import with_query
 from gateway_project.console.tables import ServiceAdmin, ServiceForm
 from gateway_project.json_types import JsonObject
+from providers.console.model_links import model_page
 from rules.access_tests import services
 from rules.access_tests.judging import verdicts_of
 from rules.access_tests.models import AccessTest
@@ -66,7 +69,7 @@ class AccessTestAdmin(ServiceAdmin):
     empty_message = (
         "There are no access tests. The gateway does not check changes of rules, groups, aliases and providers."
     )
-    list_display = ["name", "state", "subject", "model", "provider_name", "expected"]
+    list_display = ["name", "state", "subject", "model_name", "provider_name", "expected"]
     list_filter = ["expected"]
     search_fields = ["name", "description", "model", "key_name"]
     autocomplete_fields = list(REFERENCES)
@@ -100,8 +103,16 @@ class AccessTestAdmin(ServiceAdmin):
     def subject(self, row: AccessTest) -> str:
         if row.group_id is not None:
             return format_html("group {}", _name(row.group, row.group_id))
-        key = f", key {row.key_name}" if row.key_name else ""
-        return format_html("user {}{}", _name(row.user, row.user_id), key)
+        user = _name(row.user, row.user_id)
+        if not row.key_name or row.user is None:
+            return format_html("user {}", user)
+        query = {"owner": row.user.username, "q": row.key_name}
+        keys = with_query(reverse("admin:keys_apikey_changelist"), query)
+        return format_html("user {}, key {}", user, link(row.key_name, keys))
+
+    @display(description="Model", ordering="model")
+    def model_name(self, row: AccessTest) -> str:
+        return link_to_model(row)
 
     @display(description="Provider")
     def provider_name(self, row: AccessTest) -> str:
@@ -118,6 +129,11 @@ class AccessTestAdmin(ServiceAdmin):
 
     def deletion_effects(self, row: AccessTest) -> list[str]:
         return ["From now on this test no longer refuses changes."]
+
+
+def link_to_model(row: AccessTest) -> str:
+    """The model that a test asks for, as a link to the model, or to those with such a name."""
+    return link(row.model, model_page(row.model, row.provider_id))
 
 
 def _name(row: Model | None, row_id: int | None) -> str:

@@ -15,6 +15,7 @@ from gateway_project.api.audit import start_export
 from gateway_project.console.site import console_site
 from gateway_project.database.saving import races_as_conflicts
 from gateway_project.errors import GatewayError
+from rules.access_tests.admin import link_to_model
 from rules.access_tests.documents import MAX_BYTES, read_document, write_document
 from rules.access_tests.importing import import_access_tests
 from rules.access_tests.judging import verdicts_of
@@ -51,7 +52,7 @@ def run_tests(request: HttpRequest) -> HttpResponse:
     """How many tests hold, and those that fail."""
     tests = list(AccessTest.objects.shown())
     pairs = zip(tests, verdicts_of(tests), strict=True)
-    failures = [(test, verdict) for test, verdict in pairs if not verdict.holds]
+    failures = [(test, verdict, link_to_model(test)) for test, verdict in pairs if not verdict.holds]
     summary = f"{len(tests) - len(failures):,} of {len(tests):,} access tests hold."
     page = console_site().context(request, "Run of the access tests", failures=failures, summary=summary)
     return TemplateResponse(request, "console/access_tests_run.html", page)

@@ -11,6 +11,7 @@ from django.urls import reverse
 
 from accounts.models import Group, User
 from gateway_project.console.audit import record
+from gateway_project.console.links import link_to
 from gateway_project.console.site import console_site
 from gateway_project.database.saving import races_as_conflicts
 from gateway_project.errors import AccessTestFailed, GatewayError
@@ -138,7 +139,7 @@ def _names(versions: Iterable[RuleVersion]) -> Names:
     names: Names = {}
     for attribute, model in OWNERS.items():
         ids = {value for version in versions for value in _values(version, attribute) if value}
-        names[attribute] = {pk: str(row) for pk, row in model._default_manager.in_bulk(ids).items()}
+        names[attribute] = {pk: link_to(row) for pk, row in model._default_manager.in_bulk(ids).items()}
     return names
 
 

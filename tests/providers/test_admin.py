@@ -358,3 +358,9 @@ def test_a_new_provider_says_what_the_default_of_its_format_does(console):
     *first, last = sorted(name for name, one in FORMATS.items() if one.strict)
     text = f"Default for the formats {', '.join(first)} and {last}: drop them. Default for all others: pass them on."
     assert text in console.get(f"{PROVIDERS}add/").text
+
+
+def test_each_price_of_tokens_says_of_how_many(console):
+    form = console.get("/admin/providers/modelprice/add/").context["adminform"].form
+    names = {"input", "output", "cache_read", "cache_write", "reasoning"}
+    assert {name for name in names if not form.fields[name].help_text.startswith("Per million tokens.")} == set()

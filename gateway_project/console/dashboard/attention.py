@@ -19,7 +19,7 @@ from gateway_project.work.runtime import gateway
 from keys.models import ApiKey
 from licensing.models import Limit
 from licensing.status import limit_statuses
-from providers.console.model_links import price_form
+from providers.console.model_links import model_page, price_form
 from providers.health.status import Health
 from telemetry import services
 from telemetry.journal.shipping import Backlog
@@ -55,7 +55,8 @@ def _about_providers(failing: Mapping[str, Health], ids: Mapping[str, int]) -> I
         error = health.last_error
         last = f" Its last error: {error.exception} of {error.model}, {error.at:%H:%M} UTC." if error else ""
         attempts = with_query(list_of("telemetry_logentry"), {"attempted": name})
-        links = [Link("Open it", _provider_page(name, ids.get(name))), Link("Its attempts", attempts)]
+        models = [Link(error.model, model_page(error.model, ids.get(name)))] if error else []
+        links = [Link(name, _provider_page(name, ids.get(name))), *models, Link("Its attempts", attempts)]
         yield Notice("error", f"The provider {name} fails.{last}", links)
 
 

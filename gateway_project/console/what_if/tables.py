@@ -9,11 +9,12 @@ from django.urls import reverse
 from django.utils.safestring import SafeString
 
 from gateway_project.console.display.money import amounts
-from gateway_project.console.links import link_to
-from gateway_project.console.period import Period, with_query
+from gateway_project.console.links import link, link_to
+from gateway_project.console.period import Period, row_page, with_query
 from gateway_project.json_types import JsonObject
 from gateway_project.work.what_if.outcome import COUNTED
 from providers.console.currency import usual_currency
+from providers.console.model_links import model_page
 from rules.guardrails.models import Guardrail
 from rules.models import WhatIf
 
@@ -56,6 +57,7 @@ class Row(NamedTuple):
     """A user, group or model, with the page of its entries; numbers by LABELS, each with its entries."""
 
     name: str
+    link: SafeString | str
     log: str
     numbers: list[tuple[int, list[Example]]]
     before: str
@@ -112,7 +114,16 @@ def _tables(result: JsonObject, what_if: WhatIf) -> Iterator[Table]:
 def _row(row: JsonObject, name: str, parameter: str, what_if: WhatIf) -> Row:
     numbers = [(row[change.value], _examples(row, change.value)) for change in COUNTED]
     log = _log(what_if, **{parameter: name}) if name else ""  # a group that was deleted has no name
-    return Row(name, log, numbers, _money(row["costBefore"]), _money(row["costAfter"]), _cache(row))
+    page = _page_of(row, _period(what_if))
+    return Row(name, link(name, page), log, numbers, _money(row["costBefore"]), _money(row["costAfter"]), _cache(row))
+
+
+def _page_of(row: JsonObject, period: Period) -> str:
+    """The page of what a row is about; the log has the same period."""
+    if "model" in row:
+        return model_page(row["model"], period=period)
+    table, name = ("accounts_user", "userId") if "userId" in row else ("accounts_group", "groupId")
+    return row_page(table, row[name], period)
 
 
 def _guardrails(rows: Collection[JsonObject]) -> list[tuple[SafeString | str, list[tuple[int, list[Example]]]]]:
@@ -141,8 +152,11 @@ def _cache(counts: JsonObject) -> str:
 
 def _log(what_if: WhatIf, **filters: str) -> str:
     """The list of the period's entries."""
-    period = Period(what_if.start.astimezone(UTC), what_if.end.astimezone(UTC))
-    return with_query(reverse("admin:telemetry_logentry_changelist"), period.moments() | filters)
+    return with_query(reverse("admin:telemetry_logentry_changelist"), _period(what_if).moments() | filters)
+
+
+def _period(what_if: WhatIf) -> Period:
+    return Period(what_if.start.astimezone(UTC), what_if.end.astimezone(UTC))
 
 
 def _money(costs: Mapping[str, str]) -> str:

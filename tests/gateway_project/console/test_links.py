@@ -25,12 +25,13 @@ from keys.services import issue_key
 from providers.health.status import Health, HealthState, LastError, ModelHealth
 from providers.models import Model, Provider
 from providers.services import create_provider
+from rules.access_tests.models import AccessTest
 from rules.aliases.models import Alias
 from rules.aliases.services import create_alias
 from rules.guardrails.models import Guardrail
 from rules.lint.findings import Finding, find_problems
 from rules.models import Rule, RuleVersion, WhatIf
-from rules.services import create_rule, delete_rule
+from rules.services import create_rule, delete_rule, update_rule
 from telemetry.audit.models import AuditEntry
 from telemetry.guardrails.models import GuardrailHour
 from telemetry.log_page.links import pages_of
@@ -257,6 +258,55 @@ def test_the_last_error_of_a_provider_links_to_the_model(user):
     health = Health(True, models=(ModelHealth("other", HealthState.FAILING, 6, 5, last_error=error),))
     html = render_to_string("console/provider_health.html", {"health": health, "original": provider})
     assert model_link("model-0", provider) in html
+
+
+class TestNames:
+    def test_a_what_if_links_to_who_started_it_and_to_users_and_groups(self, console, user):
+        group = Group.objects.get(name="group 0")
+        counts = {"costBefore": {}, "costAfter": {}, "cacheShareBefore": None, "cacheShareAfter": None, "examples": {}}
+        counts |= dict.fromkeys(("newlyAllowed", "newlyDenied", "rerouted", "repriced"), 0)
+        result = Outcome().document() | {
+            "byUser": [counts | {"userId": user.pk, "userName": "owner"}],
+            "byGroup": [counts | {"groupId": group.pk, "groupName": "group 0"}],
+        }
+        times = {"start": now() - timedelta(days=1), "end": now()}
+        row = WhatIf.objects.create(state="done", result=result, user_id=user.pk, user_name="owner", **times)
+        assert has_link(console.get("/admin/what-if/").text, user, "owner")
+        html = console.get(f"/admin/what-if/{row.pk}/").text
+        assert has_link(html, user, "owner")
+        for named in (user, group):
+            assert f'href="{address(named)}?timestamp_from_0=' in html
+
+    def test_access_tests_link_to_the_model_and_the_key(self, console, user):
+        provider = Provider.objects.get(name="p0")
+        AccessTest.objects.create(
+            name="linked", user=user, key_name="laptop", model="model-0", provider=provider, expected="denied"
+        )
+        html = console.get("/admin/rules/accesstest/?q=linked").text
+        assert model_link("model-0", provider) in html
+        assert 'href="/admin/keys/apikey/?owner=owner&amp;q=laptop"' in html
+        create_rule(name="all", user_id=0)
+        AccessTest.objects.create(name="fails", user=user, model="no-such", provider=provider, expected="allowed")
+        assert model_link("no-such", provider) in console.get("/admin/rules/accesstest/run/").text
+
+    def test_both_views_of_access_requests_link_to_what_is_asked_for(self, console, user):
+        group, provider = Group.objects.get(name="group 0"), Provider.objects.get(name="p0")
+        AccessRequest.objects.all().delete()
+        AccessRequest.objects.create(user=user, kind="membership", group=group, reason="why")
+        AccessRequest.objects.create(user=user, kind="model", model="model-0", provider=provider, reason="why")
+        AccessRequest.objects.create(user=user, kind="model", model="fast", provider_id=10**6, reason="why")
+        for path in ("access-requests/", "accounts/accessrequest/"):
+            html = console.get(f"/admin/{path}").text
+            assert has_link(html, group, "group 0")
+            assert has_link(html, provider, "p0")
+            assert model_link("model-0", provider) in html
+            assert "1000000 (deleted)" in html
+
+    def test_the_values_of_versions_of_a_rule_link_to_their_rows(self, console, user):
+        rule, provider = Rule.objects.get(name="rule 0"), Provider.objects.get(name="p0")
+        update_rule(rule, provider_id=None)
+        update_rule(rule, provider_id=provider.pk)
+        assert has_link(console.get(f"/admin/rules/rule/{rule.pk}/versions/").text, provider, "p0")
 
 
 PERIOD = "timestamp_from_0=2026-11-01&timestamp_from_1=10:00:00"

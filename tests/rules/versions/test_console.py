@@ -4,6 +4,7 @@ from html import unescape
 
 import pytest
 
+from gateway_project.console.links import link_to
 from rules.models import Rule, RuleVersion
 from rules.services import create_rule, delete_rule, update_rule
 from tests.support.management import new_user
@@ -18,13 +19,13 @@ def test_versions_are_compared_in_words(console):
     update_rule(rule, enabled=False)
     path = f"/admin/rules/rule/{rule.pk}/versions/"
     page = unescape(console.get(path).text)
-    assert "For the user: everyone → ann" in page
+    assert "For the user: everyone → <a " in page
     assert "Enabled: yes → no" in page
     context = console.get(f"{path}?from=3&to=1").context
     assert (context["before"].number, context["after"].number) == (1, 3)
     differences = {row.label: (row.before, row.after) for row in context["comparison"] if row.differs}
     assert differences == {
-        "Effect": ("Allow", "Deny"), "Enabled": ("yes", "no"), "For the user": ("everyone", "ann"),
+        "Effect": ("Allow", "Deny"), "Enabled": ("yes", "no"), "For the user": ("everyone", link_to(ann)),
         "Models": ("every model", "gpt.*"),
     }  # fmt: skip
     assert path in console.get(f"/admin/rules/rule/{rule.pk}/change/").text

@@ -123,7 +123,7 @@ class TestRemedies:
         failing = {"p": Health(True, models=(ModelHealth("m", HealthState.FAILING, 6, 5, last_error=error),))}
         (notice,) = attention._about_providers(failing, {row.name: row.pk for row in rows})
         assert notice.links[0].address == f"/admin/providers/provider/{rows[0].pk}/change/"
-        assert pages([notice]).keys() == {"Open it", "Its attempts"}
+        assert pages([notice]).keys() == {"p", "m", "Its attempts"}
         (of_deleted,) = attention._about_providers(failing, {})
         assert of_deleted.links[0].address == "/admin/providers/provider/?q=p"
 
