@@ -1,6 +1,7 @@
 """The user's own requests: the newest first, and each with what is known of it."""
 
 from django.http import Http404, HttpRequest, HttpResponse
+from django.urls import reverse
 
 from gateway_project.json_types import JsonObject
 from gateway_project.me.site import caller, page, show
@@ -21,7 +22,8 @@ def request_list(request: HttpRequest) -> HttpResponse:
 @page
 def request_page(request: HttpRequest, entry_id: int) -> HttpResponse:
     """One request; raises Http404 for one that is not the user's."""
-    return show(request, "request", "Request", content(entry_or_404(_own(request), entry_id), {}))
+    entry = entry_or_404(_own(request), entry_id)
+    return show(request, "request", "Request", content(entry, _pages(entry)))
 
 
 def entry_rows(request: HttpRequest, entries: LogEntryQuerySet[LogEntry]) -> JsonObject:
@@ -48,6 +50,12 @@ def _own(request: HttpRequest) -> LogEntryQuerySet[LogEntry]:
     entries = LogEntry.objects.of_user(caller(request).user.pk)
     assert isinstance(entries, LogEntryQuerySet)
     return entries
+
+
+def _pages(entry: LogEntry) -> dict[str, str]:
+    """The page that shows why a request was refused: the user's limits, or what may be asked for."""
+    names = {429: "me:overview", 403: "me:access"}
+    return {"Error": reverse(names[entry.status])} if entry.status in names else {}
 
 
 def _work(entries: LogEntryQuerySet[LogEntry]) -> LogEntryQuerySet[LogEntry]:

@@ -288,7 +288,7 @@ def cells(row: JsonObject, form: UsageForm) -> list[Cell]:
         *([_state(row["health_badge"])] if "health" in row else []),
         *(Cell(TITLES[name], _count(name, row), _sorting(name, form)) for name in counts),
         Cell("Cost", costs, _sorting("cost", form)),
-        Cell("Saved", saved),
+        Cell("Saved", saved, _sorting("saved_cost", form)),
         Cell("p50, p95", _latencies(row)),
     ]
 

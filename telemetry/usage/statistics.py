@@ -37,7 +37,7 @@ MAX_DIMENSIONS = 2
 SORTED_BY = (
     *("requests", "completed", "denied", "client_closed", "errors", "cache_hits", "saved_tokens"),
     *("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens"),
-    *("cost", "unknown_cost_requests", "unpriced_requests", "attempts", "failed_attempts"),
+    *("cost", "saved_cost", "unknown_cost_requests", "unpriced_requests", "attempts", "failed_attempts"),
 )
 
 # Measures that are not part of a row: costs are listed by currency, the others are for quotas.

@@ -129,6 +129,12 @@ def test_requests_are_the_own_ones(browser, ann):
         assert browser.get(f"/me/requests/{entry.pk}/").status_code == 404
 
 
+@pytest.mark.parametrize(("status", "page"), [(429, "/me/"), (403, "/me/access/")])
+def test_a_refusal_links_to_what_refused_it(browser, ann, status, page):
+    refused = logged(ann, status=status, outcome="denied", exception="Refused")
+    assert f'href="{page}">Refused</a>' in browser.get(f"/me/requests/{refused.pk}/").text
+
+
 @pytest.mark.parametrize("number", ["2", "0", "-1", "x", "9" * 5000, "²"])
 def test_every_number_of_a_page_is_answered(browser, ann, number):
     for _ in range(51):

@@ -197,6 +197,12 @@ class TestOrder:
         by_model = console.get(PAGE + by_model.address).context["dimensions"][0]
         assert [row[0] for row in table(console.get(PAGE + by_model.address))] == ["b", "a"]
 
+    def test_by_what_the_cache_has_saved(self, console):
+        use(0, "b", saved_cost="2", cache_status="HIT"), use(1, "a", saved_cost="1", cache_status="HIT")
+        response = console.get(f"{PAGE}?{WEEK}&by=model&sort=saved_cost")
+        assert [row[0] for row in table(response)] == ["a", "b"]
+        assert "sort=-saved_cost" in response.text
+
     def test_an_order_by_what_is_no_column_is_the_usual_one(self, console):
         use(0, "b"), use(1, "a")
         assert [row[0] for row in table(console.get(f"{PAGE}?{WEEK}&by=day&sort=model"))] == DAYS
