@@ -1,6 +1,6 @@
-"""The default limits of the settings in words, where no limit of their own replaces them."""
+"""The default limits of the settings, where no limit of their own replaces them: in words, and as rows."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from decimal import Decimal
 
 from django.conf import settings
@@ -8,6 +8,7 @@ from django.db.models import Count, Q
 
 from accounts.models import Group, User
 from gateway_project.console.display.measures import limit_text
+from keys.models import ApiKey
 from licensing.models import Limit, Measure
 from licensing.querysets import LimitQuerySet
 from providers.console.currency import usual_currency
@@ -17,8 +18,31 @@ Kind = tuple[str, str]  # measure and window
 
 def default_limits(subject: str, own_kinds: Collection[Kind] = ()) -> str:
     """Those of a key, user, group or provider that has limits of these kinds: '600 requests per minute'; '' if none."""
+    amounts = _amounts_of(subject)
+    return _listed([_amount(kind, amount) for kind, amount in amounts.items() if kind not in own_kinds])
+
+
+def default_rows(user: User, keys: Iterable[ApiKey], limits: LimitQuerySet[Limit]) -> Iterator[Limit]:
+    """The defaults of a user and of these keys as rows that are not stored; `limits` are all that replace some."""
+    stored = set(limits.order_by().values_list("user_id", "key_id", "measure", "window"))
+    subjects: list[tuple[str, User | ApiKey]] = [("user", user), *(("key", key) for key in keys)]
+    for name, subject in subjects:
+        ids = (user.pk, None) if name == "user" else (None, subject.pk)
+        for kind, amount in _amounts_of(name).items():
+            if (*ids, *kind) not in stored:
+                yield _row(name, subject, kind, amount)
+
+
+def _row(name: str, subject: User | ApiKey, kind: Kind, amount: Decimal) -> Limit:
+    measure, window = kind
+    row = Limit(**{name: subject}, measure=measure, window=window, amount=amount, bounds_since=None)
+    row.currency = usual_currency() if measure == Measure.COST else ""
+    return row
+
+
+def _amounts_of(subject: str) -> dict[Kind, Decimal]:
     amounts = {**settings.GATEWAY_GUARDS.get(subject, {}), **settings.GATEWAY_LIMITS.get(subject, {})}
-    return _listed([_amount(kind, amount) for kind, amount in amounts.items() if amount and kind not in own_kinds])
+    return {kind: amount for kind, amount in amounts.items() if amount}
 
 
 def user_default_limits(user: User, limits: LimitQuerySet[Limit], key_count: int) -> str:

@@ -237,6 +237,17 @@ def test_queries_are_bounded(browser, ann, django_assert_max_num_queries, route,
         assert browser.get(f"/me/{route}").status_code == 200
 
 
+def test_the_defaults_of_the_settings_are_bars_too_unless_a_limit_replaces_them(browser, ann):
+    key = issue_key(owner=ann, name="mine").key
+    page = browser.get("/me/").text
+    assert f"Key {key}: 600 requests per minute" in page
+    assert "User ann: 6,000 requests per minute" in page
+    set_limit(key=key, measure="requests", window="minute", amount=7)
+    page = browser.get("/me/").text
+    assert f"Key {key}: 7 requests per minute" in page
+    assert f"Key {key}: 600 requests per minute" not in page
+
+
 def test_the_overview_says_how_many_limits_it_does_not_show(browser, ann, monkeypatch):
     monkeypatch.setattr("gateway_project.me.overview.MAX_LIMITS", 2)
     for window in ("day", "month"):
