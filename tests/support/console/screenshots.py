@@ -25,6 +25,7 @@ PICTURES = {
     "provider": ("providers/provider/1/change/", "light"),
     "rule": ("rules/rule/1/change/", "light"),
     "system": ("system/", "light"),
+    "me": ("../me/", "light"),
 }
 PROMPTS = ("Capital of Portugal?", "Translate: good morning", "Summarise the minutes", "Write a haiku on rain")
 
@@ -91,7 +92,8 @@ def playground(page: Page, values: dict[str, str]) -> None:
     page.fill("[name=second]", values["model"])
     page.fill("[name=prompt]", "What is a gateway for?")
     page.click("button[type=submit] >> text=Send")
-    page.wait_for_function("document.querySelectorAll('[data-note]')[1]?.innerText.includes('complete after')")
+    # Both sides have their time, cost and link to the log.
+    page.wait_for_function("document.querySelectorAll('[data-note] a').length > 1")
     page.screenshot(path=Path(IMAGES / "playground.png"))
 
 
