@@ -146,6 +146,8 @@ def test_the_histogram_hours_of_usage_and_access_requests_have_it_too(visitor, w
     page = window.page
     window.open("telemetry/logentry/")
     assert page.locator("[data-histogram] figcaption .console-local", has_text="local").count() == 2
+    first, last = (span.bounding_box() for span in page.locator("[data-histogram] figcaption div > span").all())
+    assert (first["y"], first["x"] + first["width"] < last["x"]) == (last["y"], True)  # at both ends of one line
     bar = page.locator("[data-histogram] a").last
     hour = f"{entry.timestamp + timedelta(hours=9):%I}:00"
     for title in (bar.get_attribute("aria-label"), bar.locator("title").text_content()):
