@@ -35,7 +35,7 @@ def default_rows(user: User, keys: Iterable[ApiKey], limits: LimitQuerySet[Limit
 
 def _row(name: str, subject: User | ApiKey, kind: Kind, amount: Decimal) -> Limit:
     measure, window = kind
-    row = Limit(**{name: subject}, measure=measure, window=window, amount=amount, bounds_since=None)
+    row = Limit(**{name: subject}, measure=measure, window=window, amount=amount)
     row.currency = usual_currency() if measure == Measure.COST else ""
     return row
 

@@ -3,6 +3,7 @@
 import json
 import re
 from datetime import timedelta
+from decimal import Decimal
 
 import pytest
 from django.test import Client
@@ -246,6 +247,13 @@ def test_the_defaults_of_the_settings_are_bars_too_unless_a_limit_replaces_them(
     page = browser.get("/me/").text
     assert f"Key {key}: 7 requests per minute" in page
     assert f"Key {key}: 600 requests per minute" not in page
+
+
+def test_a_default_of_a_day_counts_what_the_log_has_of_the_key(browser, ann, settings):
+    settings.GATEWAY_LIMITS = {**settings.GATEWAY_LIMITS, "key": {("requests", "day"): Decimal(40)}}
+    key = issue_key(owner=ann, name="mine").key
+    insert_log_entries([done(f"r{number}", timezone.now(), key_id=key.pk) for number in range(10)])
+    assert "10 of 40" in browser.get("/me/").text
 
 
 def test_the_overview_says_how_many_limits_it_does_not_show(browser, ann, monkeypatch):

@@ -97,4 +97,5 @@ def _check(limit: Limit) -> LimitCheck:
     kind = limit.subject_kind
     subject = Subject(kind, getattr(limit, f"{kind}_id"))
     options = limit.is_strict, limit.unpriced, limit.unpriced_price
-    return BOOK.check(LimitRow(subject, "", limit.measure, limit.window, limit.amount, limit.bounds_since, *options))
+    set_at = None if limit.pk is None else limit.bounds_since  # a default of the settings is not stored
+    return BOOK.check(LimitRow(subject, "", limit.measure, limit.window, limit.amount, set_at, *options))
