@@ -23,13 +23,13 @@ def default_limits(subject: str, own_kinds: Collection[Kind] = ()) -> str:
 
 
 def default_rows(user: User, keys: Iterable[ApiKey], limits: LimitQuerySet[Limit]) -> Iterator[Limit]:
-    """The defaults of a user and of these keys as rows that are not stored; `limits` are all that replace some."""
-    stored = set(limits.order_by().values_list("user_id", "key_id", "measure", "window"))
+    """The defaults of a user and of these keys as rows that are not overrides; `limits` are all that replace some."""
+    overrides = set(limits.order_by().values_list("user_id", "key_id", "measure", "window"))
     subjects: list[tuple[str, User | ApiKey]] = [("user", user), *(("key", key) for key in keys)]
     for name, subject in subjects:
         ids = (user.pk, None) if name == "user" else (None, subject.pk)
         for kind, amount in _amounts_of(name).items():
-            if (*ids, *kind) not in stored:
+            if (*ids, *kind) not in overrides:
                 yield _row(name, subject, kind, amount)
 
 

@@ -7,6 +7,7 @@ from django.core.cache import caches
 
 from accounts.access_requests.models import AccessRequest
 from gateway_project.console.explain import tables
+from gateway_project.console.period import ANY_TIME
 from licensing.services import set_limit
 from providers.services import create_provider, set_price
 from telemetry.journal.batches import insert_log_entries
@@ -41,7 +42,8 @@ def test_the_estimate_of_an_explanation(cost, currency, text, exact):
         "cache": {"verdict": "off", "key": None, "ageSeconds": None},
         "estimate": {"inputTokens": 1, "outputTokens": 2, "cost": cost, "currency": currency},
     }
-    facts = dict(tables._facts(document, has_ended=False))
+    pages = tables.Pages({}, ANY_TIME)
+    facts = dict(tables._facts(document, pages, has_ended=False))
     (cell,) = facts["Cost (at most)"]
     assert (str(cell.text), getattr(cell.text, "exact", "")) == (text, exact)
 
