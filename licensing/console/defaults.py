@@ -23,7 +23,7 @@ def default_limits(subject: str, own_kinds: Collection[Kind] = ()) -> str:
 
 
 def default_rows(user: User, keys: Iterable[ApiKey], limits: LimitQuerySet[Limit]) -> Iterator[Limit]:
-    """The defaults of a user and of these keys as rows that are not overrides; `limits` are all that replace some."""
+    """The defaults of a user and of these keys as rows that are not stored; `limits` are all that replace some."""
     overrides = set(limits.order_by().values_list("user_id", "key_id", "measure", "window"))
     subjects: list[tuple[str, User | ApiKey]] = [("user", user), *(("key", key) for key in keys)]
     for name, subject in subjects:
