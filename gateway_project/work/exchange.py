@@ -6,7 +6,6 @@ no such comment is only set by the constructor.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from time import perf_counter, time
 from typing import TYPE_CHECKING, Protocol
 
@@ -42,12 +41,10 @@ if TYPE_CHECKING:
 
 Targets = tuple["Target", ...]
 TargetKey = tuple[tuple[int, int], str]  # snapshot.records.target_key()
-# Makes a part to which nothing is written yet: its values are the defaults on the class, which takes no time to write.
-BLANK = object.__new__
 Outcome = tuple[str, str]  # of a candidate: a value of telemetry's Candidate, and a detail for people
 
 
-@dataclass
+@dataclass(slots=True)
 class Identity:
     """Whose request it is."""
 
@@ -70,7 +67,7 @@ class RequestOptions:
     tags: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass
+@dataclass(slots=True)
 class Decision:
     """What the rules decided: every target of the model, those that may serve it, and the rule that allows it."""
 
@@ -120,7 +117,7 @@ class Selection:
     passed_over: dict[TargetKey, str] = field(default_factory=dict)
 
 
-@dataclass
+@dataclass(slots=True)
 class RequestLimits:
     """The limits of the caller and of the providers, and the request's reservations."""
 
@@ -157,7 +154,7 @@ class RequestLimits:
         return demand.output if demand is not None and is_reserved else 0
 
 
-@dataclass
+@dataclass(slots=True)
 class CacheLookup:
     """The search for a cached answer, and the flight: one of several identical requests asks the provider."""
 
@@ -230,7 +227,7 @@ class Attempts:
         return [attempt.target.provider.id for attempt in self.sendings]
 
 
-@dataclass
+@dataclass(slots=True)
 class Ownership:
     """State that providers store for the user: ids that this request named first, and ids that the answer created."""
 
@@ -264,16 +261,16 @@ class Exchange:
     started: float = field(default_factory=perf_counter)
     started_at: float = field(default_factory=time)
 
-    identity: Identity = field(default_factory=partial(BLANK, Identity))  # written by stages.authentication
+    identity: Identity = field(default_factory=Identity)  # written by stages.authentication
     request: WorkRequest | None = None  # written by reading
     options: RequestOptions = field(default_factory=RequestOptions)  # written by reading
-    decision: Decision = field(default_factory=partial(BLANK, Decision))  # written by stages.rules
+    decision: Decision = field(default_factory=Decision)  # written by stages.rules
     guarding: Guarding | None = None  # written by guardrails
     selection: Selection = field(default_factory=Selection)  # written by stages.candidates
-    limits: RequestLimits = field(default_factory=partial(BLANK, RequestLimits))  # written by limits
-    cache: CacheLookup = field(default_factory=partial(BLANK, CacheLookup))  # written by cache
+    limits: RequestLimits = field(default_factory=RequestLimits)  # written by limits
+    cache: CacheLookup = field(default_factory=CacheLookup)  # written by cache
     attempts: Attempts = field(default_factory=Attempts)  # written by failover
-    ownership: Ownership = field(default_factory=partial(BLANK, Ownership))  # written by stages.ownership
+    ownership: Ownership = field(default_factory=Ownership)  # written by stages.ownership
     delivery: StreamDelivery = field(default_factory=StreamDelivery)  # written by streaming
     bill: "Bill | None" = None  # written by billing
     journal_number: int | None = None  # written by log: of the start record

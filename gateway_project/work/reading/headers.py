@@ -20,7 +20,7 @@ HEADER = re.compile(r"[\x20-\x7e]{1,1024}")
 def read_headers(exchange: Exchange) -> None:
     """Set what the headers ask for, and the key's tags."""
     headers = exchange.connection.environ
-    for name in sorted(OPTIONS.keys() & headers.keys()):
+    for name in sorted(OPTION_NAMES.intersection(headers)):
         if text := headers[name]:
             OPTIONS[name](exchange, text)
     key = exchange.identity.key
@@ -75,13 +75,14 @@ OPTIONS: dict[str, Callable[[Exchange, str], None]] = {
     "HTTP_X_SVC_STRATEGY": _set_strategy,
     "HTTP_X_SVC_SESSION": _set_session,
 }
+OPTION_NAMES = frozenset(OPTIONS)
 
 
 def forwarded_headers(headers: WSGIEnvironment) -> dict[str, str]:
     """The client's headers that a provider may get too; its format decides."""
     selection: dict[str, str] = {}
     for name, wsgi_name in FORWARDED_HEADERS.items():
-        if value := headers.get(wsgi_name):
+        if wsgi_name in headers and (value := headers[wsgi_name]):
             if not HEADER.fullmatch(value):
                 raise ValidationError(f"{name} must have at most 1024 printable characters of ASCII.", header=name)
             selection[name] = value

@@ -27,7 +27,7 @@ def read_request(exchange: Exchange, gateway: Gateway) -> None:
     headers = exchange.connection.environ
     if headers.get("CONTENT_TYPE", "").partition(";")[0].strip().lower() != "application/json":
         raise UnsupportedMediaType("Send the body as JSON, with the header Content-Type: application/json.")
-    if headers.get("HTTP_CONTENT_ENCODING", "identity").lower() != "identity":
+    if "HTTP_CONTENT_ENCODING" in headers and headers["HTTP_CONTENT_ENCODING"].lower() != "identity":
         raise UnsupportedMediaType("Send the body uncompressed: Content-Encoding is not supported.")
     raw, endpoint = receive_body(exchange, gateway), exchange.endpoint
     body = parse_object(raw)
