@@ -141,7 +141,7 @@ def test_the_form_of_a_guardrail(console, world, entries):
     row = window.page.get_by_role("region", name="By guardrail").locator("tr", has_text=guardrail.name)
     cells = [one.split()[0] for one in row.locator("td").all_inner_texts()[1:]]
     assert cells == ["0", "0", "1", "1", "0", "0", "2"]
-    assert row.get_by_role("link", name=str(rows[0].pk)).count() == 2
+    assert row.get_by_role("link", name=str(rows[0].pk), exact=True).count() == 2
     assert window.check_looks() == {}
     guardrail.refresh_from_db()
     assert guardrail.action == "monitor"
