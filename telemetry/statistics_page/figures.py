@@ -18,7 +18,7 @@ from providers.console.model_links import model_page, price_form
 from telemetry.statistics_page.filters import FILTERS
 from telemetry.statistics_page.form import CHARTS, TIMES, Link, UsageForm
 from telemetry.statistics_page.totals import spent, unpriced_models
-from telemetry.usage.statistics import DIMENSIONS, SHOWN, SORTED_BY, Page, UsageQuery
+from telemetry.usage.statistics import DIMENSIONS, LATENCIES, SHOWN, Page, UsageQuery
 
 MAX_TABLE_ROWS, MAX_CHART_ROWS, MAX_SETS, LABEL_LENGTH = 100, 30, 7, 40
 OTHERS = "all others"
@@ -26,7 +26,6 @@ MAX_TIMES = 24 * 32  # the hours of a month
 EMPTY = "–"
 # The measures whose values of parts sum up to that of the whole.
 ADDITIVE = CHARTS.keys() - {"cache_share", "p50_ms", "p95_ms", "average_first_byte_ms"}
-LATENCIES = ("average_ms", "p50_ms", "p95_ms", "average_first_byte_ms")
 ATTEMPTS = ("attempts", "failed_attempts")  # shown of providers: beside requests they say little of other things
 COUNTS = (
     *("requests", "errors", "denied", "cache_hits"),
@@ -289,7 +288,7 @@ def cells(row: JsonObject, form: UsageForm) -> list[Cell]:
         *(Cell(TITLES[name], _count(name, row), _sorting(name, form)) for name in counts),
         Cell("Cost", costs, _sorting("cost", form)),
         Cell("Saved", saved, _sorting("saved_cost", form)),
-        Cell("p50, p95", _latencies(row)),
+        Cell("p50, p95", _latencies(row), _sorting("p95_ms", form)),
     ]
 
 
@@ -322,8 +321,6 @@ def _price_page(row: JsonObject, form: UsageForm) -> str:
 
 def _sorting(name: str, form: UsageForm) -> str:
     """The address of the same table by this column, the greatest first, or the smallest if it is so already."""
-    if name not in SORTED_BY:
-        return ""
     return form.address(sort=name if form.cleaned_data.get("sort") == f"-{name}" else f"-{name}")
 
 

@@ -23,7 +23,7 @@ from telemetry.usage.statistics import DIMENSIONS, SORTED_BY, UsageQuery
 
 TIMES = ("hour", "day")
 NEW_FILTER = ("add", "value")  # the fields that add a filter; no address has them
-# The measures that a chart can show; rows are sorted by it unless they are times.
+# The measures that a chart can show; rows are sorted by it (shares by the requests) unless they are times.
 CHARTS = {
     "requests": "Requests",
     "errors": "Errors",
@@ -39,9 +39,6 @@ CHARTS = {
     "p95_ms": "Latency p95 (ms)",
     "average_first_byte_ms": "First byte, average (ms)",
 }
-
-
-NAMES_WITH_ORDER = (*TIMES, "model", "alias", "tag")
 
 
 class Link(NamedTuple):
@@ -84,7 +81,7 @@ class UsageForm(forms.Form):
         widget=UnfoldAdminTextInputWidget(attrs={"placeholder": "Tags: name=value"}),
     )
     sort = forms.ChoiceField(
-        choices=[(sign + name, name) for name in (*SORTED_BY, *NAMES_WITH_ORDER) for sign in ("", "-")],
+        choices=[(sign + name, name) for name in (*SORTED_BY, *DIMENSIONS) for sign in ("", "-")],
         required=False,
         widget=forms.HiddenInput,
     )
@@ -167,10 +164,10 @@ class UsageForm(forms.Form):
         return self._addresses[key]
 
     def dimension_headings(self) -> Iterator[Link]:
-        """The names of the dimensions, with the address of the table sorted by them; ids have no order."""
+        """The names of the dimensions, with the address of the table sorted by them."""
         for name in self.dimensions:
             sort = f"-{name}" if self._order() == name else name
-            yield Link(name.capitalize(), self.address(sort=sort) if name in NAMES_WITH_ORDER else "")
+            yield Link(name.capitalize(), self.address(sort=sort))
 
     def periods(self) -> Iterator[Link]:
         """Links to the usual periods."""

@@ -34,10 +34,12 @@ DIMENSIONS = {
     "tag": "tag",
 }
 MAX_DIMENSIONS = 2
+LATENCIES = ("average_ms", "p50_ms", "p95_ms", "average_first_byte_ms")
 SORTED_BY = (
     *("requests", "completed", "denied", "client_closed", "errors", "cache_hits", "saved_tokens"),
     *("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens"),
     *("cost", "saved_cost", "unknown_cost_requests", "unpriced_requests", "attempts", "failed_attempts"),
+    *LATENCIES,
 )
 
 # Measures that are not part of a row: costs are listed by currency, the others are for quotas.
@@ -45,17 +47,8 @@ UNLISTED = ("cost", "estimated_cost", "saved_cost", "limited", "asked")
 # The columns of a row beside its dimensions and costs.
 SHOWN = (
     *SORTED_BY[: SORTED_BY.index("cost")],
-    *(
-        "attempts",
-        "failed_attempts",
-        "estimated_requests",
-        "unknown_cost_requests",
-        "unpriced_requests",
-        "average_ms",
-        "p50_ms",
-        "p95_ms",
-        "average_first_byte_ms",
-    ),
+    *("attempts", "failed_attempts", "estimated_requests", "unknown_cost_requests", "unpriced_requests"),
+    *LATENCIES,
 )
 
 
@@ -67,7 +60,7 @@ class UsageQuery:
     end: datetime
     by: tuple[str, ...]
     filters: Mapping[str, object] = field(default_factory=dict)  # names of FILTERS
-    sort: str = ""  # one of SORTED_BY or of `by`; a minus before it: descending
+    sort: str = ""  # one of SORTED_BY or of `by` (ids by their names); a minus before it: descending
 
 
 class Page(NamedTuple):
@@ -142,8 +135,7 @@ def _conditions(query: UsageQuery, dialect: Mapping[str, str]) -> tuple[str, lis
 def _order(query: UsageQuery, names: Sequence[str]) -> str:
     sort = query.sort or (query.by[0] if query.by[0] in ("hour", "day") else "-requests")
     column, down = sort.removeprefix("-"), " DESC" if sort.startswith("-") else ""
-    measure = SUM_OF_COSTS if column == "cost" else f'coalesce(sum("{column}"), 0)'
-    first = measure if column in SORTED_BY else f'"{DIMENSIONS[column]}"'
+    first = _ORDERS.get(column) or (f'coalesce(sum("{column}"), 0)' if column in SORTED_BY else f'"{column}"')
     # NULLs last in either direction: the databases' defaults differ.
     return ", ".join([f"{first}{down} NULLS LAST", *(f'"{name}" NULLS LAST' for name in names)])
 
@@ -189,6 +181,39 @@ def _per(microseconds: int, count: int) -> float | None:
     return round(microseconds / count / 1000, 1) if count else None
 
 
+def _average(microseconds: str, count: str) -> str:
+    return f'1.0 * sum("{microseconds}") / nullif(sum("{count}"), 0)'
+
+
+def _percentile(share: float) -> str:
+    """What `percentile` says of the sums of a group; NULL for none."""
+    counts = [f'coalesce(sum("{name}"), 0)' for name in LATENCY_COLUMNS]
+    rank = f"{share} * ({' + '.join(counts)})"
+    cases = []
+    for number, (count, low, high) in enumerate(
+        zip(counts, (0, *LATENCY_MS), (*LATENCY_MS, LATENCY_MS[-1]), strict=True)
+    ):
+        missing = " - ".join([rank, *counts[:number]])
+        cases.append(f"WHEN {missing} <= {count} THEN {low} + {high - low} * ({missing}) / {count}")
+    return f"CASE WHEN {rank} > 0 THEN CASE {' '.join(cases)} END END"
+
+
+def _name(table: str, column: str, dimension: str) -> str:
+    return f'(SELECT lower("{column}") FROM "{table}" WHERE "id" = each_currency."{DIMENSIONS[dimension]}")'
+
+
+# What rows are sorted by where it is not a column or its sum.
+_ORDERS = {
+    "cost": SUM_OF_COSTS,
+    "average_ms": _average("duration_us", "completed"),
+    "average_first_byte_ms": _average("first_byte_us", "first_bytes"),
+    "p50_ms": _percentile(0.5),
+    "p95_ms": _percentile(0.95),
+    "user": _name("accounts_user", "username", "user"),
+    "group": _name("accounts_group", "name", "group"),
+    "key": _name("keys_apikey", "name", "key"),
+    "provider": _name("providers_provider", "name", "provider"),
+}
 _COLUMNS = {
     "hour": '"hour"',
     "user": '"user_id"',

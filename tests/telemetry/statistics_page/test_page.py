@@ -188,11 +188,12 @@ class TestTimesWithoutUsage:
 
 class TestOrder:
     @pytest.mark.long
-    def test_times_and_names_sort_and_ids_do_not(self, console):
+    def test_headings_of_names_sort(self, console):
         use(0, "b"), use(0, "b"), use(1, "a")
         response = console.get(f"{PAGE}?{WEEK}&by=model&then=user&sort=-requests")
         by_model, by_user = response.context["dimensions"]
-        assert (by_model.title, by_user.address) == ("Model", "")
+        assert (by_model.title, by_user.title) == ("Model", "User")
+        assert "sort=user" in by_user.address
         assert [row[0] for row in table(console.get(PAGE + by_model.address))] == ["a", "b"]
         by_model = console.get(PAGE + by_model.address).context["dimensions"][0]
         assert [row[0] for row in table(console.get(PAGE + by_model.address))] == ["b", "a"]
@@ -202,6 +203,13 @@ class TestOrder:
         response = console.get(f"{PAGE}?{WEEK}&by=model&sort=saved_cost")
         assert [row[0] for row in table(response)] == ["a", "b"]
         assert "sort=-saved_cost" in response.text
+
+    def test_by_latency_and_by_a_chart_of_it(self, console):
+        use(0, "quick", duration_ms=90), use(0, "quick", duration_ms=90), use(1, "slow", duration_ms=4000)
+        for query in ("sort=-p95_ms", "chart=p95_ms", "chart=average_first_byte_ms&sort=-p95_ms"):
+            response = console.get(f"{PAGE}?{WEEK}&by=model&{query}")
+            assert [row[0] for row in table(response)] == ["slow", "quick"]
+        assert "sort=p95_ms" in response.text
 
     def test_an_order_by_what_is_no_column_is_the_usual_one(self, console):
         use(0, "b"), use(1, "a")

@@ -172,6 +172,29 @@ class TestAddingUp:
         assert columns_of(admin, f"by=key&sort={sort}", "keyId") == [(7,), (None,)]
         assert columns_of(admin, "by=day,key", "keyId") == [(7,), (None,)]
 
+    def test_users_are_sorted_by_name(self, admin):
+        ben, ann = new_user(username="ben"), new_user(username="Ann")
+        insert_log_entries([done("r", user_id=ben.pk), done("r", user_id=ann.pk), done("r", user_id=999_999)])
+        assert columns_of(admin, "by=user&sort=user", "userName") == [("Ann",), ("ben",), (None,)]
+        assert columns_of(admin, "by=user&sort=-user", "userName") == [("ben",), ("Ann",), (None,)]
+
+    @pytest.mark.parametrize("sort", statistics.LATENCIES)
+    def test_latencies_are_sorted_as_they_are_shown(self, admin, sort):
+        durations = {"none": [], "one": [3], "slow": [40_000], "split": [1, 2000], "spread": [5, 90, 700, 20_000]}
+        entries = [
+            done("r", model=model, duration_ms=ms, first_byte_ms=ms / 2)
+            for model in durations
+            for ms in durations[model]
+        ]
+        insert_log_entries([*entries, done("r", model="none", outcome="denied")])
+        name = camel(sort)
+        for sign, is_reversed in (("", False), ("-", True)):
+            values = columns_of(admin, f"by=model&sort={sign}{name}", name)
+            known = [value for [value] in values if value is not None]
+            assert known == sorted(known, reverse=is_reversed)
+            assert len(set(known)) == 4
+            assert values[4:] == [(None,)]
+
     def test_full_hours_around_what_is_asked(self, admin):
         insert_log_entries([done("r", HOUR), done("r", HOUR + timedelta(hours=1))])
         response = admin.get("/stats/usage/?from=2027-01-15T08:30:00Z&to=2027-01-15T08:45:00Z", flat=True).json()
