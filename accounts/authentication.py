@@ -60,8 +60,12 @@ class RefreshCookie(BaseAuthentication):
 
 
 def caller_of(token: str) -> Caller:
-    """The user of an access token, with their present features; raises AuthenticationFailed."""
-    return _caller(Session.objects.all(), read_access(token))
+    """The user of an access token, with their present features; raises AuthenticationFailed.
+
+    A token that names a key is for work alone.
+    """
+    claims = read_access(token)
+    return _caller(Session.objects.all(), None if claims is None or claims.key else claims)
 
 
 def _caller(sessions: SessionQuerySet[Session], claims: AccessToken | RefreshToken | None) -> Caller:

@@ -25,10 +25,14 @@ ACCESS, REFRESH = "access", "refresh"
 
 
 class AccessToken(NamedTuple):
-    """The claims of a valid access token: user, and session (32 hexadecimal digits)."""
+    """The claims of a valid access token: user, session (32 hexadecimal digits), and the public id of a key or "".
+
+    With a key it is for work alone, which the gateway does as if the request had this key.
+    """
 
     user_id: int
     session: str
+    key: str = ""
 
 
 class RefreshToken(NamedTuple):
@@ -39,9 +43,10 @@ class RefreshToken(NamedTuple):
     digest: str
 
 
-def issue_access(*, user_id: int, session: str) -> str:
-    """An access token for this user and session, valid for GATEWAY_ACCESS_TOKEN_SECONDS."""
-    return _issue(ACCESS, user_id, session, uuid4().hex, settings.GATEWAY_ACCESS_TOKEN_SECONDS)
+def issue_access(*, user_id: int, session: str, key: str = "") -> str:
+    """An access token for this user, session and perhaps key, valid for GATEWAY_ACCESS_TOKEN_SECONDS."""
+    claims = {"key": key} if key else {}
+    return _issue(ACCESS, user_id, session, uuid4().hex, settings.GATEWAY_ACCESS_TOKEN_SECONDS, **claims)
 
 
 def issue_refresh(*, user_id: int, session: str) -> tuple[str, str]:
@@ -54,7 +59,7 @@ def issue_refresh(*, user_id: int, session: str) -> tuple[str, str]:
 def read_access(text: str) -> AccessToken | None:
     """What a token says; None for a token that is forged, expired or of another kind."""
     claims = _claims(text, ACCESS)
-    return AccessToken(int(claims["sub"]), claims["sid"]) if claims else None
+    return AccessToken(int(claims["sub"]), claims["sid"], str(claims.get("key", ""))) if claims else None
 
 
 def read_refresh(text: str) -> RefreshToken | None:
@@ -63,11 +68,10 @@ def read_refresh(text: str) -> RefreshToken | None:
     return RefreshToken(int(claims["sub"]), claims["sid"], _digest(str(claims.get("jti")))) if claims else None
 
 
-def _issue(kind: str, user_id: int, session: str, token_id: str, seconds: int) -> str:
+def _issue(kind: str, user_id: int, session: str, token_id: str, seconds: int, **more: str) -> str:
     now = int(time.time())
-    return _backend(settings.GATEWAY_TOKEN_KEY).encode(
-        {"token_type": kind, "sub": str(user_id), "sid": session, "jti": token_id, "iat": now, "exp": now + seconds}
-    )
+    claims = {"token_type": kind, "sub": str(user_id), "sid": session, "jti": token_id, "iat": now, **more}
+    return _backend(settings.GATEWAY_TOKEN_KEY).encode({**claims, "exp": now + seconds})
 
 
 def _claims(text: str, kind: str) -> JsonObject | None:

@@ -43,6 +43,10 @@ def test_a_token_says_whose_it_is_and_of_which_session():
     assert read_access(issue_access(user_id=7, session=SESSION)) == AccessToken(7, SESSION)
 
 
+def test_a_token_may_name_a_key():
+    assert read_access(issue_access(user_id=7, session=SESSION, key="0123456789")).key == "0123456789"
+
+
 def test_the_tokens_of_these_tests_would_be_good(signed):
     assert read_access(signed()) == AccessToken(7, SESSION)
 

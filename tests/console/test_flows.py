@@ -11,6 +11,7 @@ from providers.models import Provider
 from rules.models import Rule
 from telemetry.models import LogEntry
 from tests.console.conftest import PASSWORD, USERNAME, stand_still
+from tests.support.load import wait_until
 
 CREDENTIAL = "sk-typed-in-the-browser"
 PROMPT = "What is the capital of Portugal?"
@@ -75,12 +76,16 @@ def make_key(window, name: str) -> tuple[ApiKey, str]:
     return key, shown
 
 
-def ask(window, model: str, key: str) -> str:
-    """What the playground shows as the answer; with the own login where there is no key."""
+def ask(window, model: str, key: str, secret: str = "") -> str:
+    """What the playground shows as the answer, with the key that is chosen or typed."""
     page = window.page
     window.open("playground/")
     page.fill("[name=model]", model)
-    page.fill("[name=key]", key)
+    page.select_option("[name=key]", key)
+    if secret:
+        page.fill("[name=secret]", secret)
+    else:
+        assert page.is_hidden("[name=secret]")
     page.fill("[name=prompt]", PROMPT)
     page.check("[name=bypass]")
     page.click("button[type=submit] >> text=Send")
@@ -94,11 +99,13 @@ def test_from_a_provider_to_an_answer_in_the_playground(console, world):
     provider = make_provider(window, name, model, scripted.url)
     rule = make_rule(window, name, model)
     key, shown = make_key(window, name)
-    for credential in ("", shown):
+    for choice in (("",), (str(key.pk),), ("other", shown)):
         scripted.answers(text="Lisbon, I think.")
-        assert ask(window, model, credential) == "Lisbon, I think."
+        assert ask(window, model, *choice) == "Lisbon, I think."
         assert scripted.seen[-1].headers["authorization"] == f"Bearer {CREDENTIAL}"
     assert window.problems == []
+    requests = LogEntry.objects.filter(username=USERNAME, model=model).order_by("pk").values_list("key_id", flat=True)
+    wait_until(lambda: list(requests.all()) == [None, key.pk, key.pk], 10, "an entry with the key of each")
     entries = LogEntry.objects.filter(entry_type="Message", username=USERNAME).values_list("message", "payload")
     messages = " ".join(f"{message} {payload}" for message, payload in entries)
     for what in (f"created providers {provider.pk}", f"created rules {rule.pk}", f"created keys {key.pk}"):

@@ -14,9 +14,10 @@ from accounts import tokens
 from accounts.models import Feature, Role, Session, User
 from keys import secrets
 from keys.models import ApiKey
-from keys.services import rotate_key
+from keys.services import issue_key, rotate_key
 from licensing.services import set_limit
 from rules.models import Rule
+from tests.support.management import Client
 from tests.support.promises import promise
 
 pytestmark = pytest.mark.either_store
@@ -354,6 +355,20 @@ class TestAccessTokens:
     def test_a_token_cannot_borrow_another_users_session(self, world, provider):
         other = world.new_user()
         refused(world.ask(key=tokens.issue_access(user_id=world.user.id, session=session_of(other).id.hex)))
+
+    def test_a_token_that_names_a_key_is_the_key_and_for_work_alone(self, world, provider):
+        session, key = session_of(world.user), world.issued.key
+        token = tokens.issue_access(user_id=world.user.id, session=session.id.hex, key=key.public_id)
+        assert world.entry(world.ask(key=token)).key_id == key.pk
+        assert Client(world.gateway.url, token).get("/users/?currentUser=true").status_code == 401
+        ApiKey.objects.filter(pk=key.pk).update(locked_time=timezone.now())
+        world.settle()
+        refused(world.ask(key=token))
+
+    def test_a_token_cannot_name_the_key_of_another(self, world, provider):
+        session = session_of(world.user)
+        for key in (issue_key(owner=world.new_user(), name="theirs").key.public_id, "0" * 10, "none"):
+            refused(world.ask(key=tokens.issue_access(user_id=world.user.id, session=session.id.hex, key=key)))
 
     @pytest.mark.parametrize("state", [{"is_active": False}, {"is_deleted": True}])
     def test_the_token_of_an_inactive_or_deleted_user_is_refused(self, world, provider, state):

@@ -3,7 +3,9 @@
 from uuid import UUID
 
 from django.conf import settings
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.views.decorators.http import require_POST
@@ -16,6 +18,7 @@ from gateway_project.console.playground.logged_request import logged_request
 from gateway_project.console.site import console_site
 from gateway_project.database.ids import id_in
 from gateway_project.json_types import JsonObject
+from keys.models import ApiKey
 from providers.models import Model
 from rules.aliases.models import Alias
 from telemetry.details import cost
@@ -34,7 +37,7 @@ def playground(request: HttpRequest) -> HttpResponse:
     values, logged_model = logged_values(request.GET.get("entry", ""))
     name = logged_model or request.GET.get("model")
     model = name if name in names else next(iter(models), "")
-    values |= {"names": names, "model": model, "base_url": settings.GATEWAY_BASE_URL}
+    values |= {"names": names, "model": model, "base_url": settings.GATEWAY_BASE_URL, "keys": keys_of(request)}
     context = site.context(request, "Playground", **values)
     return TemplateResponse(request, "console/playground.html", context)
 
@@ -50,13 +53,20 @@ def logged_values(entry_id: str) -> tuple[JsonObject, str]:
     return {**form_values(request), "origin": origin, "omissions": request.omissions}, entry.model
 
 
+def keys_of(request: HttpRequest) -> QuerySet[ApiKey]:
+    """The admin's own keys that can be used now."""
+    return ApiKey.objects.usable().filter(owner_id=request.user.pk).order_by("name", "pk")
+
+
 @site.page("playground/token/", name="playground-token", part=True)
 @require_POST
 def token(request: HttpRequest) -> HttpResponse:
-    """An access token of the admin's own login, for the requests of the page; it ends with the login."""
+    """An access token of the admin's own login, perhaps with one of their keys; it ends with the login."""
     assert request.user.pk is not None, "the console admits nobody without a login"
+    row_id = id_in(request.POST.get("key", ""))
+    key = get_object_or_404(keys_of(request), pk=row_id).public_id if row_id else ""
     session = UUID(request.session[LOGIN]).hex
-    text = issue_access(user_id=request.user.pk, session=session)
+    text = issue_access(user_id=request.user.pk, session=session, key=key)
     return JsonResponse({"token": text}, headers={"Cache-Control": "no-store"})
 
 

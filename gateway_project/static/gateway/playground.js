@@ -92,11 +92,18 @@ function body(model, messages) {
 }
 
 async function credential() {
-  if (form.key.value) return form.key.value;
+  if (form.key.value === "other") return form.secret.value;
   const headers = { "X-CSRFToken": form.csrfmiddlewaretoken.value };
-  const answer = await fetch(form.dataset.token, { method: "POST", headers });
+  const answer = await fetch(form.dataset.token, { method: "POST", headers, body: new URLSearchParams({ key: form.key.value }) });
+  if (answer.status === 404) throw new Error("This key cannot be used any more. Choose another one.");
   if (!answer.ok) throw new Error("Your login has ended. Reload the page.");
   return (await answer.json()).token;
+}
+
+// Another key is typed, as only its owner has its text.
+function showSecret() {
+  form.secret.required = form.key.value === "other";
+  form.secret.closest("label").hidden = !form.secret.required;
 }
 
 // -- The request as code ----------------------------------------------------------------------------
@@ -396,7 +403,9 @@ resetButton.addEventListener("click", () => {
   form.prompt.focus();
 });
 form.addEventListener("input", showCode);
+form.key.addEventListener("change", showSecret);
 form.images.hasChangeListener = true; // the theme's own expects a text field beside it, and fails without
+showSecret();
 showBeginning();
 showAttachments();
 showCode();

@@ -125,7 +125,7 @@ def _token_user(text: str, exchange: Exchange, gateway: Gateway) -> Caller:
     if issuers is not None and (token := issuers.verify(text, time.time())) is not None:
         exchange.identity.trusted_issuer = token.issuer
         return _named_caller(token.username, issuers, gateway)
-    return _login_user(text, gateway)
+    return _login_user(text, exchange, gateway)
 
 
 def _named_caller(username: str, issuers: IssuerBook, gateway: Gateway) -> Caller:
@@ -136,11 +136,24 @@ def _named_caller(username: str, issuers: IssuerBook, gateway: Gateway) -> Calle
     return caller
 
 
-def _login_user(text: str, gateway: Gateway) -> Caller:
-    """The user of an access token; the database is asked whether its session is live."""
+def _login_user(text: str, exchange: Exchange, gateway: Gateway) -> Caller:
+    """The user of an access token, which may name one of the user's keys to be used.
+
+    The database is asked whether its session is live.
+    """
     token = tokens.read_access(text)
     if token is None:
         raise AuthenticationFailed
     if gateway.follower.session_owner(token.session) != token.user_id:
         raise AuthenticationFailed
+    if token.key:
+        _use_key(_key_of(token, gateway), exchange.connection.address, exchange, gateway)
     return _usable_caller(token.user_id, gateway)
+
+
+def _key_of(token: tokens.AccessToken, gateway: Gateway) -> KeySnapshot:
+    """The key that a token names. Raises AuthenticationFailed for one that is not its user's."""
+    key = gateway.follower.find_key(token.key)
+    if key is None or key.owner_id != token.user_id:
+        raise AuthenticationFailed
+    return key
