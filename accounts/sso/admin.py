@@ -1,9 +1,12 @@
 """Identity providers and identities in the console."""
 
+from typing import Any
+
 from django import forms
 from django.contrib import admin
-from django.db.models import Model, QuerySet
+from django.db.models import Model, OuterRef, QuerySet, Subquery
 from django.http import HttpRequest
+from django.urls import reverse
 from unfold.decorators import display
 from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
@@ -11,7 +14,7 @@ from accounts.sso import services
 from accounts.sso.models import Identity, IdentityProvider
 from accounts.sso.viewsets import IdentityProviderViewSet, IdentityViewSet
 from gateway_project.console.audit import record
-from gateway_project.console.links import linked
+from gateway_project.console.links import link, linked
 from gateway_project.console.row_actions import row_action
 from gateway_project.console.tables import ServiceAdmin, ServiceForm
 from gateway_project.json_types import JsonObject
@@ -141,7 +144,7 @@ class IdentityAdmin(ServiceAdmin):
     viewset = IdentityViewSet
     form = IdentityForm
     empty_message = "There are no identities. A user's first login with an identity provider creates one."
-    list_display = [linked("user"), "issuer", "subject", "last_login"]
+    list_display = [linked("user"), "its_issuer", "subject", "last_login"]
     list_display_links = ["subject"]
     search_fields = ["user__name_key", "issuer", "subject"]
     ordering = ["id"]
@@ -158,7 +161,14 @@ class IdentityAdmin(ServiceAdmin):
         return super().has_change_permission(request, obj) and obj is None
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Identity]:
-        return super().get_queryset(request).select_related("user")
+        provider = IdentityProvider.objects.filter(issuer=OuterRef("issuer")).values("pk")
+        return super().get_queryset(request).select_related("user").annotate(provider_id=Subquery(provider))
+
+    @display(description="Issuer", ordering="issuer")
+    def its_issuer(self, row: Any) -> str:
+        """Links to the identity provider; none of this issuer may be left."""
+        page = reverse("admin:accounts_identityprovider_change", args=[row.provider_id]) if row.provider_id else ""
+        return link(row.issuer, page)
 
     def create(self, request: HttpRequest, values: JsonObject) -> Identity:
         return services.link_identity(user_id=values["user"].pk, issuer=values["issuer"], subject=values["subject"])

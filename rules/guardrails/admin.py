@@ -1,22 +1,40 @@
 """Guardrails in the console."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django import forms
 from django.contrib import admin
+from django.contrib.admin.views.main import ChangeList
 from django.db import models
 from django.http import HttpRequest
+from django.utils.html import format_html_join
+from django.utils.safestring import SafeString
 from unfold.decorators import display
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
+from accounts.models import Group, User
+from gateway_project.console.links import link_to
 from gateway_project.console.tables import ServiceAdmin, ServiceForm
 from gateway_project.console.tabs import Tab, log_tab
 from gateway_project.json_types import JsonObject
+from keys.models import ApiKey
+from rules.aliases.models import Alias
 from rules.guardrails import services
-from rules.guardrails.audience import KINDS
+from rules.guardrails.audience import KINDS, Reference
 from rules.guardrails.models import EVERYONE, Action, Guardrail, default_action
 from rules.guardrails.viewsets import GuardrailViewSet
+from rules.models import Rule
 
+SHOWN = 5  # of each kind in the list
+# What an audience names by which field.
+ROWS: Mapping[str, tuple[type[models.Model], str]] = {
+    "groups": (Group, "pk"),
+    "users": (User, "pk"),
+    "rules": (Rule, "pk"),
+    "keys": (ApiKey, "pk"),
+    "aliases": (Alias, "name"),
+}
 FIELDS = (
     *("name", "description", "enabled", "position", "direction", "action", "type", "parameters"),
     *("fail_mode", "samples", "sample_days", "applies_to"),
@@ -81,6 +99,33 @@ class GuardrailForm(ServiceForm):
             self.add_error(name if name in self.fields else None, problem.sentence)
 
 
+class GuardrailList(ChangeList):
+    """Reads the rows that the guardrails of a page are for, those of one kind at once."""
+
+    result_list: list[Any]  # guardrails that have `audience_rows` too
+
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        self.result_list = list(self.result_list)
+        rows = {kind: self._rows_of(kind) for kind in KINDS}
+        for guardrail in self.result_list:
+            guardrail.audience_rows = rows
+
+    def _rows_of(self, kind: str) -> dict[Reference, models.Model]:
+        """The rows of a kind that the page names, by what names them."""
+        model, field = ROWS[kind]
+        references = {one for row in self.result_list for one in row.applies_to.get(kind, ())[:SHOWN]}
+        rows = model._default_manager.filter(**{f"{field}__in": references}) if references else ()
+        return {getattr(row, field): row for row in rows}
+
+
+def _names(references: Sequence[Reference], rows: Mapping[Reference, models.Model]) -> SafeString:
+    """The first of them as links, those that were deleted by their ids, and how many more there are."""
+    names = [link_to(rows.get(one)) or str(one) for one in references[:SHOWN]]
+    more = len(references) - SHOWN
+    return format_html_join(", ", "{}", ((name,) for name in [*names, *([f"{more} more"] if more > 0 else [])]))
+
+
 @admin.register(Guardrail)
 class GuardrailAdmin(ServiceAdmin):
     """What requests and answers are searched for."""
@@ -99,6 +144,9 @@ class GuardrailAdmin(ServiceAdmin):
         ("Who", {"fields": ["applies_to"]}),
     ]
 
+    def get_changelist(self, request: HttpRequest, **options: object) -> type[ChangeList]:
+        return GuardrailList
+
     def tabs(self, row: Guardrail) -> list[Tab]:
         own = {"guardrail": row.pk}
         pages = [Tab("Usage", "guardrail-usage", own), Tab("Samples", "guardrail-samples", own)]
@@ -109,11 +157,12 @@ class GuardrailAdmin(ServiceAdmin):
         return row.enabled
 
     @display(description="For")
-    def audience(self, row: Guardrail) -> str:
+    def audience(self, row: Any) -> str:
         if row.applies_to.get(EVERYONE):
             return EVERYONE
-        parts = ((kind, row.applies_to.get(kind, ())) for kind in KINDS)
-        return "; ".join(f"{kind} {', '.join(map(str, ones[:5]))}" for kind, ones in parts if ones)
+        lists = ((kind, row.applies_to.get(kind, ())) for kind in KINDS)
+        parts = ((kind, _names(references, row.audience_rows[kind])) for kind, references in lists if references)
+        return format_html_join("; ", "{} {}", parts)
 
     def create(self, request: HttpRequest, values: JsonObject) -> Guardrail:
         return services.create_guardrail(**_attributes(values))

@@ -193,6 +193,9 @@ class TestConsole:
         assert console.post(add, form).status_code == 302
         identity = Identity.objects.get()
         assert "f0c2" in console.get("/admin/accounts/identity/").content.decode()
+        provider = IdentityProvider.objects.create(name="P", slug="p", issuer=identity.issuer, client_id="c")
+        listed = console.get("/admin/accounts/identity/").content.decode()
+        assert f'href="/admin/accounts/identityprovider/{provider.pk}/change/"' in listed
         assert console.get(f"/admin/accounts/identity/{identity.pk}/change/").status_code == 200
         assert console.post(f"/admin/accounts/identity/{identity.pk}/delete/", {"post": "yes"}).status_code == 302
         assert not Identity.objects.exists()

@@ -1,12 +1,16 @@
 """Guardrails in the console."""
 
 import json
+import re
 from html import unescape
 
 import pytest
 
+from accounts.models import Group
 from rules.guardrails.models import Guardrail
+from rules.guardrails.services import create_guardrail
 from telemetry.models import LogEntry
+from tests.support.management import new_user
 
 pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
 FIELDS = {
@@ -84,3 +88,15 @@ def test_a_list_of_100_000_words_fits_into_the_form(console):
     parameters = json.dumps({"words": words}, ensure_ascii=False)
     assert console.post("/admin/rules/guardrail/add/", FIELDS | {"parameters": parameters}).status_code == 302
     assert Guardrail.objects.get(name="No cobalt").parameters["words"] == words
+
+
+def test_the_list_links_to_those_that_a_guardrail_is_for(console):
+    users, group = [new_user() for _ in range(6)], Group.objects.create(name="crew")
+    audience = {"users": [user.pk for user in users], "groups": [group.pk], "keys": [987]}
+    create_guardrail(name="No cobalt", type="words", parameters={"words": ["cobalt"]})
+    Guardrail.objects.update(applies_to=audience)
+    text = console.get("/admin/rules/guardrail/").text
+    for row, path in ((users[0], "accounts/user"), (users[4], "accounts/user"), (group, "accounts/group")):
+        assert re.search(rf'href="/admin/{path}/{row.pk}/change/"[^>]*>{row}</a>', text), row
+    assert "1 more; keys 987" in " ".join(text.split())
+    assert f">{users[5]}</a>" not in text
