@@ -77,7 +77,8 @@ class TagFilter(TextFilter):
             return entries
         # SQLite cannot look for a part of a JSON document.
         has_value = equals and connection.features.supports_json_field_contains
-        return entries.filter(tags__contains={name: value}) if has_value else _by_key(entries, name, value)
+        assert isinstance(entries, LogEntryQuerySet)
+        return entries.tagged(name, value) if has_value else _by_key(entries, name, value)
 
 
 class AttemptedFilter(TextFilter):

@@ -98,6 +98,10 @@ class LogEntryQuerySet(EntryQuerySet[Row]):
         """Entries of requests that this provider answered, or was asked for before another one."""
         return self.filter(Q(provider_id=provider_id) | has_former_provider(provider_id))
 
+    def tagged(self, name: str, value: str) -> Self:
+        """Entries with this tag, on PostgreSQL, whose index has only those with any."""
+        return self.filter(tags__contains={name: value}).exclude(tags={})
+
     def served_by(self, model: str, names: Collection[str]) -> Self:
         """Entries of requests that a model served, and that asked for one of its names where nothing is known to."""
         is_unserved = Q(served_model__isnull=True) | Q(served_model="")

@@ -60,7 +60,8 @@ RARE, RAREST, UNUSED = RARE_NAMES = "rare", "rarest", "unused"
 FILL = """
 INSERT INTO "{name}" (id, timestamp, entry_type, entry_source, correlation_id, message, payload, user_id, username,
     group_ids, key_id, key_name, model, served_model, provider_id, provider_name, outcome, status, cache_status,
-    attempts, input_tokens, output_tokens, cost, currency, cost_status, duration_ms, alias, trusted_issuer)
+    attempts, input_tokens, output_tokens, cost, currency, cost_status, duration_ms, alias, trusted_issuer,
+    tags, severity)
 SELECT %(first)s + n, %(start)s::timestamptz + n * interval '1 day' / %(rows)s,
     CASE WHEN n %% 10 = 0 THEN 'Message' ELSE 'WorkRequest' END, CASE WHEN n %% 5 = 0 THEN 'Cache' ELSE 'Worker' END,
     md5((%(first)s + n)::text), 'It was served.', 'p', %(user)s + n %% 1000, 'user-' || n %% 1000,
@@ -69,9 +70,13 @@ SELECT %(first)s + n, %(start)s::timestamptz + n * interval '1 day' / %(rows)s,
     CASE WHEN n = 11 THEN %(rare)s ELSE 'model-' || n %% 20 END,
     %(provider)s + n %% 20 %% 3, 'provider-' || n %% 20 %% 3,
     CASE WHEN n %% 50 = 1 THEN 'failed' ELSE 'completed' END, CASE WHEN n %% 50 = 1 THEN 502 ELSE 200 END,
-    CASE WHEN n %% 5 = 0 THEN 'HIT' ELSE 'MISS' END, 1, n %% 3000, n %% 700, n * 0.000001, 'USD', 'known', n %% 9000,
+    CASE WHEN n = 11 AND %(rare)s = 'rare' THEN 'BYPASS' WHEN n %% 5 = 0 THEN 'HIT' ELSE 'MISS' END,
+    1, n %% 3000, n %% 700, n * 0.000001, 'USD', 'known', n %% 9000,
     CASE WHEN n = 11 THEN %(rare)s WHEN n %% 4 = 0 THEN 'alias-' || n %% 8 END,
-    CASE WHEN n = 11 THEN %(rare)s WHEN n %% 20 = 3 THEN 'issuer-3' END
+    CASE WHEN n = 11 THEN %(rare)s WHEN n %% 20 = 3 THEN 'issuer-3' END,
+    CASE WHEN n = 11 THEN jsonb_build_object('team', %(rare)s::text)
+        WHEN n %% 4 = 0 THEN jsonb_build_object('team', 'team-' || n %% 100) ELSE '{{}}' END,
+    CASE WHEN n = 11 THEN 'warning' WHEN n %% 50 = 1 THEN 'error' ELSE 'info' END
 FROM generate_series(0, %(rows)s - 1) n
 """
 # Hours of one of the ten days, for which the log counts minutes.
@@ -84,7 +89,10 @@ LOG_LISTS += ["result=errors", "outcome__exact=failed", "group={group}", "q=mode
 LOG_LISTS += ["user=user-10", "key=key 10", "provider=idle", "request=none"]
 LOG_LISTS += [f"user=user-7&{PERIOD}", f"model_name=model-1&result=errors&{PERIOD}", "tab=messages"]
 LOG_LISTS += [f"{name}={value}" for name in ("model_name", "served", "alias", "issuer") for value in RARE_NAMES]
+LOG_LISTS += [f"tag=team%3D{value}" for value in ("team-8", *RARE_NAMES)]
 LOG_LISTS += ["outcome__exact=revoked", "result=denied"]
+LOG_LISTS += [f"severity__exact={value}" for value in ("error", "warning", "debug")]
+LOG_LISTS += [f"cache_status__exact={value}" for value in ("HIT", "BYPASS")]
 RARE_LOGS = [f"{name}={value}" for name in ("model", "trustedIssuer") for value in RARE_NAMES]
 RARE_LOGS += ["outcome=revoked", "groupId=999999"]
 FROM_LISTS = ["user=user-7", "model_name=model-1&result=errors"]
