@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import ClassVar, NamedTuple
+from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 
 import psycopg
 import redis
@@ -46,7 +47,7 @@ def main(arguments: list[str]) -> int:
             return NOT_RUN if any(option.startswith("--promises") for option in arguments) else 0
         print(f"PostgreSQL: {shown(postgresql.url)} ({postgresql.origin})")
         print(f"Redis: {shown(server.url)} ({server.origin})", flush=True)
-        environ = os.environ | {"DATABASE_URL": postgresql.url, "REDIS_URL": server.url}
+        environ = os.environ | {"DATABASE_URL": without_waiting(postgresql.url), "REDIS_URL": server.url}
         return subprocess.run([sys.executable, "-m", "pytest", *arguments], env=environ, check=False).returncode
 
 
@@ -76,6 +77,16 @@ def find_redis(resources: ExitStack) -> Server:
         return Server(resources.enter_context(own_redis()).url, "brought along, for this run")
     except Exception as error:  # whatever is wrong with the program or the machine
         raise NotFound(f"no Redis on this machine, and none could be started ({one_line(error)}).") from error
+
+
+def without_waiting(url: str) -> str:
+    """The URL of a PostgreSQL for commits that do not wait for its disk: no test kills this server.
+
+    Those that do have one of their own, whose commits wait.
+    """
+    parts = urlsplit(url)
+    options = urlencode({"options": "-c synchronous_commit=off"}, quote_via=quote)
+    return urlunsplit(parts._replace(query="&".join(filter(None, (parts.query, options)))))
 
 
 def postgresql_refuses(url: str) -> str | None:

@@ -42,3 +42,9 @@ def test_a_table_that_lacks_the_tests_with_servers_is_not_stored(monkeypatch, tm
     monkeypatch.setattr(promises, "write_page", lambda marker, table: stored.append(marker))
     assert (promises.main(["attack", "--update"]) == 0) is is_stored
     assert stored == (["attack"] if is_stored else [])
+
+
+@pytest.mark.parametrize("url", ["postgresql://u:p@127.0.0.1:5432/db", "postgresql://u:@/db?host=/tmp/a"])
+def test_commits_of_tests_do_not_wait_for_the_disk(url):
+    options = "options=-c%20synchronous_commit%3Doff"
+    assert servers.without_waiting(url) == f"{url}{'&' if '?' in url else '?'}{options}"
