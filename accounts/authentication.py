@@ -62,7 +62,7 @@ class RefreshCookie(BaseAuthentication):
 def caller_of(token: str) -> Caller:
     """The user of an access token, with their present features; raises AuthenticationFailed.
 
-    A token that names a key is for work alone.
+    A token that names a key is refused: it is valid for work only.
     """
     claims = read_access(token)
     return _caller(Session.objects.all(), None if claims is None or claims.key else claims)

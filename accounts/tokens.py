@@ -27,7 +27,7 @@ ACCESS, REFRESH = "access", "refresh"
 class AccessToken(NamedTuple):
     """The claims of a valid access token: user, session (32 hexadecimal digits), and the public id of a key or "".
 
-    With a key it is for work alone, which the gateway does as if the request had this key.
+    A token that names a key is valid for work only, and counts as that key.
     """
 
     user_id: int
@@ -68,9 +68,9 @@ def read_refresh(text: str) -> RefreshToken | None:
     return RefreshToken(int(claims["sub"]), claims["sid"], _digest(str(claims.get("jti")))) if claims else None
 
 
-def _issue(kind: str, user_id: int, session: str, token_id: str, seconds: int, **more: str) -> str:
+def _issue(kind: str, user_id: int, session: str, token_id: str, seconds: int, **extra_claims: str) -> str:
     now = int(time.time())
-    claims = {"token_type": kind, "sub": str(user_id), "sid": session, "jti": token_id, "iat": now, **more}
+    claims = {"token_type": kind, "sub": str(user_id), "sid": session, "jti": token_id, "iat": now, **extra_claims}
     return _backend(settings.GATEWAY_TOKEN_KEY).encode({**claims, "exp": now + seconds})
 
 

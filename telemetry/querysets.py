@@ -99,7 +99,7 @@ class LogEntryQuerySet(EntryQuerySet[Row]):
         return self.filter(Q(provider_id=provider_id) | has_former_provider(provider_id))
 
     def tagged(self, name: str, value: str) -> Self:
-        """Entries with this tag, on PostgreSQL, whose index has only those with any."""
+        """Entries with this tag (PostgreSQL only). Without the exclusion the index of tagged entries would not do."""
         return self.filter(tags__contains={name: value}).exclude(tags={})
 
     def served_by(self, model: str, names: Collection[str]) -> Self:

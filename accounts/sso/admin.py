@@ -144,7 +144,7 @@ class IdentityAdmin(ServiceAdmin):
     viewset = IdentityViewSet
     form = IdentityForm
     empty_message = "There are no identities. A user's first login with an identity provider creates one."
-    list_display = [linked("user"), "its_issuer", "subject", "last_login"]
+    list_display = [linked("user"), "issuer_link", "subject", "last_login"]
     list_display_links = ["subject"]
     search_fields = ["user__name_key", "issuer", "subject"]
     ordering = ["id"]
@@ -165,8 +165,8 @@ class IdentityAdmin(ServiceAdmin):
         return super().get_queryset(request).select_related("user").annotate(provider_id=Subquery(provider))
 
     @display(description="Issuer", ordering="issuer")
-    def its_issuer(self, row: Any) -> str:
-        """Links to the identity provider; none of this issuer may be left."""
+    def issuer_link(self, row: Any) -> str:
+        """A link to the identity provider; plain text if there is none of this issuer."""
         page = reverse("admin:accounts_identityprovider_change", args=[row.provider_id]) if row.provider_id else ""
         return link(row.issuer, page)
 

@@ -1,6 +1,6 @@
 """Guardrails in the console."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from django import forms
@@ -26,14 +26,14 @@ from rules.guardrails.models import EVERYONE, Action, Guardrail, default_action
 from rules.guardrails.viewsets import GuardrailViewSet
 from rules.models import Rule
 
-SHOWN = 5  # of each kind in the list
-# What an audience names by which field.
-ROWS: Mapping[str, tuple[type[models.Model], str]] = {
-    "groups": (Group, "pk"),
-    "users": (User, "pk"),
-    "rules": (Rule, "pk"),
-    "keys": (ApiKey, "pk"),
-    "aliases": (Alias, "name"),
+MAX_NAMES = 5  # of each kind in the list
+# The rows that an audience can name, and the field by which.
+ROWS: Mapping[str, tuple[Callable[[], models.QuerySet], str]] = {
+    "groups": (Group.objects.all, "pk"),
+    "users": (User.objects.live, "pk"),
+    "rules": (Rule.objects.all, "pk"),
+    "keys": (ApiKey.objects.live, "pk"),
+    "aliases": (Alias.objects.all, "name"),
 }
 FIELDS = (
     *("name", "description", "enabled", "position", "direction", "action", "type", "parameters"),
@@ -113,16 +113,16 @@ class GuardrailList(ChangeList):
 
     def _rows_of(self, kind: str) -> dict[Reference, models.Model]:
         """The rows of a kind that the page names, by what names them."""
-        model, field = ROWS[kind]
-        references = {one for row in self.result_list for one in row.applies_to.get(kind, ())[:SHOWN]}
-        rows = model._default_manager.filter(**{f"{field}__in": references}) if references else ()
+        table, field = ROWS[kind]
+        references = {one for row in self.result_list for one in row.applies_to.get(kind, ())[:MAX_NAMES]}
+        rows = table().filter(**{f"{field}__in": references}) if references else ()
         return {getattr(row, field): row for row in rows}
 
 
 def _names(references: Sequence[Reference], rows: Mapping[Reference, models.Model]) -> SafeString:
     """The first of them as links, those that were deleted by their ids, and how many more there are."""
-    names = [link_to(rows.get(one)) or str(one) for one in references[:SHOWN]]
-    more = len(references) - SHOWN
+    names = [link_to(rows.get(one)) or str(one) for one in references[:MAX_NAMES]]
+    more = len(references) - MAX_NAMES
     return format_html_join(", ", "{}", ((name,) for name in [*names, *([f"{more} more"] if more > 0 else [])]))
 
 

@@ -1,7 +1,7 @@
-"""PostgreSQL's indexes of tags, severities and cache statuses: a list by one that few entries have is found at once.
+"""Partial indexes for filters by tag, severity and cache status.
 
-Entries without a tag, those of severity info and those that no cache was asked for are not in them, and cost nothing.
-SQLite would not use them.
+Entries without a tag, of the severity info, or for which no cache was asked, are not in them. PostgreSQL alone has
+them: SQLite would not use them.
 """
 
 from django.db import migrations

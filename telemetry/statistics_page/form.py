@@ -23,7 +23,7 @@ from telemetry.usage.statistics import DIMENSIONS, SORTED_BY, UsageQuery
 
 TIMES = ("hour", "day")
 NEW_FILTER = ("add", "value")  # the fields that add a filter; no address has them
-# The measures that a chart can show; rows are sorted by it (shares by the requests) unless they are times.
+# The measures that a chart can show; rows are sorted by it (the cache share: by requests) unless they are times.
 CHARTS = {
     "requests": "Requests",
     "errors": "Errors",

@@ -198,8 +198,8 @@ def _percentile(share: float) -> str:
     return f"CASE WHEN {rank} > 0 THEN CASE {' '.join(cases)} END END"
 
 
-def _name(table: str, column: str, dimension: str) -> str:
-    return f'(SELECT lower("{column}") FROM "{table}" WHERE "id" = each_currency."{DIMENSIONS[dimension]}")'
+def _name(dimension: str, table: str, key: str = 'lower("name")') -> str:
+    return f'(SELECT {key} FROM "{table}" WHERE "id" = each_currency."{DIMENSIONS[dimension]}")'
 
 
 # What rows are sorted by where it is not a column or its sum.
@@ -209,10 +209,10 @@ _ORDERS = {
     "average_first_byte_ms": _average("first_byte_us", "first_bytes"),
     "p50_ms": _percentile(0.5),
     "p95_ms": _percentile(0.95),
-    "user": _name("accounts_user", "username", "user"),
-    "group": _name("accounts_group", "name", "group"),
-    "key": _name("keys_apikey", "name", "key"),
-    "provider": _name("providers_provider", "name", "provider"),
+    "user": _name("user", "accounts_user", '"name_key"'),
+    "group": _name("group", "accounts_group"),
+    "key": _name("key", "keys_apikey"),
+    "provider": _name("provider", "providers_provider"),
 }
 _COLUMNS = {
     "hour": '"hour"',

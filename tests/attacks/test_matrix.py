@@ -269,7 +269,19 @@ def token_of_issuer(world: World) -> Iterator[str]:
 )
 def test_a_token_of_a_trusted_issuer_opens_work_alone(world, token_of_issuer):
     """Also one of an admin: the management API needs a login of the gateway, or a key."""
+    opens_work_alone(world, token_of_issuer)
 
+
+@promise(
+    "V-L6, V-L18: every route refuses whoever it is not granted to", target="default deny, each route by each caller"
+)
+def test_an_access_token_that_names_a_key_opens_work_alone(world):
+    owner = new_admin()
+    key = issue_key(owner=owner, name="key", permissions=FEATURES).key
+    opens_work_alone(world, token_of(owner, key.public_id))
+
+
+def opens_work_alone(world: World, token: str) -> None:
     def expected(route: Route) -> set[int]:
         if route.who in (WORK, HOLDER):
             return LET_THROUGH if route.who == WORK else {400, 401}
@@ -278,9 +290,9 @@ def test_a_token_of_a_trusted_issuer_opens_work_alone(world, token_of_issuer):
         return LET_THROUGH if f"{route.method} {route.path}" in OPEN else {401}
 
     provider = world.provider()
-    assert world.ask(key=token_of_issuer).status_code == 200
+    assert world.ask(key=token).status_code == 200
     assert len(provider.seen) == 1
-    assert mismatches(world, token_of_issuer, expected) == []
+    assert mismatches(world, token, expected) == []
 
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "PROPFIND", "QUERY")

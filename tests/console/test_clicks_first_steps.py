@@ -78,7 +78,8 @@ def test_the_checklist_leads_to_the_first_answer_with_three_clicks_a_step(hand, 
     assert open_steps() == STEPS[5:]
     hand.click("[data-done=no] a:text-is('Send the first request')")
     page.fill("[name=model]", "capital")
-    page.fill("[name=key]", key)
+    page.select_option("[name=key]", "other")
+    page.fill("[name=secret]", key)
     page.fill("[name=prompt]", "What is the capital of Portugal?")
     scripted.answers(text="Lisbon")
     hand.click("#playground [type=submit]")

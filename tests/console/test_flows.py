@@ -99,7 +99,7 @@ def test_from_a_provider_to_an_answer_in_the_playground(console, world):
     provider = make_provider(window, name, model, scripted.url)
     rule = make_rule(window, name, model)
     key, shown = make_key(window, name)
-    for choice in (("",), (str(key.pk),), ("other", shown)):
+    for choice in (("",), (key.public_id,), ("other", shown)):
         scripted.answers(text="Lisbon, I think.")
         assert ask(window, model, *choice) == "Lisbon, I think."
         assert scripted.seen[-1].headers["authorization"] == f"Bearer {CREDENTIAL}"

@@ -43,6 +43,11 @@ def key_after(**changes: object) -> Client:
     return bearer(issued.text)
 
 
+def token_with_key() -> str:
+    owner = new_admin()
+    return token_of(owner, issue_key(owner=owner, name="key", permissions=FEATURES).key.public_id)
+
+
 def locked_key() -> Client:
     issued = issue_key(owner=new_admin(), name="key", permissions=FEATURES)
     update_key(issued.key, locked=True)
@@ -86,6 +91,7 @@ CALLERS: dict[str, Callable[[], Client]] = {
     "nonsense": lambda: bearer("svc_x"),
     "admin's access token": lambda: bearer(token_of(new_admin())),
     "expired access token": expired_token,
+    "admin's access token that names a key": lambda: bearer(token_with_key()),
     "admin's key": key_after,
     "expired key": lambda: key_after(expiry=timezone.now()),
     "locked key": locked_key,

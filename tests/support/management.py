@@ -30,10 +30,10 @@ def new_admin(**options: Any) -> User:
     return new_user(**{"username": f"admin-{next(_numbers)}", "roles": ["admin", "user"]} | options)
 
 
-def token_of(user: User) -> str:
-    """An access token of a new session."""
+def token_of(user: User, key: str = "") -> str:
+    """An access token of a new session, which may name a key by its public id."""
     session = Session.objects.create(user=user, expires_at=timezone.now() + timedelta(days=1))
-    return tokens.issue_access(user_id=user.pk, session=session.pk.hex)
+    return tokens.issue_access(user_id=user.pk, session=session.pk.hex, key=key)
 
 
 class Client:

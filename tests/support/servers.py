@@ -20,6 +20,8 @@ from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 import psycopg
 import redis
 
+from tests.support.pace import EXACT
+
 HERE_POSTGRESQL = "postgresql://postgres@127.0.0.1:5432/postgres"
 HERE_REDIS = "redis://127.0.0.1:6379/8"
 NOT_RUN = 6  # the status where promises are asked for and no server is there; pytest's own end with 5
@@ -44,10 +46,12 @@ def main(arguments: list[str]) -> int:
         except NotFound as missing:
             print(f"SKIPPED: the tests with PostgreSQL and Redis were not run: {missing}", flush=True)
             # A table without the rows of these tests is not one of the suite.
-            return NOT_RUN if any(option.startswith("--promises") for option in arguments) else 0
+            return NOT_RUN if _writes_promises(arguments) else 0
         print(f"PostgreSQL: {shown(postgresql.url)} ({postgresql.origin})")
         print(f"Redis: {shown(server.url)} ({server.origin})", flush=True)
-        environ = os.environ | {"DATABASE_URL": without_waiting(postgresql.url), "REDIS_URL": server.url}
+        environ = os.environ | {"DATABASE_URL": postgresql.url, "REDIS_URL": server.url}
+        if not _measures(arguments):
+            environ["DATABASE_URL"] = with_asynchronous_commits(postgresql.url)
         return subprocess.run([sys.executable, "-m", "pytest", *arguments], env=environ, check=False).returncode
 
 
@@ -79,12 +83,23 @@ def find_redis(resources: ExitStack) -> Server:
         raise NotFound(f"no Redis on this machine, and none could be started ({one_line(error)}).") from error
 
 
-def without_waiting(url: str) -> str:
+def _measures(arguments: list[str]) -> bool:
+    """Whether the run writes figures down, or is held to exact ones."""
+    return EXACT in os.environ or _writes_promises(arguments)
+
+
+def _writes_promises(arguments: list[str]) -> bool:
+    return any(option.startswith("--promises") for option in arguments)
+
+
+def with_asynchronous_commits(url: str) -> str:
     """The URL of a PostgreSQL for commits that do not wait for its disk: no test kills this server.
 
-    Those that do have one of their own, whose commits wait.
+    Those that do have one of their own, whose commits wait. A URL that has options keeps them as they are.
     """
     parts = urlsplit(url)
+    if "options=" in parts.query:
+        return url
     options = urlencode({"options": "-c synchronous_commit=off"}, quote_via=quote)
     return urlunsplit(parts._replace(query="&".join(filter(None, (parts.query, options)))))
 

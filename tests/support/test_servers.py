@@ -47,4 +47,5 @@ def test_a_table_that_lacks_the_tests_with_servers_is_not_stored(monkeypatch, tm
 @pytest.mark.parametrize("url", ["postgresql://u:p@127.0.0.1:5432/db", "postgresql://u:@/db?host=/tmp/a"])
 def test_commits_of_tests_do_not_wait_for_the_disk(url):
     options = "options=-c%20synchronous_commit%3Doff"
-    assert servers.without_waiting(url) == f"{url}{'&' if '?' in url else '?'}{options}"
+    assert servers.with_asynchronous_commits(f"{url}&options=-c" if "?" in url else f"{url}?options=-c").endswith("=-c")
+    assert servers.with_asynchronous_commits(url) == f"{url}{'&' if '?' in url else '?'}{options}"

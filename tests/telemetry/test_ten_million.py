@@ -1,8 +1,8 @@
 """Ten million entries, 100,000 keys and 10,000 rules slow nothing down: figures are compared with a hundredth of them.
 
 They lie in a hundred partitions, three times as many as there would be, filled as fast as PostgreSQL can, in a database
-that is dropped afterwards. On a machine that has nothing else to do, TEST_EXACT_BOUNDS=1 holds them to the bounds as
-they stand here; otherwise they get `patience`.
+that is dropped afterwards. TEST_EXACT_BOUNDS=1 applies the bounds as they stand here, on a
+machine that has nothing else to do; otherwise they get `patience`.
 """
 
 import statistics
@@ -156,11 +156,11 @@ def create_owners():
     users = list(User.objects.filter(username__startswith="user-"))
     Role.objects.get(name="user").users.set(users)
     for number in range(GROUPS):
-        Group.objects.create(name=f"group {number}").members.set(users[number::GROUPS])
+        Group.objects.create(name=f"owners {number}").members.set(users[number::GROUPS])
     own = User.objects.get(username=f"user-{OWN_USER}")
     own.set_password(PASSWORD)
     own.save()
-    Group.objects.get(name=f"group {OWN_USER}").admins.add(own)
+    Group.objects.get(name=f"owners {OWN_USER}").admins.add(own)
 
 
 def fill_tables(keys, rules):
@@ -188,7 +188,7 @@ def fill_tables(keys, rules):
 def row_pages():
     """Name and address of the page of a row of each table but the log: of the large tables a late one."""
     chosen = {table: table.objects.order_by("-pk") for table in (ApiKey, Rule)}
-    chosen |= {User: User.objects.filter(username=f"user-{USERS - 1}"), Group: Group.objects.filter(name="group 9")}
+    chosen |= {User: User.objects.filter(username=f"user-{USERS - 1}"), Group: Group.objects.filter(name="owners 9")}
     for table in site._registry.keys() - {LogEntry}:
         row = chosen.get(table, table._default_manager.order_by("pk")).first()
         path = f"{table._meta.app_label}/{table._meta.model_name}"
@@ -197,7 +197,7 @@ def row_pages():
 
 def console_pages(days):
     """Name and address of each page: without a row, of a row, and with what somebody looks for."""
-    values = {"key": ApiKey.objects.get(name=f"key {OWN_USER}").pk, "group": f"group {OWN_USER}"}
+    values = {"key": ApiKey.objects.get(name=f"key {OWN_USER}").pk, "group": f"owners {OWN_USER}"}
     values |= {"day": f"{midnight(1):%Y-%m-%d}"}
     filtered = [f"{LOG_LIST}?{query.format(**values)}" for query in LOG_LISTS]
     filtered += [f"{LOG_LIST}tail/{query}" for query in LIVE]

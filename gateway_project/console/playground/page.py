@@ -3,9 +3,7 @@
 from uuid import UUID
 
 from django.conf import settings
-from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse, JsonResponse
-from django.shortcuts import get_object_or_404
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.views.decorators.http import require_POST
@@ -18,12 +16,14 @@ from gateway_project.console.playground.logged_request import logged_request
 from gateway_project.console.site import console_site
 from gateway_project.database.ids import id_in
 from gateway_project.json_types import JsonObject
+from gateway_project.work.stages.authentication import FEATURE
 from keys.models import ApiKey
 from providers.models import Model
 from rules.aliases.models import Alias
 from telemetry.details import cost
 from telemetry.models import EntryType, LogEntry
 
+MAX_KEYS = 500  # that the page offers
 site = console_site()
 
 
@@ -53,9 +53,10 @@ def logged_values(entry_id: str) -> tuple[JsonObject, str]:
     return {**form_values(request), "origin": origin, "omissions": request.omissions}, entry.model
 
 
-def keys_of(request: HttpRequest) -> QuerySet[ApiKey]:
-    """The admin's own keys that can be used now."""
-    return ApiKey.objects.usable().filter(owner_id=request.user.pk).order_by("name", "pk")
+def keys_of(request: HttpRequest) -> list[ApiKey]:
+    """The first of the admin's own keys that may send work now."""
+    keys = ApiKey.objects.usable().filter(owner_id=request.user.pk).order_by("name", "pk")
+    return [key for key in keys[:MAX_KEYS] if FEATURE in key.permissions]
 
 
 @site.page("playground/token/", name="playground-token", part=True)
@@ -63,10 +64,11 @@ def keys_of(request: HttpRequest) -> QuerySet[ApiKey]:
 def token(request: HttpRequest) -> HttpResponse:
     """An access token of the admin's own login, perhaps with one of their keys; it ends with the login."""
     assert request.user.pk is not None, "the console admits nobody without a login"
-    row_id = id_in(request.POST.get("key", ""))
-    key = get_object_or_404(keys_of(request), pk=row_id).public_id if row_id else ""
+    public_id = request.POST.get("key", "")
+    if public_id and public_id not in (key.public_id for key in keys_of(request)):
+        raise Http404
     session = UUID(request.session[LOGIN]).hex
-    text = issue_access(user_id=request.user.pk, session=session, key=key)
+    text = issue_access(user_id=request.user.pk, session=session, key=public_id)
     return JsonResponse({"token": text}, headers={"Cache-Control": "no-store"})
 
 

@@ -100,7 +100,7 @@ async function credential() {
   return (await answer.json()).token;
 }
 
-// Another key is typed, as only its owner has its text.
+// Another key is typed, because the gateway stores only its digest.
 function showSecret() {
   form.secret.required = form.key.value === "other";
   form.secret.closest("label").hidden = !form.secret.required;

@@ -7,6 +7,7 @@ from html import unescape
 import pytest
 
 from accounts.models import Group
+from keys.services import delete_keys, issue_key
 from rules.guardrails.models import Guardrail
 from rules.guardrails.services import create_guardrail
 from telemetry.models import LogEntry
@@ -92,11 +93,13 @@ def test_a_list_of_100_000_words_fits_into_the_form(console):
 
 def test_the_list_links_to_those_that_a_guardrail_is_for(console):
     users, group = [new_user() for _ in range(6)], Group.objects.create(name="crew")
-    audience = {"users": [user.pk for user in users], "groups": [group.pk], "keys": [987]}
+    key = issue_key(owner=users[0], name="gone").key
+    delete_keys([key])
+    audience = {"users": [user.pk for user in users], "groups": [group.pk], "keys": [key.pk]}
     create_guardrail(name="No cobalt", type="words", parameters={"words": ["cobalt"]})
     Guardrail.objects.update(applies_to=audience)
     text = console.get("/admin/rules/guardrail/").text
     for row, path in ((users[0], "accounts/user"), (users[4], "accounts/user"), (group, "accounts/group")):
         assert re.search(rf'href="/admin/{path}/{row.pk}/change/"[^>]*>{row}</a>', text), row
-    assert "1 more; keys 987" in " ".join(text.split())
+    assert f"1 more; keys {key.pk}" in " ".join(text.split())
     assert f">{users[5]}</a>" not in text
