@@ -137,6 +137,7 @@ def old_entries(world: World) -> Callable[[], None]:
 @pytest.mark.slow
 @pytest.mark.skipif(not SECONDS, reason="SOAK says for how many seconds it runs; `make faults` sets it to 1800")
 @pytest.mark.timeout(SECONDS + 600)
+@pytest.mark.grows("beside what it was before its first request, it has filled the cache and the pools", mib=40)
 @promise("A soak in which every lifetime is a minute at most lets nothing grow", target=f"0 failed, growth ≤ {GROWTH}")
 def test_nothing_grows(start, figure):
     world = start(**SHORT)
