@@ -35,7 +35,7 @@ LINE_LENGTH = 400  # of what is printed: bodies are as long as they like
 SECONDS = 540  # on a machine that has much else to do; alone it takes less than a minute
 SEEDS = range(1, int(os.environ.get("FUZZ_RUNS", "1")) + 1)
 
-pytestmark = [pytest.mark.exhaustive, pytest.mark.timeout(600), pytest.mark.usefixtures("seeds")]
+pytestmark = [pytest.mark.exhaustive, pytest.mark.timeout(600)]
 
 
 def as_documented(requests_of: str) -> pytest.MarkDecorator:
@@ -54,7 +54,11 @@ class Fuzzed(NamedTuple):
         return sum(map(len, self.document["paths"].values()))
 
 
-@pytest.fixture(scope="module", params=[pytest.param(n, marks=pytest.mark.xdist_group(f"seed {n}")) for n in SEEDS])
+# All tests of a seed run in one process, with one gateway.
+SEEDED = [pytest.param(seed, marks=pytest.mark.xdist_group(f"seed {seed}")) for seed in SEEDS]
+
+
+@pytest.fixture(scope="module", params=SEEDED)
 def seed(request):
     return request.param
 
@@ -113,13 +117,8 @@ def admin(fuzzed):
     assert client.get("/users/?currentUser=true").status_code == 200
 
 
-@pytest.fixture
-def seeds(figure):
-    """The figure of every test here; the table says beside it of how many seeds a test has failed."""
-    figure(f"{len(SEEDS)} seeds" if len(SEEDS) > 1 else "1 seed")
-
-
 @pytest.mark.slow
+@pytest.mark.parametrize("seed", SEEDED[:1], indirect=True)  # the edges are the same for each seed
 @as_documented("every parameter at its edges, as an admin")
 def test_an_admin_tries_the_edges_of_every_parameter(fuzzed, admin, tmp_path, seed):
     # What may be changed is what may be created; changes have their turn in the next test.
