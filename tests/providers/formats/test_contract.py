@@ -21,7 +21,7 @@ from providers.formats.sse import data_of, events_in
 from providers.formats.translated import TranslatedFormat
 from tests.support.formats.samples import STREAM_CASES, WHOLE_CASES, not_applicable, request, streams, whole
 from tests.support.promises import parses
-from tests.support.thoroughness import number_of
+from tests.support.thoroughness import number_of, some
 
 pytestmark = pytest.mark.embedded
 
@@ -194,7 +194,7 @@ def test_what_the_client_did_not_ask_for_is_kept_from_it(sample):
 @pytest.mark.long
 @cases(SHORT_STREAMS)
 def test_a_stream_is_the_same_wherever_it_was_cut_in_two(sample):
-    for at in range(1, len(sample.body)):
+    for at in some(range(1, len(sample.body)), len(sample.body)):
         reader, _ = read(sample, [sample.body[:at], sample.body[at:]])
         expected = sample.expect
         assert (reader.done and reader.error is None) == expected["done"]
@@ -430,5 +430,5 @@ def test_an_openai_client_is_streamed_the_same(sample):
 def test_an_openai_client_is_streamed_the_same_wherever_it_was_cut_in_two(sample):
     work = sample.work_at_a_door
     _, whole_stream = read(sample, [sample.body], work)
-    for at in range(1, len(sample.body)):
+    for at in some(range(1, len(sample.body)), len(sample.body)):
         assert read(sample, [sample.body[:at], sample.body[at:]], work)[1] == whole_stream
