@@ -241,7 +241,7 @@ class UsageViewSet(ApiViewSet):
 
     resource_name = "usage"
     serializer_class = UsageSerializer
-    other_media_types = {"list": (CSV,)}
+    other_media_types = {"list": {CSV: {"type": "string"}}}
     pagination_class = ApiPagination
     filters = {
         **PERIOD,

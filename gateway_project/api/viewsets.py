@@ -52,8 +52,8 @@ class ApiViewSet(GenericViewSet[Row], Generic[Row]):
     update_attributes: ClassVar[type[Attributes]]
     # For the OpenAPI document: responses that differ from the base's, by operation.
     response_specs: ClassVar[Mapping[str, ResponseSpec]] = {}
-    # Other media types that an operation can answer with.
-    other_media_types: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    # Other media types that an operation can answer with, and their schemas.
+    other_media_types: ClassVar[Mapping[str, Mapping[str, JsonObject]]] = {}
     # Attributes that change without a request, under the names of the wire.
     volatile: ClassVar[frozenset[str]] = frozenset()
     filters: ClassVar[Mapping[str, Filter]] = {}

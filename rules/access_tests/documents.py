@@ -16,6 +16,12 @@ MAX_BYTES = 2 * 1024 * 1024
 ROOT = "access-tests"
 MEMBERS = ("name", "description", "user", "group", "key", "model", "provider", "expected")
 REQUIRED = ("name", "model", "expected")
+_ENTRY_SCHEMA = {"properties": {name: {"type": "string"} for name in MEMBERS}, "required": REQUIRED}
+FILE_SCHEMA: JsonObject = {
+    "type": "object",
+    "properties": {ROOT: {"type": "array", "items": {"type": "object"} | _ENTRY_SCHEMA}},
+    "required": [ROOT],
+}
 
 
 @dataclass(frozen=True, slots=True)

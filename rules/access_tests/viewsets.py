@@ -12,7 +12,7 @@ from gateway_project.api.viewsets import PAGING, CreateMixin, DestroyMixin, List
 from gateway_project.errors import ValidationError
 from gateway_project.json_types import JsonObject
 from rules.access_tests import services
-from rules.access_tests.documents import read_document, write_document
+from rules.access_tests.documents import FILE_SCHEMA, read_document, write_document
 from rules.access_tests.importing import import_access_tests
 from rules.access_tests.models import AccessTest, Expectation
 from rules.access_tests.serializers import AccessTestAttributes, AccessTestFile, AccessTestSerializer, ImportAnswer
@@ -30,7 +30,7 @@ class AccessTestViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
     create_attributes = update_attributes = AccessTestAttributes
     import_file_attributes = AccessTestFile
     response_specs = {"import_file": ResponseSpec((ImportAnswer,))}
-    other_media_types = {"list": (YAML,)}
+    other_media_types = {"list": {YAML: FILE_SCHEMA}}
     volatile = frozenset({"holds", "because"})
     filters = {
         "id": IntegerFilter("id"),

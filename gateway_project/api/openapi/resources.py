@@ -230,9 +230,7 @@ def spec_of(route: Route) -> ResponseSpec:
 
 def contents(route: Route, spec: ResponseSpec, schemas: Schemas) -> JsonObject:
     """The schema of the body in each media type."""
-    return _usual_contents(route, spec, schemas) | {
-        media_type: {"type": "string"} for media_type in route.view.other_media_types.get(route.operation, ())
-    }
+    return {**_usual_contents(route, spec, schemas), **route.view.other_media_types.get(route.operation, {})}
 
 
 def _usual_contents(route: Route, spec: ResponseSpec, schemas: Schemas) -> JsonObject:
