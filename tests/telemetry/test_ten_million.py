@@ -67,7 +67,7 @@ INSERT INTO "{name}" (id, timestamp, entry_type, entry_source, correlation_id, m
     tags, severity)
 SELECT %(first)s + n, %(start)s::timestamptz + n * interval '1 day' / %(rows)s,
     CASE WHEN n %% 10 = 0 THEN 'Message' ELSE 'WorkRequest' END, CASE WHEN n %% 5 = 0 THEN 'Cache' ELSE 'Worker' END,
-    md5((%(first)s + n)::text), 'It was served.', 'p', %(user)s + n %% 1000, 'user-' || n %% 1000,
+    md5((%(first)s + n)::text), 'It was served.', 'p', %(user)s + n %% 1000, 'person-' || n %% 1000,
     jsonb_build_array(%(group)s + n %% 10), %(key)s + n %% 1000, 'key ' || n %% 1000,
     CASE WHEN n = 11 THEN %(rare)s ELSE 'model-' || n %% 20 END,
     CASE WHEN n = 11 THEN %(rare)s ELSE 'model-' || n %% 20 END,
@@ -85,12 +85,13 @@ FROM generate_series(0, %(rows)s - 1) n
 # Hours of one of the ten days, for which the log counts minutes.
 PERIOD = "timestamp_from_0={day}&timestamp_from_1=10:00:00&timestamp_to_0={day}&timestamp_to_1=12:00:00"
 LOGS = ["", "page[number]=5", "id=7", "type=WorkRequest", "source=Cache", "id=7&type=Message", "end={old}"]
-LOGS += ["search=model-7", "search=user-7", "search=served"]  # of the model, the user's name and the message
+LOGS += ["search=model-7", "search=person-7", "search=served"]  # of the model, the user's name and the message
 # One of a thousand users or keys, one of 20 models and of three providers, a fiftieth, and rows without any request.
-LOG_LISTS = ["user=user-7", "key=key 7", "key_id={key}", "model_name=model-7", "served=model-7", "provider=provider-1"]
-LOG_LISTS += ["result=errors", "outcome__exact=failed", "group={group}", "q=model-7", "q=user-7", "q=served"]
-LOG_LISTS += ["user=user-10", "key=key 10", "provider=idle", "request=none"]
-LOG_LISTS += [f"user=user-7&{PERIOD}", f"model_name=model-1&result=errors&{PERIOD}", "tab=messages"]
+LOG_LISTS = ["user=person-7", "key=key 7", "key_id={key}", "model_name=model-7", "served=model-7"]
+LOG_LISTS += ["provider=provider-1"]
+LOG_LISTS += ["result=errors", "outcome__exact=failed", "group={group}", "q=model-7", "q=person-7", "q=served"]
+LOG_LISTS += ["user=person-10", "key=key 10", "provider=idle", "request=none"]
+LOG_LISTS += [f"user=person-7&{PERIOD}", f"model_name=model-1&result=errors&{PERIOD}", "tab=messages"]
 LOG_LISTS += [f"{name}={value}" for name in ("model_name", "served", "alias", "issuer") for value in RARE_NAMES]
 LOG_LISTS += [f"tag=team%3D{value}" for value in ("team-8", *RARE_NAMES)]
 LOG_LISTS += ["outcome__exact=revoked", "result=denied"]
@@ -98,8 +99,8 @@ LOG_LISTS += [f"severity__exact={value}" for value in ("error", "warning", "debu
 LOG_LISTS += [f"cache_status__exact={value}" for value in ("HIT", "BYPASS")]
 RARE_LOGS = [f"{name}={value}" for name in ("model", "trustedIssuer") for value in RARE_NAMES]
 RARE_LOGS += ["outcome=revoked", "groupId=999999"]
-FROM_LISTS = ["user=user-7", "model_name=model-1&result=errors"]
-LIVE = ["", "?user=user-7", "?model_name=model-7", "?result=errors"]
+FROM_LISTS = ["user=person-7", "model_name=model-1&result=errors"]
+LIVE = ["", "?user=person-7", "?model_name=model-7", "?result=errors"]
 STATISTICS = ["by=user&then=model", "by=day&then=model", "by=hour&then=model", "by=model&then=provider&chart=cost"]
 STATISTICS += ["by=day&then=user", "by=user&then=key", "by=day&then=model&chart=p95_ms"]
 OWN_PAGES = ["", "keys/", "models/", "usage/", "usage/?days=90", "requests/", "requests/?page=5", "account/"]
@@ -107,8 +108,8 @@ OWN_PAGES += ["access/", "groups/"]
 GROUP_TABS = ["", "keys/", "limits/", "rules/", "log/", "usage/"]
 USAGE_OF_A_GROUP = ["by=day", "by=user", "by=day&then=model"]
 SEARCHES = ["keys/apikey/?q=key 7", "keys/apikey/?q=key 9999", "keys/apikey/?q=unused", "keys/apikey/?state=active"]
-SEARCHES += ["accounts/user/?q=user-7", "rules/rule/?q=team-7", "rules/rule/?for_model=team-7/large"]
-NAMES = ["key 7", "user-7", "rule 7"]
+SEARCHES += ["accounts/user/?q=person-7", "rules/rule/?q=team-7", "rules/rule/?for_model=team-7/large"]
+NAMES = ["key 7", "person-7", "rule 7"]
 USAGE = ["by=day", "by=user", "by=model,day", "by=provider&userId=7"]
 
 
@@ -126,7 +127,7 @@ def execute(*statements, **parameters):
 def fill(days, rows):
     """So many days of entries up to today, a partition each, and their usage, merged as the housekeeper leaves it."""
     owners = {name: table.objects.earliest("pk").pk for name, table in OWNERS.items()}
-    owners["user"] = User.objects.get(username="user-0").pk
+    owners["user"] = User.objects.get(username="person-0").pk
     for back in reversed(range(1, days + 1)):
         start = midnight(back)
         name, rare = f"{LOG}_{start:%Y%m%d}", RAREST if back == days else RARE
@@ -152,12 +153,12 @@ def create_owners():
     for number in range(PROVIDERS):
         create_provider(name=f"provider-{number}", url=url, format_name="openai", models=models)
     create_provider(name="idle", url=url, format_name="openai", models=models[:1])
-    User.objects.bulk_create(User(username=f"user-{number}", name_key=f"user-{number}") for number in range(USERS))
-    users = list(User.objects.filter(username__startswith="user-"))
+    User.objects.bulk_create(User(username=f"person-{number}", name_key=f"person-{number}") for number in range(USERS))
+    users = list(User.objects.filter(username__startswith="person-"))
     Role.objects.get(name="user").users.set(users)
     for number in range(GROUPS):
         Group.objects.create(name=f"owners {number}").members.set(users[number::GROUPS])
-    own = User.objects.get(username=f"user-{OWN_USER}")
+    own = User.objects.get(username=f"person-{OWN_USER}")
     own.set_password(PASSWORD)
     own.save()
     Group.objects.get(name=f"owners {OWN_USER}").admins.add(own)
@@ -165,7 +166,7 @@ def create_owners():
 
 def fill_tables(keys, rules):
     """Add keys and rules of those users until there are so many."""
-    users = list(User.objects.filter(username__startswith="user-").order_by("pk"))
+    users = list(User.objects.filter(username__startswith="person-").order_by("pk"))
     numbers = range(ApiKey.objects.count(), keys)
     ApiKey.objects.bulk_create(
         (
@@ -188,7 +189,7 @@ def fill_tables(keys, rules):
 def row_pages():
     """Name and address of the page of a row of each table but the log: of the large tables a late one."""
     chosen = {table: table.objects.order_by("-pk") for table in (ApiKey, Rule)}
-    chosen |= {User: User.objects.filter(username=f"user-{USERS - 1}"), Group: Group.objects.filter(name="owners 9")}
+    chosen |= {User: User.objects.filter(username=f"person-{USERS - 1}"), Group: Group.objects.filter(name="owners 9")}
     for table in site._registry.keys() - {LogEntry}:
         row = chosen.get(table, table._default_manager.order_by("pk")).first()
         path = f"{table._meta.app_label}/{table._meta.model_name}"
@@ -219,7 +220,7 @@ def entry_pages(days):
 
 def own_pages():
     """The same of the pages of a user who administers a group."""
-    user = User.objects.get(username=f"user-{OWN_USER}")
+    user = User.objects.get(username=f"person-{OWN_USER}")
     group = user.administered_groups.get()
     entries = LogEntry.objects.of_user(user.pk).filter(entry_type="WorkRequest")
     for name, entry in (("new", entries.latest("timestamp")), ("old", entries.earliest("timestamp"))):
@@ -280,7 +281,7 @@ def measured(gateway, days):
             lambda query=query: answered(visitor.get, f"statistics/?{query}"), CONSOLE_TAKES
         )
     own = Visitor(gateway.url, "me")
-    own.sign_in(f"user-{OWN_USER}")
+    own.sign_in(f"person-{OWN_USER}")
     for name, path in own_pages():
         values[f"own {name}"] = median(lambda path=path: answered(own.get, path), CONSOLE_TAKES)
     for text in NAMES:
