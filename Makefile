@@ -64,7 +64,7 @@ faults: $(VENV)/.installed-dev  ## break what the gateway depends on; print prom
 fuzz: export FUZZ_RUNS ?= 20
 fuzz: $(VENV)/.installed-dev  ## send the API random requests from each of 20 seeds (FUZZ_RUNS); print promise, target, figure
 	@rm -f var/fuzz.json
-	$(BIN)/python -m tests.support.servers -n 2 --dist loadgroup --promises=var/fuzz.json $(FUZZ) tests/test_fuzzing.py
+	$(BIN)/python -m tests.support.servers -n 2 --promises=var/fuzz.json $(FUZZ) tests/test_fuzzing.py
 
 lint: $(VENV)/.installed-dev  ## style, import layers, insecure code, known vulnerabilities, types, migrations
 	@$(MAKE) --no-print-directory -j 2 lint-types lint-rest

@@ -2,8 +2,8 @@
 
 No answer is a 5xx, and none has a status, media type, header or body that the document does not show.
 
-The seed decides what is asked: 1, and with FUZZ_RUNS=20 each of 1 to 20 (`make fuzz`). Each seed has a gateway of its
-own, so that what it finds, it finds again.
+The seed decides what is asked: 1, and with FUZZ_RUNS=20 each of 1 to 20 (`make fuzz`). Each test has a gateway of its
+own, so that what a seed finds, it finds again.
 """
 
 import json
@@ -54,17 +54,13 @@ class Fuzzed(NamedTuple):
         return sum(map(len, self.document["paths"].values()))
 
 
-# All tests of a seed run in one process, with one gateway.
-SEEDED = [pytest.param(seed, marks=pytest.mark.xdist_group(f"seed {seed}")) for seed in SEEDS]
-
-
-@pytest.fixture(scope="module", params=SEEDED)
+@pytest.fixture(params=SEEDS)
 def seed(request):
     return request.param
 
 
-@pytest.fixture(scope="module")
-def fuzzed(seed, tmp_path_factory, django_db_blocker):
+@pytest.fixture
+def fuzzed(tmp_path_factory, django_db_blocker):
     with ExitStack() as resources:
         store = resources.enter_context(fresh_store(tmp_path_factory.mktemp("store")))
         resources.enter_context(django_db_blocker.unblock())
@@ -118,7 +114,7 @@ def admin(fuzzed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", SEEDED[:1], indirect=True)  # the edges are the same for each seed
+@pytest.mark.parametrize("seed", SEEDS[:1], indirect=True)  # the edges are the same for each seed
 @as_documented("every parameter at its edges, as an admin")
 def test_an_admin_tries_the_edges_of_every_parameter(fuzzed, admin, tmp_path, seed):
     # What may be changed is what may be created; changes have their turn in the next test.
