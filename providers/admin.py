@@ -20,12 +20,12 @@ from unfold.views import ChangeList
 from unfold.widgets import UnfoldAdminTextareaWidget
 
 from gateway_project.console.display.badges import Badge
-from gateway_project.console.links import link_to, links_to, period_of_page
+from gateway_project.console.links import link_to, links_to, period_of_page, with_link
 from gateway_project.console.period import period_of
 from gateway_project.console.row_actions import row_action
 from gateway_project.console.tables import ServiceAdmin, ServiceForm
 from gateway_project.console.tabs import Tab, log_tab, usage_tab
-from gateway_project.errors import GatewayError, ProviderError
+from gateway_project.errors import Conflict, GatewayError, ProviderError
 from gateway_project.json_types import JsonObject
 from providers import services
 from providers.console.choosing import (
@@ -105,8 +105,9 @@ class ProviderForm(ServiceForm):
     def clean_name(self) -> str:
         """The name. A conflict with another provider is reported together with all other errors."""
         name: str = self.cleaned_data["name"]
-        if self.instance.pk is None and Provider.objects.filter(name=name).exists():
-            raise ValidationError(services.name_conflict(name))
+        if self.instance.pk is None and (other := Provider.objects.filter(name=name).first()):
+            conflict = Conflict(services.name_conflict(name)).with_row(other)
+            raise ValidationError(with_link(conflict.message, conflict, self.request))
         return name
 
     def clean_url(self) -> str:

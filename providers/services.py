@@ -235,8 +235,8 @@ def _refuse_offered(model: Model) -> None:
     """Raise Conflict if work for the name of this stored model goes elsewhere already: it would be re-routed."""
     if is_name_of_alias(model.name):  # also of one that is disabled: it may be enabled again
         raise Conflict(f"An alias stands for {model.name!r}. Choose another name.", field="name")
-    if Model.objects.exclude(pk=model.pk).filter(name=model.name).exists():
-        raise Conflict(f"A provider offers {model.name!r} already. Choose another name.", field="name")
+    if other := Model.objects.exclude(pk=model.pk).filter(name=model.name).first():
+        raise Conflict(f"A provider offers {model.name!r} already. Choose another name.", field="name").with_row(other)
     # A model's own name takes precedence over `provider/model`, also of a model that the provider gets later.
     prefix, slash, _ = model.name.partition("/")
     if slash and Provider.objects.filter(name=prefix).exists():

@@ -2,13 +2,16 @@
 
 from collections.abc import Callable, Iterable
 
+from django.contrib import admin
 from django.db.models import Model
+from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
 from gateway_project.console.period import ANY_TIME, PAGE_PERIOD, Period, with_query
+from gateway_project.errors import Conflict, GatewayError
 
 LINK = '<a class="text-primary-700 underline dark:text-primary-400" href="{}" title="{}">{}</a>'
 
@@ -32,6 +35,16 @@ def links_to(rows: Iterable[Model], period: Period = ANY_TIME) -> SafeString:
     """The names of rows, with commas between them; '' without rows. Their pages get the period."""
     names = ((link(str(row), with_query(page_of(row), period.moments())),) for row in rows)
     return format_html_join(", ", "{}", names)
+
+
+def with_link(text: str, error: GatewayError, request: HttpRequest) -> SafeString | str:
+    """An error's text, with a link to the row that is in the way if the reader may see it."""
+    row = error.row if isinstance(error, Conflict) else None
+    if not isinstance(row, Model) or not (table := admin.site._registry.get(type(row))):
+        return text
+    if not table.has_view_permission(request, row) or not table.get_queryset(request).contains(row):
+        return text
+    return format_html("{} {}", text, link(f"Show {row}", page_of(row)))
 
 
 def period_of_page(row: Model) -> Period:

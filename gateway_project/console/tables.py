@@ -28,6 +28,7 @@ from gateway_project.console.audit import record
 from gateway_project.console.display.badges import Badge
 from gateway_project.console.display.rows import row_checkbox
 from gateway_project.console.filters import PeriodFilter
+from gateway_project.console.links import with_link
 from gateway_project.console.period import PAGE_PERIOD, period_of
 from gateway_project.console.site import REASON, view_name
 from gateway_project.console.tabs import Tab
@@ -117,7 +118,8 @@ class ServiceForm(forms.ModelForm):
         for problem in error.problems:
             name = self.form_names.get(problem.field, problem.field)
             is_shown = name in self.fields
-            self.add_error(name if is_shown else None, capfirst(problem.detail) if is_shown else problem.sentence)
+            text = capfirst(problem.detail) if is_shown else problem.sentence
+            self.add_error(name if is_shown else None, with_link(text, error, self.request))
 
     def save(self, commit: bool = True) -> models.Model:
         return self.instance
@@ -157,7 +159,7 @@ class ConsoleAdmin(ModelAdmin, Generic[Row]):
         except AccessTestFailed:
             raise  # the site asks for a reason
         except GatewayError as error:
-            self.message_user(request, error.sentence, messages.ERROR)
+            self.message_user(request, with_link(error.sentence, error, request), messages.ERROR)
             return False
         return True
 
@@ -300,7 +302,7 @@ class ServiceAdmin(ConsoleAdmin[Row]):
             with races_as_conflicts():
                 return super().changeform_view(request, *args, **options)
         except Conflict as error:
-            self.message_user(request, error.sentence, messages.ERROR)
+            self.message_user(request, with_link(error.sentence, error, request), messages.ERROR)
             return HttpResponseRedirect(request.get_full_path())
 
     def get_form(
@@ -347,7 +349,7 @@ class ServiceAdmin(ConsoleAdmin[Row]):
         except AccessTestFailed:
             raise  # the site asks for a reason
         except GatewayError as error:
-            self.message_user(request, error.sentence, messages.ERROR)
+            self.message_user(request, with_link(error.sentence, error, request), messages.ERROR)
             return HttpResponseRedirect(self.page_of(object_id))
 
     def get_deleted_objects(

@@ -2,10 +2,12 @@
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from django.core.exceptions import ObjectDoesNotExist
 from django.core.exceptions import ValidationError as DjangoValidationError
 from django.db import DatabaseError, IntegrityError, InterfaceError, OperationalError, models, transaction
+from django.db.models.lookups import Exact
 
 from gateway_project.errors import Conflict, NotFound, ValidationError
 
@@ -32,13 +34,27 @@ def save_or_refuse(row: models.Model, *, conflict: str) -> None:
         row.full_clean()
     except DjangoValidationError as error:
         if UNIQUENESS_CODES.issuperset(_codes(error)):
-            raise Conflict(conflict) from None
+            raise Conflict(conflict).with_row(row_in_the_way(row)) from None
         raise ValidationError.from_fields(error.message_dict) from None
     try:
         with transaction.atomic():
             row.save()
     except IntegrityError:  # another transaction took the name after the validation
-        raise Conflict(conflict) from None
+        raise Conflict(conflict).with_row(row_in_the_way(row)) from None
+
+
+def row_in_the_way(row: models.Model) -> models.Model | None:
+    """The other stored row because of which a unique constraint of the table refuses this one."""
+    fields = row._meta.concrete_fields
+    values = {models.F(field.name): models.Value(getattr(row, field.attname), field) for field in fields}
+    others = type(row)._base_manager.exclude(pk=row.pk)
+    for constraint in row._meta.constraints:
+        if isinstance(constraint, models.UniqueConstraint):
+            parts: list[Any] = [*map(models.F, constraint.fields), *constraint.expressions]
+            equal: Iterator[Any] = (Exact(part, part.replace_expressions(values)) for part in parts)
+            if other := others.filter(constraint.condition or models.Q(), *equal).first():
+                return other
+    return None
 
 
 def lock_row(row: models.Model, rows: models.QuerySet) -> None:

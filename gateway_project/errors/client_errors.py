@@ -66,6 +66,12 @@ class Conflict(RequestError):
 
     code = 409
     default_message = "This conflicts with existing data."
+    row: object = None  # the stored row that is in the way, where it is known
+
+    def with_row(self, row: object) -> Self:
+        """The error with the row that is in the way; None is no row."""
+        self.row = row
+        return self
 
 
 class BrokenTest(NamedTuple):

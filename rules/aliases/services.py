@@ -108,8 +108,8 @@ def _write(alias: Alias, changes: AliasChanges) -> None:
 
 def _check_name(alias: Alias) -> None:
     others = Alias.objects.exclude(pk=alias.pk)
-    if others.filter(name=alias.name).exists():
-        raise Conflict(f"an alias named {alias.name!r} exists already.", field="name")
+    if other := others.filter(name=alias.name).first():
+        raise Conflict(f"an alias named {alias.name!r} exists already.", field="name").with_row(other)
     if alias.is_pattern and others.patterns().count() >= MAX_PATTERNS:
         raise Conflict(f"{MAX_PATTERNS} aliases have stars in their names, the maximum.", field="name")
 

@@ -2,6 +2,7 @@
 
 import re
 from datetime import timedelta
+from html import unescape
 
 import pytest
 from django.utils import timezone
@@ -271,7 +272,7 @@ def test_all_that_is_wrong_with_a_new_provider_stands_beside_its_field_at_once(c
         values = CHOICE | {"name": provider.name, "url": scripted.url, "weight": "nothing"}
         errors = refused(console, f"{PROVIDERS}add/?preset=groq", **values)
     assert errors.keys() == {"name", "secret", "weight"}
-    assert errors["name"] == ["A provider named 'p' exists already."]
+    assert "A provider named 'p' exists already. <a " in unescape(errors["name"][0])
     assert "refused the credential" in errors["secret"][0]
     assert Provider.objects.count() == 1
 
