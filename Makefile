@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 # Most tests wait more than they compute.
-PARALLEL := -n 5 --dist loadfile --no-loadscope-reorder
+PARALLEL := -n 8 --dist loadfile --no-loadscope-reorder
 SUITE := $(BIN)/python -m tests.support.suite
 PACKAGES := accounts gateway_project keys licensing providers rules telemetry manage.py gunicorn.conf.py
 CHECKED := not end_to_end and not slow and not long and not servers and not exhaustive and not browser and (not attack or hypothesis) and not fault
@@ -49,7 +49,7 @@ test-embedded: $(VENV)/.installed-dev  ## the suite on SQLite and the in-process
 
 test-servers: $(VENV)/.installed-dev  ## the suite with PostgreSQL and Redis (of this machine, or brought along)
 	$(SUITE) tests.support.servers $(PARALLEL) -m "not slow and not browser and not embedded and not few_at_once"
-	$(SUITE) tests.support.servers -n 3 --dist loadfile -m "not slow and few_at_once"
+	$(SUITE) tests.support.servers -n 3 --dist loadfile -m "not slow and few_at_once" tests/fault
 
 test-slow: $(VENV)/.installed-dev  ## the slow tests, and all cases of tests of which `make test` runs a part
 	THOROUGH=1 $(BIN)/python -m tests.support.servers -m "slow or thorough"

@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import cache
+from itertools import chain, groupby, islice
 from pathlib import Path
 
 import pytest
@@ -56,8 +57,9 @@ WSGIRequestHandler.disable_nagle_algorithm = True
 # pytest takes hooks and fixtures from a conftest.
 __all__ = ["figure", "pytest_addoption", "pytest_configure"]
 
-# Few and long: whoever begins with them is not waited for at the end.
+# Few and long: not to be waited for at the end, and not all at once, as they compute and others wait.
 LONG = ("console", "test_fuzzing.py")
+SHORT_FILES_AFTER_A_LONG_ONE = 3
 
 # Fixtures of a server that runs: a test that uses one is end to end.
 SERVERS = frozenset({"store", "gateway", "own_gateway", "live_server"})
@@ -208,7 +210,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     refuse_lost_tests(items)
     if QUICK:
         items[:] = few_cases(items)
-    items.sort(key=lambda item: not is_in(item.path, LONG))
+    items[:] = mixed(items)
     for item in items:
         is_of_faults = suite_of(item.path) == "fault"
         if is_of_faults:
@@ -222,6 +224,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("servers"):
             item.add_marker(pytest.mark.skip(reason="needs DATABASE_URL of PostgreSQL and REDIS_URL"))
+
+
+def mixed(items: list[pytest.Item]) -> Iterator[pytest.Item]:
+    """All tests file by file: a long file, some short ones, the next long one."""
+    files = {path: list(tests) for path, tests in groupby(items, key=lambda item: item.path)}
+    long = [path for path in files if is_in(path, LONG)]
+    short = iter([path for path in files if not is_in(path, LONG)])
+    order = chain.from_iterable((path, *islice(short, SHORT_FILES_AFTER_A_LONG_ONE)) for path in long)
+    return chain.from_iterable(files[path] for path in chain(order, short))
 
 
 @cache
