@@ -80,6 +80,6 @@ def connections() -> list[object]:
 
 
 def ports_since(number: int) -> set[object]:
-    """The ports to which connections were begun after the first so many; the tests' database and Redis are not meant."""
+    """The ports to which connections were begun after the first so many, but those of the tests' stores."""
     stores = {urlsplit(os.environ.get(name, "")).port for name in ("DATABASE_URL", "REDIS_URL")}
     return {address[1] for address in connections()[number:] if isinstance(address, tuple)} - stores
