@@ -1,6 +1,7 @@
 """The content that the entry of a request keeps: request and answer as JSON, cut, without credentials."""
 
 import hashlib
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import orjson
@@ -11,7 +12,7 @@ from gateway_project.json_types import JsonObject
 from gateway_project.work.exchange import Exchange
 from gateway_project.work.guardrails.reports import logged_answer
 from gateway_project.work.log.content import content_kind
-from gateway_project.work.log.secret_masking import LOOK_AHEAD_BYTES, mask_secrets
+from gateway_project.work.log.secret_masking import LOOK_AHEAD_BYTES, mask_secrets, mask_secrets_in_each
 from gateway_project.work.snapshot.records import ProviderSnapshot
 
 if TYPE_CHECKING:
@@ -39,12 +40,15 @@ def logged_payload(exchange: Exchange) -> str:
         }
         return orjson.dumps(payload).decode()
     max_bytes, provider = settings.GATEWAY_LOG_PAYLOAD_MAX_BYTES // 2, target and target.provider
-    request_json = _json(_stored_part(request, max_bytes, provider), len(request), max_bytes)
     # A stream of JSON lines looks like an object but is not one.
     show = _json if not is_streamed else _string
     body = exchange.cache.logged_body if exchange.guarding is None else None
-    body = _stored_part(answer, max_bytes, provider, is_stream=is_streamed) if body is None else body[:max_bytes]
-    return f'{{"request": {request_json}, "response": {show(body, size, max_bytes)}}}'
+    if body is None and is_streamed:
+        body = _stored_part(answer, max_bytes, provider, is_stream=True)
+    bodies = (request, answer) if body is None else (request,)
+    request_part, *parts = _stored_parts(bodies, max_bytes, provider)
+    body = parts[0] if body is None else body[:max_bytes]
+    return f'{{"request": {_json(request_part, len(request), max_bytes)}, "response": {show(body, size, max_bytes)}}}'
 
 
 def listed_answer(
@@ -69,6 +73,13 @@ def _stored_part(body: bytes, max_bytes: int, provider: ProviderSnapshot | None,
     if provider is not None:
         body = provider.redact_body(body, max_bytes + LOOK_AHEAD_BYTES)
     return mask_secrets(body, max_bytes, is_stream=is_stream)[:max_bytes]
+
+
+def _stored_parts(bodies: Sequence[bytes], max_bytes: int, provider: ProviderSnapshot | None) -> Sequence[bytes]:
+    """The same of several bodies that are no streams."""
+    if provider is not None:
+        bodies = [provider.redact_body(body, max_bytes + LOOK_AHEAD_BYTES) for body in bodies]
+    return [part[:max_bytes] for part in mask_secrets_in_each(bodies, max_bytes)]
 
 
 def _json(body: bytes, size: int, max_bytes: int) -> str:

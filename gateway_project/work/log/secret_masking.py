@@ -79,6 +79,15 @@ def mask_secrets(text: bytes, max_bytes: int, *, is_stream: bool = False) -> byt
     return window if masked is readable else masked
 
 
+def mask_secrets_in_each(texts: Sequence[bytes], max_bytes: int) -> Sequence[bytes]:
+    """The same of several texts that are no streams, in one search: RE2 hands the interpreter over at each."""
+    windows = [text[: max_bytes + LOOK_AHEAD_BYTES] for text in texts]
+    together = b"\n".join(windows)
+    if b"\\u00" not in together and not _SECRET.search(together):
+        return windows  # no pattern tells a line break from the end of a text
+    return [mask_secrets(window, max_bytes) for window in windows]
+
+
 def mask_secrets_in_message(message: str) -> str:
     """A message with `***` in place of credentials."""
     return mask_secrets(message.encode(errors="replace"), len(message) * 4).decode(errors="replace")

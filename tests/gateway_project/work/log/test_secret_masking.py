@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from gateway_project.work.log.secret_masking import (
     LOOK_AHEAD_BYTES,
     mask_secrets,
+    mask_secrets_in_each,
     mask_secrets_in_message,
 )
 from keys.secrets import generate
@@ -170,3 +171,22 @@ def test_a_stream_without_credentials_is_kept_as_it_is(words):
 
 def test_what_is_far_beyond_the_kept_part_is_not_looked_at():
     assert len(mask_secrets(b"x" * 10_000_000, 100)) == 100 + LOOK_AHEAD_BYTES
+
+
+@pytest.mark.parametrize("prefix", BY_FORM)
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_of_several_texts_each_is_masked_as_it_is_alone(prefix, place):
+    secret, texts = BY_FORM[prefix], [b"nothing", b"", b"to mask"]
+    texts[place] = secret.encode()
+    assert mask_secrets_in_each(texts, 1000) == [mask_secrets(text, 1000) for text in texts]
+    assert secret.encode() not in mask_secrets_in_each(texts, 1000)[place]
+
+
+def test_a_credential_in_escapes_is_masked_in_each_text():
+    escaped = b'"' + b"".join(b"\\u%04x" % letter for letter in BY_FORM["sk-"].encode()) + b'"'
+    assert mask_secrets_in_each([b"nothing", escaped], 1000) == [b"nothing", b'"sk-***"']
+
+
+def test_no_credential_spans_two_texts():
+    texts = [b'{"password": ', b'"hunter2"}', b"sk-abcdefgh", b"ijklmnopqrst"]
+    assert mask_secrets_in_each(texts, 1000) == texts
