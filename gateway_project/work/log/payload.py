@@ -43,11 +43,11 @@ def logged_payload(exchange: Exchange) -> str:
     # A stream of JSON lines looks like an object but is not one.
     show = _json if not is_streamed else _string
     body = exchange.cache.logged_body if exchange.guarding is None else None
-    if body is None and is_streamed:
-        body = _stored_part(answer, max_bytes, provider, is_stream=True)
-    bodies = (request, answer) if body is None else (request,)
-    request_part, *parts = _stored_parts(bodies, max_bytes, provider)
-    body = parts[0] if body is None else body[:max_bytes]
+    if body is None and not is_streamed:
+        request_part, body = _stored_parts((request, answer), max_bytes, provider)
+    else:
+        request_part = _stored_part(request, max_bytes, provider)
+        body = _stored_part(answer, max_bytes, provider, is_stream=True) if body is None else body[:max_bytes]
     return f'{{"request": {_json(request_part, len(request), max_bytes)}, "response": {show(body, size, max_bytes)}}}'
 
 
