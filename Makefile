@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 # Most tests wait more than they compute.
-PARALLEL := -n 8 --dist loadfile --no-loadscope-reorder
+PARALLEL := -n 7 --dist loadfile --no-loadscope-reorder
 SUITE := $(BIN)/python -m tests.support.suite
 PACKAGES := accounts gateway_project keys licensing providers rules telemetry manage.py gunicorn.conf.py
 CHECKED := not end_to_end and not slow and not long and not servers and not exhaustive and not browser and (not attack or hypothesis) and not fault

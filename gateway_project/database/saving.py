@@ -51,8 +51,8 @@ def row_in_the_way(row: models.Model) -> models.Model | None:
     for constraint in row._meta.constraints:
         if isinstance(constraint, models.UniqueConstraint):
             parts: list[Any] = [*map(models.F, constraint.fields), *constraint.expressions]
-            equal: Iterator[Any] = (Exact(part, part.replace_expressions(values)) for part in parts)
-            if other := others.filter(constraint.condition or models.Q(), *equal).first():
+            equal = others.filter(*(Exact(part, part.replace_expressions(values)) for part in parts))
+            if other := equal.filter(constraint.condition or models.Q()).first():
                 return other
     return None
 
