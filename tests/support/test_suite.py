@@ -20,6 +20,7 @@ def test_it_fails_once(request):
 ALWAYS = "def test_it_fails():\n    assert False\n"
 
 
+@pytest.mark.embedded
 @pytest.mark.long
 @pytest.mark.parametrize(("text", "code"), [(ONCE, 0), (ALWAYS, 1), ("import nothing_like_this", 2)])
 def test_what_fails_runs_once_more_alone(tmp_path, text, code):
