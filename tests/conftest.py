@@ -5,8 +5,6 @@ import os
 import secrets
 from collections.abc import Iterator
 from contextlib import ExitStack
-from functools import cache
-from itertools import chain, groupby, islice
 from pathlib import Path
 
 import pytest
@@ -26,6 +24,7 @@ from tests.support.fault_proxy import FaultProxy
 from tests.support.hashing import QUICK_HASHERS
 from tests.support.licences import Vendor
 from tests.support.management import PASSWORD, Client, new_admin, new_user
+from tests.support.order import mixed
 from tests.support.promises import FOLDERS, figure, mark_promises, pytest_addoption, pytest_configure, suite_of
 from tests.support.running import RunningGateway, Store, fresh_store
 from tests.support.template import begin_run, copy_template_file, end_run, template_database
@@ -56,10 +55,6 @@ WSGIRequestHandler.disable_nagle_algorithm = True
 
 # pytest takes hooks and fixtures from a conftest.
 __all__ = ["figure", "pytest_addoption", "pytest_configure"]
-
-# Few and long: not to be waited for at the end, and not all at once, as they compute and others wait.
-LONG = ("console", "test_fuzzing.py")
-SHORT_FILES_AFTER_A_LONG_ONE = 3
 
 # Fixtures of a server that runs: a test that uses one is end to end.
 SERVERS = frozenset({"store", "gateway", "own_gateway", "live_server"})
@@ -224,21 +219,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("servers"):
             item.add_marker(pytest.mark.skip(reason="needs DATABASE_URL of PostgreSQL and REDIS_URL"))
-
-
-def mixed(items: list[pytest.Item]) -> Iterator[pytest.Item]:
-    """All tests file by file: a long file, some short ones, the next long one."""
-    files = {path: list(tests) for path, tests in groupby(items, key=lambda item: item.path)}
-    long = [path for path in files if is_in(path, LONG)]
-    short = iter([path for path in files if not is_in(path, LONG)])
-    order = chain.from_iterable((path, *islice(short, SHORT_FILES_AFTER_A_LONG_ONE)) for path in long)
-    return chain.from_iterable(files[path] for path in chain(order, short))
-
-
-@cache
-def is_in(path: Path, places: tuple[str, ...]) -> bool:
-    """Whether a test's file is one of these, or stands in one of these folders, below tests/."""
-    return any(path.is_relative_to(Path(__file__).parent / place) for place in places)
 
 
 def refuse_lost_promises(items: list[pytest.Item]) -> None:

@@ -13,6 +13,7 @@ from telemetry.audit.models import AuditEntry
 from telemetry.models import EntryType, LogEntry, Outcome
 from tests.end_to_end.test_explain import MEMBERS, explain
 from tests.support.management import new_admin, new_user, token_of
+from tests.support.pace import in_one_minute
 
 pytestmark = pytest.mark.either_store
 
@@ -122,6 +123,7 @@ LIMITS = ("requests", "minute", 3), ("tokens", "day", 10_000), ("cost", "month",
 def test_an_entry_has_the_limits_that_the_request_met_with(world, provider):
     world.price()
     (issued, group), body = limited_key(world, provider, *LIMITS), {"max_tokens": 100}
+    in_one_minute(10)
     for number in range(3):
         preview = explain(world, f"Number {number}?", key=issued.text, body=body)["limits"]
         entry = world.entry(world.ask(f"Number {number}?", key=issued.text, body=body))

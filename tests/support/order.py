@@ -1,0 +1,30 @@
+"""The order in which the processes of a run take the files of tests."""
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import chain, islice
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parent.parent
+# Few and long: not to be waited for at the end, and not all at once, as they compute and others wait.
+LONG = ("console", "test_fuzzing.py")
+SHORT_FILES_AFTER_A_LONG_ONE = 3
+
+
+def mixed(items: Sequence[pytest.Item]) -> Iterator[pytest.Item]:
+    """All tests file by file: a long file, some short ones, the next long one."""
+    files: dict[Path, list[pytest.Item]] = {}
+    for item in items:  # those of a file need not stand together
+        files.setdefault(item.path, []).append(item)
+    long = [path for path in files if is_long(path)]
+    short = iter([path for path in files if not is_long(path)])
+    order = chain.from_iterable((path, *islice(short, SHORT_FILES_AFTER_A_LONG_ONE)) for path in long)
+    return chain.from_iterable(files[path] for path in chain(order, short))
+
+
+@cache
+def is_long(path: Path) -> bool:
+    """Whether a test's file is one of LONG, or stands in one of these folders."""
+    return any(path.is_relative_to(TESTS / place) for place in LONG)
