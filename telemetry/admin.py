@@ -12,7 +12,7 @@ from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.views.main import ERROR_FLAG, PAGE_VAR
 from django.core.paginator import Page
 from django.db import connection
-from django.db.models import QuerySet
+from django.db.models import Model, QuerySet
 from django.db.models.fields.json import KeyTransform
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict, StreamingHttpResponse
 from django.http.response import HttpResponseBase
@@ -151,6 +151,13 @@ class EntryAdmin(ReadOnlyAdmin):
         entry = self.get_object(request, object_id)
         context = self.details_context(request, entry) if entry is not None else {}
         return super().change_view(request, object_id, form_url, {**(extra_context or {}), **context})
+
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Model | None:
+        """The entry, read once for a request: to find an id, PostgreSQL plans a query over all partitions."""
+        entries: dict[str, Model | None] = vars(request).setdefault("_entries", {})
+        if object_id not in entries:
+            entries[object_id] = super().get_object(request, object_id, from_field)
+        return entries[object_id]
 
     def details_context(self, request: HttpRequest, entry: Any) -> JsonObject:
         """The template context of an entry's page."""
@@ -332,7 +339,7 @@ class LogAdmin(EntryAdmin):
     def details_context(self, request: HttpRequest, entry: LogEntry) -> JsonObject:
         return details(entry, period_of(request.GET.dict()), self._opened_from(request))
 
-    def _opened_from(self, request: HttpRequest) -> EntryQuerySet | None:
+    def _opened_from(self, request: HttpRequest) -> LogEntryQuerySet | None:
         """The entries of the list that an entry's page was opened from; None if its address names no filters."""
         filters = request.GET.get(LIST_FILTERS)
         if not filters or "%00" in filters:  # which PostgreSQL does not take
@@ -342,6 +349,8 @@ class LogAdmin(EntryAdmin):
         list_request.GET, list_request.resolver_match = QueryDict(urlencode(query)), None
         try:
             with statement_timeout(PAGE_MS):
-                return self.selected(list_request)
+                entries = self.selected(list_request)
         except (IncorrectLookupParameters, QueryTimeout):
             return None
+        assert isinstance(entries, LogEntryQuerySet)
+        return entries

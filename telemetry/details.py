@@ -21,7 +21,7 @@ from telemetry.log_page.links import pages_of, price_page, provider_pages
 from telemetry.log_page.mirrored import Side, pair
 from telemetry.log_page.neighbours import neighbours
 from telemetry.models import Candidate, CostStatus, EntryType, LogEntry, Operation
-from telemetry.querysets import EntryQuerySet
+from telemetry.querysets import LogEntryQuerySet
 from telemetry.waterfall import waterfall
 
 LONG_FIELDS = (
@@ -53,7 +53,7 @@ def content(entry: LogEntry, pages: Mapping[str, str]) -> JsonObject:
     }
 
 
-def details(entry: LogEntry, period: Period = ANY_TIME, listed: EntryQuerySet | None = None) -> JsonObject:
+def details(entry: LogEntry, period: Period = ANY_TIME, listed: LogEntryQuerySet | None = None) -> JsonObject:
     """The template context of an entry's page; the pages that it links to get the period.
 
     The requests before and after it are those of a list, or of all.

@@ -1,7 +1,7 @@
 """Every question to the database about what happened."""
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import reduce
 from operator import or_
@@ -73,12 +73,22 @@ class LogEntryQuerySet(EntryQuerySet[Row]):
 
     def newest(self, first: int, end: int, until: datetime | None = None) -> list[Row]:
         """The same, looking at RECENT_DAYS first: so PostgreSQL plans and opens a few partitions, not all of them."""
-        in_order = self.query.order_by[:1] == (f"-{self.time_field}",) and not self.spans_all_partitions
-        for days in RECENT_DAYS if in_order and connection.vendor == "postgresql" else ():
+        in_order = self.query.order_by[:1] == (f"-{self.time_field}",)
+        for days in self._recent_days() if in_order else ():
             rows = list(self.between(start=(until or timezone.now()) - timedelta(days=days))[first:end])
             if len(rows) == end - first:
                 return rows
         return super().newest(first, end)
+
+    def oldest_id(self, since: datetime) -> int | None:
+        """The id of the oldest entry, none of which is from before `since`; looking at the days after it first."""
+        parts = [self.between(end=since + timedelta(days=number)) for number in self._recent_days()]
+        ids = (part.order_by(self.time_field, "id").values_list("pk", flat=True).first() for part in (*parts, self))
+        return next((number for number in ids if number is not None), None)
+
+    def _recent_days(self) -> Sequence[int]:
+        """The days to look at first."""
+        return RECENT_DAYS if connection.vendor == "postgresql" and not self.spans_all_partitions else ()
 
     def messages(self) -> Self:
         """Messages that stand nowhere else: neither the audit's, nor those of requests that failed."""

@@ -7,13 +7,13 @@ from django.db.models import Q
 from gateway_project.json_types import JsonObject
 from telemetry.models import EntryType, LogEntry
 from telemetry.paging import QueryTimeout, statement_timeout
-from telemetry.querysets import EntryQuerySet
+from telemetry.querysets import LogEntryQuerySet, newest
 
 # For the first or last entry of a list, PostgreSQL may look through the whole log.
 NEIGHBOURS_MS = 2_000
 
 
-def neighbours(entry: LogEntry, listed: EntryQuerySet | None = None) -> JsonObject:
+def neighbours(entry: LogEntry, listed: LogEntryQuerySet | None = None) -> JsonObject:
     """The ids of the requests before and after it, None at the ends; among all if the list takes too long."""
     if listed is not None:
         with suppress(QueryTimeout), statement_timeout(NEIGHBOURS_MS):
@@ -21,12 +21,12 @@ def neighbours(entry: LogEntry, listed: EntryQuerySet | None = None) -> JsonObje
     return _neighbours(entry, LogEntry.objects.filter(entry_type=EntryType.WORK_REQUEST))
 
 
-def _neighbours(entry: LogEntry, entries: EntryQuerySet) -> JsonObject:
+def _neighbours(entry: LogEntry, entries: LogEntryQuerySet) -> JsonObject:
     earlier = Q(timestamp__lt=entry.timestamp) | Q(timestamp=entry.timestamp, pk__lt=entry.pk)
     later = Q(timestamp__gt=entry.timestamp) | Q(timestamp=entry.timestamp, pk__gt=entry.pk)
-    before = entries.filter(earlier, timestamp__lte=entry.timestamp).newest_first()
-    after = entries.filter(later, timestamp__gte=entry.timestamp).order_by("timestamp", "id")
+    before = entries.filter(earlier, timestamp__lte=entry.timestamp).newest_first().values_list("pk", flat=True)
+    after = entries.filter(later, timestamp__gte=entry.timestamp)
     return {
-        "previous_entry": before.values_list("pk", flat=True).first(),
-        "next_entry": after.values_list("pk", flat=True).first(),
+        "previous_entry": next(iter(newest(before, 0, 1, until=entry.timestamp)), None),
+        "next_entry": after.oldest_id(since=entry.timestamp),
     }

@@ -54,3 +54,11 @@ def test_a_list_that_takes_too_long_leaves_all_requests(console, entries, monkey
     first, stranger, _ = (entry.pk for entry in entries)
     page = console.get(f"{LOG}{first}/change/?_changelist_filters=user%3Dann")
     assert links(page) == (None, stranger)
+
+
+def test_they_are_found_however_far_apart(console):
+    days = (datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 1, 1, tzinfo=UTC), datetime(2026, 1, 9, tzinfo=UTC))
+    moments = (*days, datetime(2026, 6, 1, tzinfo=UTC))
+    rows = [LogEntry.objects.create(entry_type="WorkRequest", timestamp=moment).pk for moment in moments]
+    for before, entry, after in zip([None, *rows], rows, [*rows[1:], None], strict=False):
+        assert links(console.get(f"{LOG}{entry}/change/")) == (before, after)
