@@ -69,7 +69,7 @@ class Conflict(RequestError):
     row: object = None  # the stored row that is in the way, where it is known
 
     def with_row(self, row: object) -> Self:
-        """The error with the row that is in the way; None is no row."""
+        """The error with the row that is in the way; None where none is known."""
         self.row = row
         return self
 

@@ -76,7 +76,7 @@ def _stored_part(body: bytes, max_bytes: int, provider: ProviderSnapshot | None,
 
 
 def _stored_parts(bodies: Sequence[bytes], max_bytes: int, provider: ProviderSnapshot | None) -> Sequence[bytes]:
-    """The same of several bodies that are no streams."""
+    """_stored_part() of several bodies, none of them a stream."""
     if provider is not None:
         bodies = [provider.redact_body(body, max_bytes + LOOK_AHEAD_BYTES) for body in bodies]
     return [part[:max_bytes] for part in mask_secrets_in_each(bodies, max_bytes)]

@@ -80,7 +80,7 @@ def mask_secrets(text: bytes, max_bytes: int, *, is_stream: bool = False) -> byt
 
 
 def mask_secrets_in_each(texts: Sequence[bytes], max_bytes: int) -> Sequence[bytes]:
-    """The same of several texts that are no streams, in one search: RE2 hands the interpreter over at each."""
+    """mask_secrets() of several texts, none a stream, with one search: each hands the interpreter to another thread."""
     windows = [text[: max_bytes + LOOK_AHEAD_BYTES] for text in texts]
     together = b"\n".join(windows)
     if b"\\u00" not in together and not _SECRET.search(together):

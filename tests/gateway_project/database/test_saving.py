@@ -34,7 +34,7 @@ def test_the_row_in_the_way_of_a_copy_is_the_original():
     for room in ROOMS:
         for table in apps.get_app_config(room).get_models():
             copy = table._base_manager.order_by("pk").first()
-            if copy is None or not has_unique_rule_for(copy):
+            if copy is None or not has_unique_constraint(copy):
                 continue
             original, copy.pk = copy.pk, None
             assert row_in_the_way(copy).pk == original, table
@@ -42,7 +42,7 @@ def test_the_row_in_the_way_of_a_copy_is_the_original():
     assert tried >= {ApiKey, Alias, Feature, Group, Limit, Model, Provider, Rule, User}
 
 
-def has_unique_rule_for(row):
+def has_unique_constraint(row):
     """Whether a unique constraint applies to the row."""
     table = type(row)._base_manager.filter(pk=row.pk)
     unique = [it for it in row._meta.constraints if isinstance(it, models.UniqueConstraint)]
