@@ -124,3 +124,19 @@ class TestNewest:
         assert everywhere["sql"].count('"timestamp" >= ') == 1
         assert len(queries) == 2
         assert all('"timestamp" >= ' in query["sql"] or '"timestamp" BETWEEN' in query["sql"] for query in queries)
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite compresses nothing")
+def test_long_contents_are_compressed_by_the_fastest_method(db):
+    text = "The capital of Portugal is Lisbon. " * 300
+    entry = LogEntry.objects.create(payload=text, timestamp=timezone.now())
+    early = LogEntry.objects.create(payload=text, timestamp=timezone.now() - timedelta(days=4000))  # in no partition
+    answer = CacheEntry.objects.create(
+        request_hash="h", response=text, created_at=timezone.now(), expires_at=timezone.now() + timedelta(hours=1)
+    )
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 'lz4' = ANY(enumvals) FROM pg_settings WHERE name = 'default_toast_compression'")
+        method = "lz4" if cursor.fetchone()[0] else "pglz"
+        for row, column in ((entry, "payload"), (early, "payload"), (answer, "response")):
+            cursor.execute(f"SELECT pg_column_compression({column}) FROM {row._meta.db_table} WHERE id = %s", [row.pk])
+            assert cursor.fetchone() == (method,), column
