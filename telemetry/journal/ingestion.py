@@ -14,6 +14,7 @@ from django.db import DataError, IntegrityError, connection, transaction
 from django.db import Error as DatabaseError
 from django.utils import timezone
 
+from gateway_project.background import in_slices
 from gateway_project.database.saving import is_state_of_database
 from telemetry.journal.batches import (
     count_hits,
@@ -49,7 +50,7 @@ class PositionConflict(Exception):
 def next_batch(records: Iterable[Record]) -> list[Record]:
     """The first of these records, as many as one statement stores."""
     batch, size = [], 0
-    for record in records:
+    for record in in_slices(records):
         batch.append(record)
         size += len(record.payload)
         if len(batch) >= BATCH_RECORDS or size > BATCH_BYTES:

@@ -14,6 +14,7 @@ from typing import Any, TypedDict
 
 import orjson
 
+from gateway_project.background import in_slices
 from gateway_project.errors import LIMIT_ERROR_NAMES
 from gateway_project.json_types import JsonObject
 from telemetry.attempts import LoggedAttempt, Timing
@@ -98,7 +99,7 @@ class Metrics:
     def aggregate(self, model_names: Collection[str]) -> None:
         """Aggregate the queue; model names that are not known count as `other`, as clients may invent any."""
         with self._lock:
-            for _ in range(len(self._queue)):
+            for _ in in_slices(range(len(self._queue))):
                 item = self._queue.popleft()
                 if item is None:
                     self.in_flight += 1
