@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from gateway_project.work.limits.demand import Demand
     from gateway_project.work.routing.signals import Sending
     from gateway_project.work.snapshot.records import AliasSnapshot, Caller, KeySnapshot, Target, Tiers
+    from gateway_project.work.state.shared import Storing
     from gateway_project.work.streaming.broadcast import Broadcast, Subscription
     from providers.pricing.prices import Cost
     from providers.transport.provider_response import ProviderResponse
@@ -168,6 +169,7 @@ class CacheLookup:
     answer: ClientResponse | None = None  # the same for the client
     target: "Target | None" = None  # whose answer or stream that is
     logged_body: bytes | None = None  # what the list of cached answers keeps, without credentials
+    storing: "Storing | None" = None  # waits until the shared state has the answer
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from gateway_project.errors import GatewayError, InternalError, LimitError, ServiceUnavailable
 from gateway_project.server.http_delivery import Delivery
 from gateway_project.work.cache.flights import FlightPending
-from gateway_project.work.cache.storing import end_flight
+from gateway_project.work.cache.storing import end_flight, wait_until_stored
 from gateway_project.work.exchange import Exchange
 from gateway_project.work.failover.candidates import call_candidates
 from gateway_project.work.failover.provider_call import interruption_error
@@ -102,12 +102,21 @@ def finish(exchange: Exchange, gateway: Gateway) -> Delivery:
     end_flight(exchange, gateway, exchange.error if exchange.outcome != "client_closed" else None)
     if isinstance(exchange.error, LimitError):  # of a provider, or while it was to take over from another request
         uncount(exchange, gateway)
-    try:
-        write_log(exchange, gateway)
-    except JournalFull:
+    if not _write_log(exchange, gateway):
         uncount(exchange, gateway)
         exchange.end(ServiceUnavailable(CANNOT_BE_LOGGED), exchange.outcome)
     return deliver(exchange, gateway)
+
+
+def _write_log(exchange: Exchange, gateway: Gateway) -> bool:
+    """Write the entry while the shared state stores the answer; False if the journal has no room for it."""
+    try:
+        write_log(exchange, gateway)
+        return True
+    except JournalFull:
+        return False
+    finally:
+        wait_until_stored(exchange)
 
 
 def run(exchange: Exchange, gateway: Gateway, stages: Sequence[Stage]) -> None:

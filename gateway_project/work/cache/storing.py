@@ -22,7 +22,7 @@ UNFINISHED = ("error", "pause")  # finish reasons of answers that are not cached
 def share_and_cache(
     exchange: Exchange, gateway: Gateway, answer: ClientResponse, chunk_sizes: list[int] | None
 ) -> None:
-    """Cache a complete answer: whole, or as the chunks of a stream that reached its end.
+    """Cache a complete answer: whole, or as the chunks of a stream that reached its end. Call wait_until_stored() later.
 
     One that the model itself broke off is only shared with the requests that wait for it.
     """
@@ -37,6 +37,13 @@ def share_and_cache(
     if seconds > 0:
         record, exchange.cache.logged_body = cache_record(exchange, entry, seconds, bill.cost)
         gateway.note_cached(to_record(record))
+
+
+def wait_until_stored(exchange: Exchange) -> None:
+    """Wait until the shared state has the answer, if it was sent one."""
+    storing, exchange.cache.storing = exchange.cache.storing, None
+    if storing is not None:
+        storing()
 
 
 def cached_answer(
@@ -112,6 +119,6 @@ def _share(exchange: Exchange, gateway: Gateway, value: bytes, seconds: int) -> 
     settlement = final_settlement(exchange, gateway)
     flight, exchange.cache.flight = exchange.cache.flight, None
     if flight is not None:
-        gateway.flights.land(flight, value, seconds, settlement=settlement)
+        exchange.cache.storing = gateway.flights.land(flight, value, seconds, settlement=settlement)
     else:
-        gateway.state.store(exchange.cache.key, value, seconds, "", settlement)
+        exchange.cache.storing = gateway.state.store(exchange.cache.key, value, seconds, "", settlement)

@@ -8,7 +8,7 @@ process, and for each process's share of the limits while Redis is down.
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol, Self
 
 from gateway_project.work.limits.checks import (
@@ -27,6 +27,11 @@ from gateway_project.work.state.prompt_shipping import OneProcess, ShippingReque
 from gateway_project.work.state.signal_board import NoBoard, SignalBoard
 
 Checks = Sequence[LimitCheck]
+Storing = Callable[[], None]  # waits until an answer is stored
+
+
+def is_stored() -> None:
+    """There is nothing to wait for."""
 
 
 class SharedState(Protocol):
@@ -81,8 +86,11 @@ class SharedState(Protocol):
         then it takes from this process's share.
         """
 
-    def store(self, key: str, value: bytes, seconds: int, token: str, settlement: Settlement = NOTHING_HELD) -> None:
-        """Cache an answer for so many seconds, end the flight that this token leads, and settle what a request held."""
+    def store(self, key: str, value: bytes, seconds: int, token: str, settlement: Settlement = NOTHING_HELD) -> Storing:
+        """Cache an answer for so many seconds, end the flight that this token leads, and settle what a request held.
+
+        What is returned waits until that is done, and has to be called.
+        """
 
     def release(self, key: str, token: str, settlement: Settlement = NOTHING_HELD) -> None:
         """End a flight without an answer, and settle what a request held."""
@@ -211,17 +219,18 @@ class LocalState:
             return ENDS_AT_ONCE
         return CALLS_PROVIDER if not key or self._flights.get(key, token) == token else WAITS
 
-    def store(self, key: str, value: bytes, seconds: int, token: str, settlement: Settlement = NOTHING_HELD) -> None:
+    def store(self, key: str, value: bytes, seconds: int, token: str, settlement: Settlement = NOTHING_HELD) -> Storing:
         with self._lock:
             self._end_flight(key, token)
             self._counters.settle(settlement)
             if len(value) > self._max_bytes:
-                return
+                return is_stored
             self._drop(key)
             self._answers[key] = (value, time.monotonic() + seconds)
             self._bytes += len(value)
             while self._bytes > self._max_bytes:
                 self._drop(next(iter(self._answers)))
+        return is_stored
 
     def release(self, key: str, token: str, settlement: Settlement = NOTHING_HELD) -> None:
         with self._lock:

@@ -10,7 +10,13 @@ from django.conf import settings
 
 from gateway_project.errors import GatewayError, GuardrailBlocked, InternalError, ProviderError, UpstreamError
 from gateway_project.work.billing import bill_of
-from gateway_project.work.cache.storing import cached_answer, end_flight, release_followers, share_and_cache
+from gateway_project.work.cache.storing import (
+    cached_answer,
+    end_flight,
+    release_followers,
+    share_and_cache,
+    wait_until_stored,
+)
 from gateway_project.work.exchange import Exchange
 from gateway_project.work.failover.attempts import note_failure
 from gateway_project.work.failover.measuring import measure_failure
@@ -266,6 +272,7 @@ def _finish(exchange: Exchange, gateway: Gateway) -> None:
     if exchange.delivery.size <= settings.GATEWAY_CACHE_MAX_ENTRY_BYTES:
         started_at = perf_counter()
         share_and_cache(exchange, gateway, answer, [len(chunk) for chunk in exchange.delivery.chunks])
+        wait_until_stored(exchange)
         exchange.record_timing("store", started_at)
 
 

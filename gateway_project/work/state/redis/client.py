@@ -5,6 +5,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from queue import Empty, SimpleQueue
 
 from django_redis import get_redis_connection
@@ -64,19 +65,33 @@ class RedisClient:
             log.warning("Redis is available again.")
         self._down_since, self._refusing = None, False
 
-    def try_run(self, script: str, keys: Sequence[str], arguments: Sequence[Word]) -> bool:
+    def begin(self, script: str, keys: Sequence[str], arguments: Sequence[Word]) -> Callable[[], bool]:
+        """Send a script. What is returned has to be called: it waits until the script has run.
+
+        It returns False if Redis is unavailable.
+        """
+        connection = self._try_to_send(self._words(script, keys, arguments))
+        return partial(self.try_run, script, keys, arguments, connection=connection)
+
+    def try_run(
+        self, script: str, keys: Sequence[str], arguments: Sequence[Word], *, connection: RedisConnection | None = None
+    ) -> bool:
         """Run a script; False if Redis is unavailable."""
         try:
-            self.run(script, keys, arguments)
+            self.run(script, keys, arguments, connection=connection)
         except RedisUnavailable:
             return False
         return True
 
-    def run(self, script: str, keys: Sequence[str], arguments: Sequence[Word]) -> Reply:
-        """A script's reply. Raises RedisUnavailable, also if Redis refuses the script."""
-        digest = self._digests[script]
+    def run(
+        self, script: str, keys: Sequence[str], arguments: Sequence[Word], *, connection: RedisConnection | None = None
+    ) -> Reply:
+        """A script's reply. Raises RedisUnavailable, also if Redis refuses the script.
+
+        `connection` is the one over which it has been sent already.
+        """
         try:
-            return self.command("EVALSHA", digest, len(keys), *keys, *arguments)
+            return self.command(*self._words(script, keys, arguments), connection=connection)
         except RedisReplyError as error:
             if not str(error).startswith("NOSCRIPT"):
                 raise self._mark_refusing(error) from error
@@ -85,12 +100,15 @@ class RedisClient:
         except RedisReplyError as error:
             raise self._mark_refusing(error) from error
 
-    def command(self, *words: Word) -> Reply:
+    def _words(self, script: str, keys: Sequence[str], arguments: Sequence[Word]) -> tuple[Word, ...]:
+        return "EVALSHA", self._digests[script], len(keys), *keys, *arguments
+
+    def command(self, *words: Word, connection: RedisConnection | None = None) -> Reply:
         """One command's reply. Raises RedisUnavailable, at once while Redis is down, and RedisReplyError."""
-        if self.is_down:
+        if self.is_down and connection is None:
             raise RedisUnavailable
         try:
-            return self.exchange(words)
+            return self._reply(connection or self._send(words))
         except (BlockingIOError, TimeoutError, RedisTimeout) as error:
             raise self._mark_down(error) from error
         except (OSError, RedisError):
@@ -105,6 +123,19 @@ class RedisClient:
 
         Raises OSError, RedisError and RedisReplyError.
         """
+        return self._reply(self._send(words, fresh=fresh))
+
+    def _try_to_send(self, words: Sequence[Word]) -> RedisConnection | None:
+        """The connection over which a command was sent; None if it has to be sent again."""
+        if self.is_down:
+            return None
+        try:
+            return self._send(words)
+        except (OSError, RedisError, RedisUnavailable):
+            return None
+
+    def _send(self, words: Sequence[Word], *, fresh: bool = False) -> RedisConnection:
+        """A connection that has sent a command; it has to be passed to _reply(). Raises OSError and RedisError."""
         try:
             self._permits.get(timeout=WAIT_FOR_CONNECTION_SECONDS)
         except Empty:
@@ -116,13 +147,26 @@ class RedisClient:
                 raise RedisUnavailable
             connection = self._connection()
             try:
-                reply = connection.execute(words)
-            except RedisReplyError:
-                self._idle.append(connection)
-                raise
+                connection.send(words)
             except BaseException:
                 connection.close()
                 raise
+        except BaseException:
+            self._permits.put(None)
+            raise
+        return connection
+
+    def _reply(self, connection: RedisConnection) -> Reply:
+        """The reply over this connection. Raises OSError, RedisError and RedisReplyError."""
+        try:
+            reply = connection.read_reply()
+        except RedisReplyError:
+            self._idle.append(connection)
+            raise
+        except BaseException:
+            connection.close()
+            raise
+        else:
             self._idle.append(connection)
             return reply
         finally:

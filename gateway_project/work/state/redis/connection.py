@@ -44,9 +44,12 @@ class RedisConnection:
         self._reader = hiredis.Reader()
         bound_waits(self._socket, receive=timeout, send=timeout)
 
-    def execute(self, words: Sequence[Word]) -> Reply:
-        """The reply to a command. Raises OSError (BlockingIOError when it took too long) and RedisReplyError."""
+    def send(self, words: Sequence[Word]) -> None:
+        """Send a command; its reply has to be read before the next one is sent. Raises OSError."""
         self._socket.sendall(hiredis.pack_command(tuple(words)))  # type: ignore[arg-type]  # the stub allows one word only
+
+    def read_reply(self) -> Reply:
+        """Wait for a reply. Raises OSError (BlockingIOError when it took too long) and RedisReplyError."""
         reply: Reply = False
         while reply is False:  # hiredis returns False for an incomplete reply
             data = self._socket.recv(READ_SIZE)

@@ -43,7 +43,7 @@ from gateway_project.work.state.redis.scripts import FLIGHT_MS, LEASE_MS
 from gateway_project.work.state.redis.seals import Seals
 from gateway_project.work.state.redis.shipping import RedisShippingRequests
 from gateway_project.work.state.redis.signal_board import RedisSignalBoard
-from gateway_project.work.state.shared import Checks, LocalState
+from gateway_project.work.state.shared import Checks, LocalState, Storing
 
 log = logging.getLogger("gateway.redis")
 
@@ -148,19 +148,22 @@ class RedisState:
     def warning(self) -> str:
         return self._memory.warning
 
-    def store(self, key: str, value: bytes, seconds: int, token: str, settlement: Settlement = NOTHING_HELD) -> None:
+    def store(self, key: str, value: bytes, seconds: int, token: str, settlement: Settlement = NOTHING_HELD) -> Storing:
         if self._memory.is_short:
             seconds = min(seconds, FOLLOWERS_SECONDS)
         data = self._seals.seal(self._key("answer", key), value)
-        self._end(scripts.STORE, key, (data, seconds, token), settlement)
+        return self._begin_to_end(scripts.STORE, key, (data, seconds, token), settlement)
 
     def release(self, key: str, token: str, settlement: Settlement = NOTHING_HELD) -> None:
-        self._end(scripts.RELEASE, key, ("", 0, token), settlement)
+        self._begin_to_end(scripts.RELEASE, key, ("", 0, token), settlement)()
 
     def settle(self, settlement: Settlement) -> None:
-        self._end(scripts.SETTLE, "", ("", 0, ""), settlement)
+        self._begin_to_end(scripts.SETTLE, "", ("", 0, ""), settlement)()
 
-    def _end(self, script: str, key: str, head: tuple[str | bytes, int, str], settlement: Settlement) -> None:
+    def _begin_to_end(
+        self, script: str, key: str, head: tuple[str | bytes, int, str], settlement: Settlement
+    ) -> Storing:
+        """Send the script; what is returned waits until it has run."""
         keys = [self._key("answer", key), self._key("flight", key)]
         arguments: list[Word] = [*head, settlement.token]
         bounded = [
@@ -180,9 +183,14 @@ class RedisState:
         if not bounded:
             script = scripts.ALONE[script]
         self._drop_holds(settlement)  # before the script gives them back, so that they are not renewed again
-        settled = not script or self._client.try_run(script, keys, arguments)
-        self._share.release(key, head[2])
-        self._share.observe_settlement(settlement, counted_in_redis=settled)
+        has_run = self._client.begin(script, keys, arguments) if script else lambda: True
+
+        def end() -> None:
+            is_counted = has_run()
+            self._share.release(key, head[2])
+            self._share.observe_settlement(settlement, counted_in_redis=is_counted)
+
+        return end
 
     def _drop_holds(self, settlement: Settlement) -> None:
         with self._renewing:
