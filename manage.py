@@ -6,7 +6,7 @@ import signal
 import sys
 
 try:
-    from django.core.management import execute_from_command_line
+    from django.core.management import BaseCommand, execute_from_command_line
     from django.db.utils import DatabaseError, OperationalError
 except ModuleNotFoundError as missing:
     sys.exit(f"{sys.executable} lacks {missing.name}: use the Python in which requirements.lock is installed.")
@@ -22,6 +22,8 @@ def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway_project.settings")
     if not set(sys.argv[1:2]) & set(WRITE_CODE):
         os.umask(0o077)  # databases, journals, secrets and backups are this user's alone
+    # `check` looks at all of it: loading every URL takes longer than most commands do.
+    BaseCommand.requires_system_checks = ["gateway"]
     try:
         execute_from_command_line(sys.argv)
     except InvalidSetting as refused:

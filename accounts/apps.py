@@ -13,27 +13,30 @@ class AccountsConfig(AppConfig):
     verbose_name = "Access"  # where it stands in the console
 
     def ready(self) -> None:
-        # Not a data migration: flush empties these tables too; it sends this signal and runs no migration.
-        from accounts import console
-        from accounts.managing import role_admin  # noqa: F401  it adds its pages to the site
         from accounts.managing.groups import administered_groups
-        from accounts.second_factor import admin as second_factor  # noqa: F401  it adds its pages to the site
-        from accounts.second_factor.login_step import second_step
         from accounts.second_factor.models import AuthenticatorApp
-        from accounts.second_factor.sites import CONSOLE
-        from accounts.sso import admin  # noqa: F401  it adds its pages to the site
-        from accounts.sso.configured import login_choices
-        from accounts.sso.logout import leave_provider
         from accounts.sso.models import IdentityProvider
-        from accounts.trusted_issuers import admin as trusted_issuers  # noqa: F401  it adds its page to the site
         from gateway_project.api import access
-        from gateway_project.console import site
         from providers.sealing import OTHER_TABLES
 
         access.administered_groups.provide(administered_groups)
+        OTHER_TABLES.extend((IdentityProvider, AuthenticatorApp))
+        # Not a data migration: flush empties these tables too; it sends this signal and runs no migration.
+        post_migrate.connect(write_builtin, sender=self, dispatch_uid="accounts.builtin")
+
+    def load_console(self) -> None:
+        from accounts import console
+        from accounts.managing import role_admin  # noqa: F401  these four add their pages to the site
+        from accounts.second_factor import admin as second_factor  # noqa: F401
+        from accounts.second_factor.login_step import second_step
+        from accounts.second_factor.sites import CONSOLE
+        from accounts.sso import admin  # noqa: F401
+        from accounts.sso.configured import login_choices
+        from accounts.sso.logout import leave_provider
+        from accounts.trusted_issuers import admin as trusted_issuers  # noqa: F401
+        from gateway_project.console import site
+
         site.has_live_login.provide(console.is_alive)
         site.sign_on_choices.provide(login_choices)
         site.leave_provider.provide(leave_provider)
         site.second_step.provide(partial(second_step, CONSOLE))
-        OTHER_TABLES.extend((IdentityProvider, AuthenticatorApp))
-        post_migrate.connect(write_builtin, sender=self, dispatch_uid="accounts.builtin")

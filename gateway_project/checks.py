@@ -11,7 +11,6 @@ from django.conf import settings as process_settings
 from django.core.checks import CheckMessage, Error, Warning
 
 from accounts.sso.claim_rules import read_rules
-from accounts.sso.protocol.http import is_secure
 from gateway_project.errors import ValidationError
 from gateway_project.server.proxies import is_loopback
 from gateway_project.settings import LOCAL_DATABASE, LOCAL_HOSTS
@@ -221,6 +220,8 @@ def licences_can_be_checked(settings: LazySettings) -> Iterator[CheckMessage]:
 def identity_provider_is_usable(settings: LazySettings) -> Iterator[CheckMessage]:
     if not settings.GATEWAY_OIDC_ISSUER:
         return
+    from accounts.sso.protocol.http import is_secure  # now: it loads the library for HTTP
+
     try:
         read_rules(settings.GATEWAY_OIDC_RULES)
         problem = "" if settings.GATEWAY_OIDC_CLIENT_ID else "GATEWAY_OIDC_CLIENT_ID is missing"

@@ -1,7 +1,7 @@
 """Functions that a lower layer calls and an upper layer provides.
 
 The module that calls a function declares a Hook for it, with its type; the app whose code has the function provides it
-in AppConfig.ready(). HOOKS lists them all:
+in AppConfig.ready(), or in load_console() if the console calls it. HOOKS lists them all:
 
 | hook | called by | provided by |
 |---|---|---|

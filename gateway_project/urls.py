@@ -14,6 +14,7 @@ from accounts.viewsets import FeatureViewSet, GroupViewSet, MemberViewSet, RoleV
 from gateway_project.access_requests.viewsets import TRANSITIONS, AccessRequestViewSet
 from gateway_project.api.openapi import views as openapi
 from gateway_project.api.resource_routes import ID, path, resource
+from gateway_project.console.loading import load_console
 from gateway_project.server.paths import CONSOLE, LOGIN_API, USER_PAGES
 from gateway_project.status.monitoring import MONITORING_PATHS
 from gateway_project.status.version import VersionViewSet
@@ -38,6 +39,7 @@ from telemetry.viewsets import CacheViewSet, ComparisonViewSet, LogViewSet, Unpr
 MEMBERS = f"groups/(?P<group_id>{ID})/members"
 SIGN_ON = "auth/sso/(?P<slug>[a-z0-9-]{1,50})"
 
+load_console()
 urlpatterns = [
     re_path(rf"^{CONSOLE[1:]}/", admin.site.urls),
     re_path(rf"^{CONSOLE[1:]}$", RedirectView.as_view(pattern_name="admin:index"), name="admin"),

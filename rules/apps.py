@@ -13,16 +13,9 @@ class RulesConfig(AppConfig):
         from gateway_project.database.guarding import watch_access
         from providers.sealing import OTHER_TABLES
         from providers.services import is_name_of_alias
-        from rules.access_tests import admin as access_tests  # noqa: F401  they add their pages to the site
-        from rules.access_tests import console as pages_of_tests  # noqa: F401
         from rules.access_tests import watching
-        from rules.aliases import admin as aliases  # noqa: F401
         from rules.aliases.models import Alias
-        from rules.guardrails import admin as guardrails  # noqa: F401
         from rules.guardrails.models import Guardrail
-        from rules.lint import console as lint  # noqa: F401
-        from rules.order import console as order  # noqa: F401
-        from rules.versions import console as versions  # noqa: F401
         from rules.versions.recording import record_loss_of_audience
 
         OTHER_TABLES.append(Guardrail)
@@ -30,3 +23,12 @@ class RulesConfig(AppConfig):
         is_name_of_alias.provide(Alias.objects.stands_for)
         for owner in (User, Group):
             pre_delete.connect(record_loss_of_audience, sender=owner)
+
+    def load_console(self) -> None:
+        from rules.access_tests import admin as access_tests  # noqa: F401  they add their pages to the site
+        from rules.access_tests import console as pages_of_tests  # noqa: F401
+        from rules.aliases import admin as aliases  # noqa: F401
+        from rules.guardrails import admin as guardrails  # noqa: F401
+        from rules.lint import console as lint  # noqa: F401
+        from rules.order import console as order  # noqa: F401
+        from rules.versions import console as versions  # noqa: F401

@@ -11,18 +11,21 @@ class TelemetryConfig(AppConfig):
 
     def ready(self) -> None:
         from gateway_project.api import audit
+        from telemetry.audit.recording import record
+
+        audit.store_change.provide(record)
+        post_migrate.connect(make_partitions, sender=self, dispatch_uid="telemetry.retention.partitions")
+
+    def load_console(self) -> None:
         from keys import admin as key_admin
         from providers.console import listed_models
         from telemetry import cache_admin  # noqa: F401  it adds its pages to the site
         from telemetry.audit import admin  # noqa: F401  so does it
-        from telemetry.audit.recording import record
         from telemetry.usage.key_costs import costs_of_keys
         from telemetry.usage.model_traffic import requests_of_models
 
-        audit.store_change.provide(record)
         key_admin.read_costs_of_keys.provide(costs_of_keys)
         listed_models.read_model_traffic.provide(requests_of_models)
-        post_migrate.connect(make_partitions, sender=self, dispatch_uid="telemetry.retention.partitions")
 
 
 def make_partitions(using: str, **signal: object) -> None:

@@ -1,6 +1,6 @@
 """Purging cached answers, and usage with the names of users, groups, keys and providers."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from urllib.parse import urlsplit
 
@@ -10,12 +10,12 @@ from django.utils import timezone
 
 from accounts.models import Group, User
 from gateway_project.errors import ServiceUnavailable, ValidationError
-from gateway_project.hooks import Hook
 from gateway_project.json_types import JsonObject
 from keys.models import ApiKey
 from providers.health.status import health_of
 from providers.models import Model, ModelPrice, Provider
 from telemetry.export import usage_as_csv
+from telemetry.journal.hooks import forget_cached_answers, ship_everything
 from telemetry.models import CacheEntry
 from telemetry.paging import MAX_OFFSET, PAGE_MS, QueryTimeout, statement_timeout
 from telemetry.usage import statistics
@@ -33,11 +33,6 @@ NAMES = {
     "key_id": ("key_name", ApiKey, "name"),
     "provider_id": ("provider_name", Provider, "name"),
 }
-
-# Deletes these cached answers; False if that is not certain.
-forget_cached_answers: Hook[[Collection[str]], bool] = Hook("forget_cached_answers")
-# Whether the database has all that any process logged before this call; waits for it.
-ship_everything: Hook[[], bool] = Hook("ship_everything")
 
 
 def complete_cache_list() -> None:

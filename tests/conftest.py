@@ -16,6 +16,7 @@ from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
 from accounts.models import User
+from gateway_project.console.loading import load_console
 from gateway_project.work import runtime as gateway_of_process
 from providers.models import Provider
 from providers.services import create_provider
@@ -49,6 +50,7 @@ gateway_settings.PASSWORD_HASHERS = QUICK_HASHERS
 # All tests come from one address; who tests this bound sets it.
 gateway_settings.GATEWAY_REFUSAL_ENTRIES = 10_000
 empty_quickly()
+load_console()
 IS_FIRST_PROCESS = begin_run()
 # It sends a head in pieces: each request on a connection that is kept would wait 40 ms for a delayed acknowledgement.
 WSGIRequestHandler.disable_nagle_algorithm = True

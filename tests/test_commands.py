@@ -42,3 +42,18 @@ def test_one_that_gets_no_answer_says_so_in_a_line(asking):
     result, refused = asking.communicate(timeout=30)
     assert (asking.returncode, result) == (1, "")
     assert refused == "The command asked a question, but its input has ended.\n"
+
+
+@pytest.mark.long
+def test_one_loads_neither_the_console_nor_the_management_api(tmp_path):
+    """They take longer to load than all else that most commands need."""
+    script = (
+        "import sys, django; from django.core import checks; django.setup(); checks.run_checks(tags=['gateway'])\n"
+        "print({'gateway_project.console.site', 'unfold.admin', 'rest_framework.views', 'requests'} & set(sys.modules))"
+    )
+    values = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME")}
+    values |= {"DJANGO_SETTINGS_MODULE": "gateway_project.settings", "GATEWAY_VAR_DIR": str(tmp_path)}
+    run = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, env=values, capture_output=True, check=False, text=True, timeout=60
+    )
+    assert run.stdout == "set()\n", run.stderr

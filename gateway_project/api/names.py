@@ -3,20 +3,24 @@
 import re
 from functools import lru_cache
 
-from rest_framework_json_api.utils import format_value
-
 CAMEL_CASE = re.compile(r"[a-z][a-zA-Z0-9]{0,63}\Z")
 
 
 @lru_cache(maxsize=4096)
 def camel(name: str) -> str:
     """display_name -> displayName; a name of a request can be empty."""
-    return format_value(name, "camelize") if name else name
+    return _format(name, "camelize") if name else name
 
 
 def snake(name: str) -> str | None:
     """displayName -> display_name; None unless the name is exactly the camelCase form of its translation."""
     if not CAMEL_CASE.match(name):
         return None
-    python_name = format_value(name, "underscore")
+    python_name = _format(name, "underscore")
     return python_name if camel(python_name) == name else None
+
+
+def _format(name: str, style: str) -> str:
+    from rest_framework_json_api.utils import format_value  # now: most commands do without REST framework
+
+    return str(format_value(name, style))

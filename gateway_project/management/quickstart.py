@@ -23,6 +23,7 @@ from gateway_project.api.audit import record_command
 from gateway_project.api.viewsets import ApiViewSet
 from gateway_project.errors import GatewayError
 from gateway_project.json_types import JsonObject
+from gateway_project.management.demo_port import DEMO_NAME
 from keys import secrets as key_secrets
 from keys.models import ApiKey
 from keys.services import issue_key
@@ -40,7 +41,6 @@ from rules.viewsets import RuleViewSet
 ADMIN_NAME = "admin"
 KEY_NAME = "quickstart"
 RULE_NAME = "Everyone may use every model"
-DEMO_NAME = "demo"
 DEMO_MODEL = "demo"
 OLLAMA_PORT = 11434
 
@@ -126,12 +126,6 @@ def prepare(environment: Mapping[str, str] = os.environ, tell: Tell = lambda _: 
     prepared = Prepared(settings.GATEWAY_BASE_URL, admin.username, password, api_key, _model())
     _remember(prepared, demo_url)
     return prepared
-
-
-def demo_port() -> int | None:
-    """The port of the demonstration provider; None if the instance has none."""
-    provider = Provider.objects.enabled().filter(name=DEMO_NAME, url__startswith="http://127.0.0.1:").first()
-    return int(provider.origin.rpartition(":")[2]) if provider else None
 
 
 def _admin(tell: Tell) -> tuple[User, str | None]:

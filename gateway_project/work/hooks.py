@@ -13,7 +13,7 @@ from providers.health.status import read_provider_health
 from rules.access_tests.judging import judge_of
 from rules.aliases.routing import read_alias_routing, resolve_aliases
 from rules.guardrails.detection import check_parameters
-from telemetry.services import forget_cached_answers, ship_everything
+from telemetry.journal.hooks import forget_cached_answers, ship_everything
 
 if TYPE_CHECKING:
     from gateway_project.change_feed.cuts import Credential

@@ -11,9 +11,9 @@ from django.db import connection
 from gateway_project.work.log.timestamps import timestamp
 from keys.services import issue_key
 from telemetry.journal.batches import insert_log_entries
+from telemetry.journal.hooks import forget_cached_answers
 from telemetry.models import CacheEntry, LogEntry
 from telemetry.retention import partitions
-from telemetry.services import forget_cached_answers
 from tests.support.management import body, new_user, refused, token_of
 from tests.support.promises import promise
 from tests.telemetry.conftest import entry

@@ -8,8 +8,9 @@ from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandParser
 
+from gateway_project.management.demo_port import demo_port
 from gateway_project.management.ports import require_free_port
-from gateway_project.management.quickstart import Prepared, demo_port, prepare
+from gateway_project.management.quickstart import Prepared, prepare
 
 READY = """\
 The gateway is ready at {baseUrl}

@@ -14,8 +14,8 @@ from django.db.migrations.executor import MigrationExecutor
 from django.db.utils import OperationalError
 
 from gateway_project.database.problems import connection_problem, file_problem, is_sqlite
+from gateway_project.management.demo_port import demo_port
 from gateway_project.management.ports import require_free_port
-from gateway_project.management.quickstart import demo_port
 from gateway_project.management.warnings import ShowsWarnings
 
 
@@ -23,7 +23,6 @@ class Command(ShowsWarnings, BaseCommand):
     """Serves the gateway with gunicorn; its process becomes gunicorn's, so that signals reach it."""
 
     help = "Runs the gateway, and its demonstration provider if there is one."
-    requires_system_checks = "__all__"
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--no-demo", action="store_true", help="do not start the demonstration provider")

@@ -22,9 +22,10 @@ UNFINISHED = ("error", "pause")  # finish reasons of answers that are not cached
 def share_and_cache(
     exchange: Exchange, gateway: Gateway, answer: ClientResponse, chunk_sizes: list[int] | None
 ) -> None:
-    """Cache a complete answer: whole, or as the chunks of a stream that reached its end. Call wait_until_stored() later.
+    """Cache a complete answer: whole, or as the chunks of a stream that reached its end.
 
-    One that the model itself broke off is only shared with the requests that wait for it.
+    One that the model itself broke off is only shared with the requests that wait for it. Call wait_until_stored()
+    before the answer is delivered.
     """
     if not exchange.cache.key:
         return

@@ -9,7 +9,8 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from accounts.models import User
-from gateway_project.management.quickstart import VENDORS, demo_port, ollama_url, prepare
+from gateway_project.management.demo_port import demo_port
+from gateway_project.management.quickstart import VENDORS, ollama_url, prepare
 from keys import secrets
 from keys.models import ApiKey
 from keys.services import rotate_key

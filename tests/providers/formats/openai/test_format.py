@@ -4,7 +4,6 @@ import json
 import time
 
 import pytest
-from openai.types.responses import ResponseStreamEvent
 from pydantic import TypeAdapter
 
 from gateway_project.errors import ProviderError, ValidationError
@@ -32,7 +31,6 @@ from tests.support.recorded_samples import SHAPES
 pytestmark = pytest.mark.embedded
 
 RESPONSES = FORMATS["openai-responses"]
-EVENT = TypeAdapter(ResponseStreamEvent)
 MESSAGES_BY_FORMAT = {"type": "output_text", "text": "Lisbon", "annotations": [], "logprobs": []}
 PICTURE = Image(data="aGk=", media_type="image/png")
 

@@ -3,7 +3,6 @@
 import json
 
 import pytest
-from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import TypeAdapter
 
 from gateway_project.errors import ProviderError, ValidationError
@@ -39,7 +38,6 @@ from tests.support.formats.samples import request
 pytestmark = pytest.mark.embedded
 
 DIALECT = OpenAIResponses()
-EVENT = TypeAdapter(ResponseStreamEvent)
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
 WEATHER = {"type": "function", "name": "weather", "parameters": SCHEMA, "strict": True}
 THOUGHT = Reasoning("Hm.", "s", source="anthropic")

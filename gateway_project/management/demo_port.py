@@ -1,0 +1,11 @@
+"""Where the demonstration provider listens; a module of its own, since `serve` needs nothing else of quickstart.py."""
+
+from providers.models import Provider
+
+DEMO_NAME = "demo"
+
+
+def demo_port() -> int | None:
+    """The port of the demonstration provider; None if the instance has none."""
+    provider = Provider.objects.enabled().filter(name=DEMO_NAME, url__startswith="http://127.0.0.1:").first()
+    return int(provider.origin.rpartition(":")[2]) if provider else None
