@@ -28,6 +28,7 @@ from tests.support.management import PASSWORD, Client, new_admin, new_user
 from tests.support.order import mixed
 from tests.support.promises import FOLDERS, figure, mark_promises, pytest_addoption, pytest_configure, suite_of
 from tests.support.running import RunningGateway, Store, fresh_store
+from tests.support.selection import has_no_test_for
 from tests.support.template import begin_run, copy_template_file, end_run, template_database
 from tests.support.thoroughness import QUICK, few_cases, number_of, tries_more
 from tests.support.world import World
@@ -187,6 +188,12 @@ def as_ann(nobody: Client, ann: User) -> Client:
 def first_provider(db) -> Provider:
     """A provider that keys and rules can refer to."""
     return create_provider(name="first", url="https://api.example.org/v1", format_name="openai")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Whether a file need not be loaded; None leaves it to others."""
+    is_left_out = collection_path.suffix == ".py" and has_no_test_for(config.option.markexpr, collection_path)
+    return is_left_out or None
 
 
 def pytest_collection_finish() -> None:

@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import cycle
 from pathlib import Path
 
@@ -41,10 +42,15 @@ USERNAME, PASSWORD = "console-admin", "a long pass phrase for tests"
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if item.path.is_relative_to(Path(__file__).parent):
+        if is_of_console(item.path):
             item.add_marker(pytest.mark.browser)
             if CHROMIUM is None:
                 item.add_marker(pytest.mark.skip(reason="needs Chromium"))
+
+
+@cache
+def is_of_console(path: Path) -> bool:
+    return path.is_relative_to(Path(__file__).parent)
 
 
 def stand_still(page: object) -> None:

@@ -3,8 +3,6 @@
 import itertools
 from datetime import timedelta
 
-import anthropic
-import openai
 import pytest
 from django.utils import timezone
 
@@ -78,6 +76,9 @@ def test_the_claim_can_be_the_name_of_a_service_account(world, provider, server,
 
 
 def test_sdks_take_a_token_as_their_key(world, provider, token):
+    import anthropic  # here, as in the next test: each process that collects the tests would load the SDKs
+    import openai
+
     world.settle()
     messages = [{"role": "user", "content": "Hello!"}]
     with openai.OpenAI(base_url=f"{world.gateway.url}/v1", api_key=token, max_retries=0) as client:
@@ -91,6 +92,8 @@ def test_sdks_take_a_token_as_their_key(world, provider, token):
 
 
 def test_an_sdk_reads_why_a_token_is_refused(world, provider, server, issuer):
+    import openai
+
     expired = server.token(aud=issuer.audience, exp=1)
     client = openai.OpenAI(base_url=f"{world.gateway.url}/v1", api_key=expired, max_retries=0)
     with client, pytest.raises(openai.AuthenticationError, match="expired"):

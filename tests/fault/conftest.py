@@ -13,6 +13,7 @@ import pytest
 from tests.support.balance import COUNTED, GROWTH, Balance
 from tests.support.fault_proxy import FaultProxy
 from tests.support.footprint import Footprint
+from tests.support.promises import suite_of
 from tests.support.running import RunningGateway, Store
 from tests.support.world import World
 
@@ -62,7 +63,7 @@ def has_servers() -> bool:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What a test here shows besides its own promise."""
     for item in items:
-        if item.path.is_relative_to(Path(__file__).parent) and is_checked(item):
+        if suite_of(item.path) == "fault" and is_checked(item):
             item.stash[GROWN] = grown = {}
             back = [BACK, TARGET.format(growth_of(item)), grown]
             item.user_properties += [("promise", [*BALANCED, {}]), ("promise", back)]

@@ -94,6 +94,7 @@ def mark_promises(items: Iterable[pytest.Item]) -> None:
 
 
 @cache
+@cache
 def suite_of(path: Path) -> str:
     """The marker of the folder that a test's file stands in; "" of any other folder."""
     return next((marker for marker, folder in FOLDERS.items() if path.is_relative_to(folder)), "")

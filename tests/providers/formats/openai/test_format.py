@@ -4,7 +4,6 @@ import json
 import time
 
 import pytest
-from pydantic import TypeAdapter
 
 from gateway_project.errors import ProviderError, ValidationError
 from providers.formats import FORMATS, Options
@@ -25,6 +24,7 @@ from providers.formats.neutral.messages import (
 )
 from providers.formats.openai.stream import ChunkReader
 from providers.formats.sse import data_of, events_in
+from tests.support.doors.openai_types import validated_event
 from tests.support.formats.samples import request, streams, whole
 from tests.support.recorded_samples import SHAPES
 
@@ -288,7 +288,7 @@ class TestAnswersInPlaceOfStreams:
         work = request({"model": "m", "input": "Hi", "stream": True}, door=True, dialect=SHAPES["openai-responses"])
         answer = RESPONSES.answer(work, json.dumps(response).encode())
         events = [json.loads(data_of(event)) for event in events_in(answer.body)]
-        assert [EVENT.validate_python(event).type for event in events] == [event["type"] for event in events]
+        assert [validated_event(event).type for event in events] == [event["type"] for event in events]
         assert [event["sequence_number"] for event in events] == list(range(len(events)))
         assert events[-1] == {"type": "response.completed", "sequence_number": len(events) - 1, "response": response}
         assert [event["item"] for event in events if event["type"] == "response.output_item.done"] == items
