@@ -12,6 +12,7 @@ in AppConfig.ready(), or in load_console() if the console calls it. HOOKS lists 
 | `is_name_of_alias` | `providers.services` | `rules.aliases.querysets` |
 | `read_costs_of_keys` | `keys.admin` | `telemetry.usage.key_costs` |
 | `read_model_traffic` | `providers.console.listed_models` | `telemetry.usage.model_traffic` |
+| `count_rules_of_model` | `providers.console.parts` | `rules.snapshots` |
 | `set_own_limits` | `keys.viewsets`, `keys.admin` | `licensing.key_limits` |
 | `has_live_login` | `gateway_project.console.site` | `accounts.console` |
 | `second_step` | `gateway_project.console.site` | `accounts.second_factor.login_step` |

@@ -3,7 +3,7 @@
 from django import forms
 from django.contrib import admin
 from django.contrib.admin.views.main import ORDER_VAR
-from django.db.models import Model, Q, QuerySet
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 from django.template.response import TemplateResponse
@@ -28,7 +28,7 @@ from rules.matching import DEFAULT_POSITION
 from rules.models import Effect, Everyone, Rule
 from rules.order.console import add_moves, move_address
 from rules.preview import preview, warnings_of
-from rules.querysets import ORDER_OF_JUDGING
+from rules.querysets import ORDER_OF_JUDGING, RuleQuerySet
 from rules.snapshots import rules_matching
 from rules.viewsets import RuleViewSet
 
@@ -120,13 +120,13 @@ class ModelFilter(TextFilter):
 
 
 class AtProviderFilter(TextFilter):
-    """Rules that apply to requests at a provider: those for any provider, too."""
+    """Rules that apply to requests at a provider."""
 
     title, parameter_name = "applies at provider", "at_provider"
 
-    def queryset(self, request: HttpRequest, rules: QuerySet[Rule]) -> QuerySet[Rule]:
+    def queryset(self, request: HttpRequest, rules: RuleQuerySet[Rule]) -> QuerySet[Rule]:
         name = self.value()
-        return rules.filter(Q(provider=None) | Q(provider__name=name)) if name else rules
+        return rules.applying_at(name) if name else rules
 
 
 @admin.register(Rule)

@@ -25,10 +25,14 @@ class RulesConfig(AppConfig):
             pre_delete.connect(record_loss_of_audience, sender=owner)
 
     def load_console(self) -> None:
+        from providers.console import listed_models
         from rules.access_tests import admin as access_tests  # noqa: F401  they add their pages to the site
         from rules.access_tests import console as pages_of_tests  # noqa: F401
         from rules.aliases import admin as aliases  # noqa: F401
         from rules.guardrails import admin as guardrails  # noqa: F401
         from rules.lint import console as lint  # noqa: F401
         from rules.order import console as order  # noqa: F401
+        from rules.snapshots import count_judging
         from rules.versions import console as versions  # noqa: F401
+
+        listed_models.count_rules_of_model.provide(count_judging)

@@ -24,6 +24,10 @@ class RuleQuerySet(models.QuerySet[Row]):
         """Rules that admins of a group wrote last, for it."""
         return self.filter(is_delegated=True, group=group_id)
 
+    def applying_at(self, provider: str) -> Self:
+        """Rules for requests at the provider with this name: those for any provider, too."""
+        return self.filter(Q(provider=None) | Q(provider__name=provider))
+
     def in_order_of_judging(self) -> Self:
         """Rules that deny before those that allow, each kind by position and id."""
         return self.order_by(*ORDER_OF_JUDGING)

@@ -31,6 +31,11 @@ def rules_matching(rules: QuerySet[Rule], name: str) -> list[int]:
     return [number for number, regex, effect in rows if _matches(regex, name, denies=effect == Effect.DENY)]
 
 
+def count_judging(model: str, provider: str) -> int:
+    """The number of rules that judge a model at the provider with this name, whoever asks."""
+    return len(rules_matching(Rule.objects.enabled().applying_at(provider), model))
+
+
 def _matches(regex: str, name: str, *, denies: bool) -> bool:
     """As judged_snapshot_of() says. Most patterns that match no such name need not be compiled."""
     if not regex:

@@ -18,7 +18,7 @@ from gateway_project.console.tabs import Tab, log_tab, usage_tab
 from gateway_project.json_types import JsonObject
 from providers import services
 from providers.columns import Modality
-from providers.console.listed_models import ListedModel, ModelList, price_cell, try_link
+from providers.console.listed_models import ListedModel, ModelList, count_rules_of_model, price_cell, try_link
 from providers.models import CREDENTIAL_OPTIONS, Model, ProviderCredential
 from providers.pricing.offered import ids_of_prices_of
 from providers.viewsets import CredentialViewSet, ModelViewSet
@@ -121,7 +121,7 @@ class ModelAdmin(PartAdmin):
             Tab("Providers", "providers_model_changelist", {"name": row.name}, providers),
             usage_tab(by="user", model=row.name),
             log_tab(served=row.name),
-            Tab("Who may use it", "rules_rule_changelist", rules),
+            Tab("Who may use it", "rules_rule_changelist", rules, count_rules_of_model(row.name, row.provider.name)),
             Tab("Try", "playground", {"model": row.name}),
         ]
 

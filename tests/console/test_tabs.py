@@ -20,7 +20,7 @@ LISTS = {
     "Who may use it": "rules/rule/",
 }
 
-NOT_COUNTED = ("Log", "Who may use it")
+NOT_COUNTED = ("Log",)
 # What the search calls an object of each kind.
 KINDS = {"user": "User", "key": "API key", "group": "Group", "provider": "Provider", "model": "Model"}
 

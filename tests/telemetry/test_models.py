@@ -125,6 +125,24 @@ class TestNewest:
         assert len(queries) == 2
         assert all('"timestamp" >= ' in query["sql"] or '"timestamp" BETWEEN' in query["sql"] for query in queries)
 
+    @pytest.mark.skipif(connection.vendor != "postgresql", reason="only PostgreSQL has partitions")
+    @pytest.mark.parametrize(
+        ("user_id", "first", "end", "number"),
+        [
+            (0, 0, 3, 1),  # the last day has enough
+            (0, 0, 30, 3),  # it has four: sixteen days may have thirty
+            (0, 0, 65, 2),  # sixteen days are not likely to have so many
+            (0, 5, 9, 3),  # nobody knows how many it has
+            (2, 0, 3, 2),  # it has none
+        ],
+    )
+    def test_sixteen_days_are_looked_at_where_the_last_has_some(self, entries, user_id, first, end, number):
+        from django.test.utils import CaptureQueriesContext
+
+        with CaptureQueriesContext(connection) as queries:
+            LogEntry.objects.of_user(user_id).newest_first().values_list("pk").newest(first, end)
+        assert len(queries) == number
+
 
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite compresses nothing")
 def test_long_contents_are_compressed_by_the_fastest_method(db):

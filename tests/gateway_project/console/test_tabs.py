@@ -111,6 +111,7 @@ def test_who_may_use_a_model_leaves_out_rules_for_another_provider(console, mode
     shown = set(console.get(tab.address).context["cl"].result_list)
     assert {rows[None], rows["openai"]} <= shown
     assert rows["router"] not in shown
+    assert tab.number == len(shown)
 
 
 def test_the_owner_of_a_key_is_one_user(console):
