@@ -19,6 +19,8 @@ from gateway_project.errors import AuthenticationFailed
 
 # The newest entries are looked for in the last so many days, then in the whole log.
 RECENT_DAYS = (1, 16)
+# A day of which may have so many times fewer than the other days.
+QUIET = 4
 
 # How the payload of a message begins that the audit wrote, which has an entry of its own for each.
 AUDIT_PAYLOAD = '{"resource":'
@@ -75,11 +77,11 @@ class LogEntryQuerySet(EntryQuerySet[Row]):
     def newest(self, first: int, end: int, until: datetime | None = None) -> list[Row]:
         """The same, looking at RECENT_DAYS first: so PostgreSQL plans and opens a few partitions, not all of them.
 
-        Where the last day has too few rows for sixteen days to have enough, the whole log is looked at next.
+        Where the last day has so few rows that sixteen days hardly have enough, the whole log is looked at next.
         """
         in_order, rows_a_day = self.query.order_by[:1] == (f"-{self.time_field}",), math.inf
         for days in self._recent_days() if in_order else ():
-            if days * rows_a_day < end:
+            if days * rows_a_day * QUIET < end:
                 break
             rows = list(self.between(start=(until or timezone.now()) - timedelta(days=days))[first:end])
             if len(rows) == end - first:

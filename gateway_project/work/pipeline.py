@@ -116,7 +116,8 @@ def _write_log(exchange: Exchange, gateway: Gateway) -> bool:
     except JournalFull:
         return False
     finally:
-        wait_until_stored(exchange)
+        if exchange.cache.storing is not None:
+            wait_until_stored(exchange)
 
 
 def run(exchange: Exchange, gateway: Gateway, stages: Sequence[Stage]) -> None:

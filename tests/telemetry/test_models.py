@@ -131,7 +131,7 @@ class TestNewest:
         [
             (0, 0, 3, 1),  # the last day has enough
             (0, 0, 30, 3),  # it has four: sixteen days may have thirty
-            (0, 0, 65, 2),  # sixteen days are not likely to have so many
+            (0, 0, 300, 2),  # sixteen days are not likely to have so many
             (0, 5, 9, 3),  # nobody knows how many it has
             (2, 0, 3, 2),  # it has none
         ],

@@ -9,7 +9,8 @@ def timestamp(seconds: float) -> str:
 
     Without a fraction that is zero, as Django writes it: SQLite compares times as texts.
     """
-    whole, micro = divmod(int(seconds * 1_000_000), 1_000_000)
+    micros = int(seconds * 1_000_000)
+    whole, micro = micros // 1_000_000, micros % 1_000_000
     return f"{_second(whole)}.{micro:06d}" if micro else _second(whole)
 
 
