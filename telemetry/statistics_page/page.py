@@ -70,7 +70,7 @@ def _usage_context(query: UsageQuery, form: UsageForm, number: str | None) -> Js
     """What the template shows, of the table the page with this number."""
     page = services.usage(query, 0, figures.max_rows(query))
     services.add_health(page.rows)
-    sums = totals(query, form)
+    sums = totals(query, form, page)
     times = figures.times_of(page, query)
     rows = figures.with_empty_times(page.rows, times, query)
     table = Paginator(rows if page.rows else [], ROWS_A_PAGE).get_page(number)

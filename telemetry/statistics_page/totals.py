@@ -1,7 +1,7 @@
 """The totals of the statistics page: of the period, and how they differ from those of the period before."""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import NamedTuple
@@ -13,11 +13,13 @@ from telemetry import services
 from telemetry.statistics_page.form import UsageForm
 from telemetry.usage.dashboard_sums import UNKNOWN_COSTS
 from telemetry.usage.rollups import TOKENS
-from telemetry.usage.statistics import UsageQuery
+from telemetry.usage.statistics import Page, UsageQuery
 
 MISSING = UNPRICED, UNANSWERED = "Requests without cost", "Requests of unknown cost"  # totals that costs lack
 PRICED_BY = {"model", "provider_id"}  # the filters that the list of models without a price has columns for
 COUNTED = ("requests", "errors", "cache_hits", *TOKENS, *UNKNOWN_COSTS)
+# Their rows do not sum up to the whole: a request counts in several of them, or they are of hours, which go first.
+INCOMPLETE = {"group", "tag", "hour"}
 
 
 class Total(NamedTuple):
@@ -29,10 +31,15 @@ class Total(NamedTuple):
     address: str = ""
 
 
-def totals(query: UsageQuery, form: UsageForm) -> list[Total]:
-    """Requests, errors, cache share, tokens and cost of the period, compared with as long a period before it."""
+def totals(query: UsageQuery, form: UsageForm, page: Page) -> list[Total]:
+    """Requests, errors, cache share, tokens and cost of the period, compared with as long a period before it.
+
+    `page` has the rows of the query, from the first on.
+    """
     length = min(query.end - query.start, query.start - services.EARLIEST)
-    now, before = _sums(query, query.start, query.end), _sums(query, query.start - length, query.start)
+    is_whole = page.total <= len(page.rows) and INCOMPLETE.isdisjoint(query.by)
+    now = _sums(page.rows if is_whole else _days(query, query.start, query.end))
+    before = _sums(_days(query, query.start - length, query.start))
     return [
         Total("Requests", f"{now['requests']:,}", _change(now["requests"], before["requests"])),
         Total("Errors", f"{now['errors']:,} ({_share(now, 'errors')})", _change(now["errors"], before["errors"])),
@@ -81,8 +88,11 @@ def unpriced_models(form: UsageForm, **changes: object) -> str:
     return form.address(**{"by": "model", "then": "", "sort": "-unpriced_requests"} | changes)
 
 
-def _sums(query: UsageQuery, start: datetime, end: datetime) -> JsonObject:
-    rows = services.usage(UsageQuery(start, end, ("day",), query.filters), 0, 10_000).rows
+def _days(query: UsageQuery, start: datetime, end: datetime) -> list[JsonObject]:
+    return services.usage(UsageQuery(start, end, ("day",), query.filters), 0, 10_000).rows
+
+
+def _sums(rows: Sequence[JsonObject]) -> JsonObject:
     sums: JsonObject = {name: sum(row[name] for row in rows) for name in COUNTED}
     costs: dict[str, Decimal] = defaultdict(Decimal)
     for cost in (cost for row in rows for cost in row["costs"]):

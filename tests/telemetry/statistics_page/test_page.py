@@ -258,6 +258,17 @@ class TestCurrencies:
         totals = console.get(f"{PAGE}?{WEEK}").context["totals"]
         assert [total.text for total in totals if total.title == "Cost"] == ["€7.00", "$2.00"]
 
+    @pytest.mark.parametrize("by", ["user", "model&then=provider", "group", "tag&then=user", "hour", "day&then=group"])
+    def test_totals_are_the_same_whatever_the_rows_are(self, console, by):
+        spend("2", "USD", model="m", user_id=1, group_ids=[1, 2], tags={"a": "1", "b": "2"}, input_tokens=5)
+        spend("3", "EUR", model="n", user_id=2, day=2), use(3, outcome="failed", user_id=1, group_ids=[2])
+        totals = {
+            query: [(total.title, total.text) for total in console.get(f"{PAGE}?{WEEK}&by={query}").context["totals"]]
+            for query in (by, "day")
+        }
+        assert totals[by] == totals["day"]
+        assert ("Requests", "3") in totals[by]
+
 
 class TestRequestsWithoutAPrice:
     @pytest.fixture
