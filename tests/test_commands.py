@@ -57,3 +57,24 @@ def test_one_loads_neither_the_console_nor_the_management_api(tmp_path):
         [sys.executable, "-c", script], cwd=ROOT, env=values, capture_output=True, check=False, text=True, timeout=60
     )
     assert run.stdout == "set()\n", run.stderr
+
+
+@pytest.mark.long
+def test_check_looks_at_the_console(tmp_path):
+    script = (
+        "import sys, manage\n"
+        "from gateway_project.console import loading\n"
+        "loading.load_console = lambda load=loading.load_console: (load(), spoil())\n"
+        "def spoil():\n"
+        "    from keys.admin import KeyAdmin\n"
+        "    KeyAdmin.list_display = ['no_such_field']\n"
+        "sys.argv = ['manage.py', 'check']\n"
+        "manage.main()\n"
+    )
+    values = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME")}
+    values |= {"DJANGO_SETTINGS_MODULE": "gateway_project.settings", "GATEWAY_VAR_DIR": str(tmp_path)}
+    run = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, env=values, capture_output=True, check=False, text=True, timeout=60
+    )
+    assert "no_such_field" in run.stderr
+    assert "admin.E108" in run.stderr
