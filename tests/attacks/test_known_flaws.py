@@ -39,7 +39,6 @@ STATEMENTS = {
     "gateway_project/change_feed/feed.py",
     "gateway_project/change_feed/triggers.py",
     "gateway_project/console/system/page.py",
-    "gateway_project/work/state/redis/client.py",  # commands of Redis
     "telemetry/audit/recording.py",
     "telemetry/journal/batches.py",
     "telemetry/journal/ingestion.py",

@@ -103,7 +103,7 @@ class Flights:
         flight.value, flight.error = value, error
         try:
             if value is not None and seconds > 0:
-                return self._state.store(flight.key, value, seconds, flight.token, settlement)
+                return self._state.begin_storing(flight.key, value, seconds, flight.token, settlement)
             self._state.release(flight.key, flight.token, settlement)
             return is_stored
         finally:  # otherwise it would be renewed, and waited for, for ever

@@ -122,4 +122,4 @@ def _share(exchange: Exchange, gateway: Gateway, value: bytes, seconds: int) -> 
     if flight is not None:
         exchange.cache.storing = gateway.flights.land(flight, value, seconds, settlement=settlement)
     else:
-        exchange.cache.storing = gateway.state.store(exchange.cache.key, value, seconds, "", settlement)
+        exchange.cache.storing = gateway.state.begin_storing(exchange.cache.key, value, seconds, "", settlement)

@@ -37,7 +37,7 @@ class PeekedState:
         excerpt = self._excerpt([*checks, *chain.from_iterable(candidate_checks)])
         value, is_flying = self._state.peek(key) if key else (None, False)
         if value is not None:
-            excerpt.store(key, value, CACHE_SECONDS, "")
+            excerpt.begin_storing(key, value, CACHE_SECONDS, "")()
         if is_flying:
             excerpt.admit((), key, ANOTHER)
         return excerpt.admit(checks, key, token, read=read, candidate_checks=candidate_checks)

@@ -86,7 +86,9 @@ class SharedState(Protocol):
         then it takes from this process's share.
         """
 
-    def store(self, key: str, value: bytes, seconds: int, token: str, settlement: Settlement = NOTHING_HELD) -> Storing:
+    def begin_storing(
+        self, key: str, value: bytes, seconds: int, token: str, settlement: Settlement = NOTHING_HELD
+    ) -> Storing:
         """Cache an answer for so many seconds, end the flight that this token leads, and settle what a request held.
 
         What is returned waits until that is done, and has to be called.
@@ -219,7 +221,9 @@ class LocalState:
             return ENDS_AT_ONCE
         return CALLS_PROVIDER if not key or self._flights.get(key, token) == token else WAITS
 
-    def store(self, key: str, value: bytes, seconds: int, token: str, settlement: Settlement = NOTHING_HELD) -> Storing:
+    def begin_storing(
+        self, key: str, value: bytes, seconds: int, token: str, settlement: Settlement = NOTHING_HELD
+    ) -> Storing:
         with self._lock:
             self._end_flight(key, token)
             self._counters.settle(settlement)

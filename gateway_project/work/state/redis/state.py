@@ -148,7 +148,9 @@ class RedisState:
     def warning(self) -> str:
         return self._memory.warning
 
-    def store(self, key: str, value: bytes, seconds: int, token: str, settlement: Settlement = NOTHING_HELD) -> Storing:
+    def begin_storing(
+        self, key: str, value: bytes, seconds: int, token: str, settlement: Settlement = NOTHING_HELD
+    ) -> Storing:
         if self._memory.is_short:
             seconds = min(seconds, FOLLOWERS_SECONDS)
         data = self._seals.seal(self._key("answer", key), value)

@@ -57,7 +57,7 @@ def test_who_reserves_nothing_is_admitted_until_all_is_used_up_and_what_it_used_
 
 
 def test_a_stored_answer_reserves_nothing_and_needs_no_room(state):
-    state.store("k", b"value", 60, "")
+    state.begin_storing("k", b"value", 60, "")()
     running, _ = ask(state, tokens_of(100, 100))
     hit, _ = ask(state, tokens_of(100, 50), key="k", read=True)
     assert (hit.value, hit.holds, hit.refused) == (b"value", [], None)
@@ -65,7 +65,7 @@ def test_a_stored_answer_reserves_nothing_and_needs_no_room(state):
 
 
 def test_a_stored_answer_is_refused_once_the_quota_is_used_up(state):
-    state.store("k", b"value", 60, "")
+    state.begin_storing("k", b"value", 60, "")()
     ask(state, tokens_of(100, 100))[1](100)
     assert ask(state, tokens_of(100, 1), key="k", read=True)[0].refused
 
@@ -131,7 +131,7 @@ def test_who_waits_for_anothers_answer_runs_too(state):
 
 
 def test_a_stored_answer_does_not_stay_among_those_that_run(state):
-    state.store("k", b"value", 60, "")
+    state.begin_storing("k", b"value", 60, "")()
     for _ in range(3):
         hit, _ = ask(state, concurrent(1), use("ann", 9), key="k", read=True)
         assert (hit.value, hit.holds) == (b"value", [])
@@ -190,7 +190,7 @@ def test_the_first_candidate_with_room_is_taken_from(state):
 
 
 def test_a_stored_answer_asks_no_candidate(state):
-    state.store("k", b"value", 60, "")
+    state.begin_storing("k", b"value", 60, "")()
     hit, _ = ask(state, key="k", read=True, candidate_checks=[[LimitCheck("one", 0, HOUR)]])
     assert (hit.value, hit.refused) == (b"value", None)
 

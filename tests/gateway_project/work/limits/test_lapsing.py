@@ -76,12 +76,12 @@ class TestLapsing:
         _, settle = ask(state, *checks)
         ending, run = threading.Thread(target=settle, args=(20, 0, 0)), state._client.run
 
-        def slowly(script, keys, arguments):
+        def slowly(script, keys, arguments, **options):
             """The request ends when it is known what is to be renewed, and Redis has not heard of it yet."""
             monkeypatch.setattr(state._client, "run", run)
             ending.start()
             time.sleep(0.1)
-            return run(script, keys, arguments)
+            return run(script, keys, arguments, **options)
 
         monkeypatch.setattr(state._client, "run", slowly)
         state._renewed = 0

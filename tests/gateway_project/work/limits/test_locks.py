@@ -28,7 +28,7 @@ SETTLEMENT = Settlement("token", [Hold(LEASED)], [0])
 LOST = LostCount(REQUESTS, 0, 0.0)
 CALLS = {
     "admit": lambda state: state.admit([REQUESTS], "key", "token", read=True),
-    "store": lambda state: state.store("key", b"answer", 60, "token", SETTLEMENT),
+    "begin_storing": lambda state: state.begin_storing("key", b"answer", 60, "token", SETTLEMENT)(),
     "release": lambda state: state.release("key", "token", SETTLEMENT),
     "settle": lambda state: state.settle(SETTLEMENT),
     "used_amounts": lambda state: state.used_amounts([REQUESTS]),

@@ -131,7 +131,7 @@ def test_what_is_admitted_while_a_count_is_lost_counts_once_whenever_it_ends(sta
     now = time.time()
     checks = quota(4, now, set_at=now), quota(1000, now, "tokens", RESERVE, set_at=now)
     lost = ask(state, *checks)[0].lost
-    state.store("k", b"value", 60, "")
+    state.begin_storing("k", b"value", 60, "")()
     kept = {"accept_lost": True}
     early, late, over = (ask(state, *checks, token=name, **kept)[0] for name in ("early", "late", "over"))
     cached, _ = ask(state, *checks, token="cached", key="k", read=True, **kept)

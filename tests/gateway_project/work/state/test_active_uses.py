@@ -35,7 +35,7 @@ def test_a_use_lives_on_after_its_last_request_and_then_lapses(state):
 
 @pytest.mark.long
 def test_a_stored_answer_is_a_use_that_lives_from_now_on(state):
-    state.store("k", b"value", 60, "")
+    state.begin_storing("k", b"value", 60, "")()
     assert ask(state, use("ann", 1, life=1), key="k", read=True)[0].value
     assert not admitted(state, use("bob", 1, life=1))
     time.sleep(1.2)

@@ -139,7 +139,7 @@ def readings_of(state, case):
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_an_admission(state, case):
-    state.store("stored", b"value", 60, "")
+    state.begin_storing("stored", b"value", 60, "")()
     for before in case.before:
         checks, options = request_of(before)
         assert ask(state, *checks, **options)[0].refused is None

@@ -18,7 +18,7 @@ def state_of(state, checks):
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_an_excerpt_admits_what_the_state_admits(state, case):
-    state.store("stored", b"value", 60, "")
+    state.begin_storing("stored", b"value", 60, "")()
     for before in case.before:
         checks, options = request_of(before)
         ask(state, *checks, **options)
@@ -26,7 +26,7 @@ def test_an_excerpt_admits_what_the_state_admits(state, case):
     before = state_of(state, checks)
     excerpt = state.excerpt([*case.checks, *chain(*case.options.get("candidate_checks", ()))])
     if case.answer is not None:
-        excerpt.store("stored", case.answer, 60, "")
+        excerpt.begin_storing("stored", case.answer, 60, "")()
     if state.peek(case.options.get("key", ""))[1]:  # an identical request is in flight
         excerpt.admit((), case.options["key"], "another")
     admission = ask(excerpt, *case.checks, **case.options)[0]

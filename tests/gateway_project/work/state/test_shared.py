@@ -62,7 +62,7 @@ def test_a_refused_request_counts_nowhere(state):
 
 
 def test_a_refused_request_leads_nothing_and_reads_nothing(state):
-    state.store("k", b"value", 60, "")
+    state.begin_storing("k", b"value", 60, "")()
     admits(state, limit(1))
     admission = state.admit([limit(1)], "k", "t", read=True)
     assert (admission.value, admission.leads) == (None, False)
@@ -84,7 +84,7 @@ def test_a_window_ends_and_the_next_begins_whole(state):
 
 @pytest.mark.long
 def test_an_answer_is_found_until_it_expires(state):
-    state.store("k", b"\x00\xffvalue\n", 3, "")
+    state.begin_storing("k", b"\x00\xffvalue\n", 3, "")()
     assert ask(state).value == b"\x00\xffvalue\n"
     assert ask(state, read=False).value is None
     assert ask(state, key="other").value is None
@@ -95,13 +95,13 @@ def test_an_answer_is_found_until_it_expires(state):
 
 def test_a_new_answer_takes_the_place_of_the_old(state):
     for value in (b"old", b"new"):
-        state.store("k", value, 60, "")
+        state.begin_storing("k", value, 60, "")()
     assert ask(state).value == b"new"
 
 
 def test_what_is_forgotten_is_found_no_more(state):
     for key in "abc":
-        state.store(key, b"value", 60, "")
+        state.begin_storing(key, b"value", 60, "")()
     assert state.forget_answers(["a", "c", "none"])
     assert [state.peek(key)[0] for key in "abc"] == [None, b"value", None]
 
@@ -120,7 +120,7 @@ def test_of_many_who_miss_at_once_one_leads(state):
 def test_a_flight_ends_with_its_answer(state):
     assert ask(state, token="t1").leads
     assert state.peek("k") == (None, True)
-    state.store("k", b"value", 60, "t1")
+    state.begin_storing("k", b"value", 60, "t1")()
     assert state.peek("k") == (b"value", False)
     result = ask(state, token="t2")
     assert (result.value, result.leads) == (b"value", False)
@@ -137,39 +137,39 @@ def test_a_flight_ends_without_an_answer_and_the_next_one_leads(state):
 def test_only_its_leader_ends_a_flight(state):
     assert ask(state, token="t1").leads
     state.release("k", "t2")
-    state.store("k", b"value", 60, "t2")
+    state.begin_storing("k", b"value", 60, "t2")()
     assert state.peek("k") == (b"value", True)
 
 
 def test_who_refreshes_may_lead_although_there_is_an_answer(state):
-    state.store("k", b"value", 60, "")
+    state.begin_storing("k", b"value", 60, "")()
     assert ask(state, token="t1", read=False).leads
 
 
 def test_memory_holds_so_many_bytes_and_the_least_used_go_first():
     state = LocalState(cache_bytes=100)
     for key in "abcd":
-        state.store(key, b"x" * 25, 60, "")
+        state.begin_storing(key, b"x" * 25, 60, "")()
     assert ask(state, "a").value
-    state.store("e", b"x" * 25, 60, "")
+    state.begin_storing("e", b"x" * 25, 60, "")()
     assert [key for key in "abcde" if state.peek(key)[0]] == ["a", "c", "d", "e"]
 
 
 def test_memory_refuses_what_is_larger_than_all_of_it():
     state = LocalState(cache_bytes=100)
-    state.store("a", b"x" * 100, 60, "")
+    state.begin_storing("a", b"x" * 100, 60, "")()
     assert ask(state, "b", token="t").leads
-    state.store("b", b"x" * 101, 60, "t")
+    state.begin_storing("b", b"x" * 101, 60, "t")()
     assert (state.peek("a")[0], state.peek("b")) == (b"x" * 100, (None, False))
 
 
 def test_memory_counts_right_when_answers_are_replaced_and_expire():
     state = LocalState(cache_bytes=100)
     for _ in range(10):
-        state.store("a", b"x" * 60, 60, "")
-    state.store("b", b"x" * 40, 0, "")
+        state.begin_storing("a", b"x" * 60, 60, "")()
+    state.begin_storing("b", b"x" * 40, 0, "")()
     assert state.peek("b")[0] is None
-    state.store("c", b"x" * 40, 60, "")
+    state.begin_storing("c", b"x" * 40, 60, "")()
     assert state.peek("a")[0]
     assert state.peek("c")[0]
 

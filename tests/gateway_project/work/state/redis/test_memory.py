@@ -107,16 +107,16 @@ def test_administrators_are_told_of_a_redis_that_gives_up_keys(client, state, ca
 
 
 def test_answers_leave_room_for_limits(client, state):
-    state.store("k", SOME, 600, "")
+    state.begin_storing("k", SOME, 600, "")()
     assert client.ttl(state._key("answer", "k")) > 500
     client.config_set("maxmemory", client.info("memory")["used_memory"] * 11 // 10)
     probed(state, lambda state: state._memory.is_short)
-    state.store("k", SOME, 600, "")
+    state.begin_storing("k", SOME, 600, "")()
     assert client.ttl(state._key("answer", "k")) <= 2
     assert admitted(state, LimitCheck("n", 1, 60))
     client.config_set("maxmemory", 0)
     probed(state, lambda state: not state._memory.is_short)
-    state.store("k", SOME, 600, "")
+    state.begin_storing("k", SOME, 600, "")()
     assert client.ttl(state._key("answer", "k")) > 500
 
 

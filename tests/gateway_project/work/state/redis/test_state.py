@@ -86,7 +86,7 @@ def test_answers_and_flights_are_shared_between_processes():
     other = redis_state(prefix=one._prefix)
     assert one.admit((), "k", "t1", read=True).leads
     assert not other.admit((), "k", "t2", read=True).leads
-    one.store("k", b"value", 60, "t1")
+    one.begin_storing("k", b"value", 60, "t1")()
     assert other.peek("k") == (b"value", False)
 
 
@@ -138,7 +138,7 @@ def test_nonsense_under_our_keys_is_a_nuisance_and_no_more(server, state, kind, 
     admission = state.admit((), "k", "t1", read=True)
     assert admission.leads or type(admission.value) is bytes
     state.renew_flight("k", "t1")
-    state.store("k", b"value", 60, "t1")
+    state.begin_storing("k", b"value", 60, "t1")()
     state.release("k", "t1")
     probe_until_back(state)
 
@@ -158,7 +158,7 @@ def test_a_flight_of_somebody_else_is_not_taken_over(state):
 
 
 def test_a_flushed_redis_is_a_miss_and_its_scripts_come_back(server, state):
-    state.store("k", b"value", 60, "")
+    state.begin_storing("k", b"value", 60, "")()
     with server.client() as client:
         client.flushall()
         client.script_flush()
@@ -177,14 +177,14 @@ def test_connections_that_were_cut_are_replaced_without_anybody_noticing(proxy, 
 
 @pytest.mark.parametrize("fault", ["refuse", "hang", "slow"])
 def test_a_redis_that_does_not_answer_costs_one_short_wait(proxy, state, fault):
-    state.store("k", b"value", 60, "")
+    state.begin_storing("k", b"value", 60, "")()
     proxy.slow(1) if fault == "slow" else getattr(proxy, fault)()
     assert seconds(lambda: admits(state)) < patience(TIMEOUT + 0.15)
     assert state.degraded
     assert seconds(lambda: [admits(state) for _ in range(100)]) < patience(0.1)
     assert state.peek("k") == (None, False)
     assert seconds(
-        lambda: (state.store("k", b"v", 60, "t"), state.release("k", "t"), state.renew_flight("k", "t"))
+        lambda: (state.begin_storing("k", b"v", 60, "t")(), state.release("k", "t"), state.renew_flight("k", "t"))
     ) < patience(0.1)
     proxy.heal()
 
@@ -230,7 +230,7 @@ def test_it_comes_back_by_itself(proxy, state, fault):
     assert state.degraded
     proxy.heal()
     probe_until_back(state)
-    state.store("k", b"value", 60, "")
+    state.begin_storing("k", b"value", 60, "")()
     assert state.peek("k") == (b"value", False)
 
 
@@ -262,7 +262,7 @@ def test_a_full_redis_serves_shares_until_it_takes_something_again(server, state
         client.config_set("maxmemory", 1)
         try:
             assert sum(admits(state) for _ in range(100)) == SHARE
-            state.store("k", b"value", 60, "")
+            state.begin_storing("k", b"value", 60, "")()
             assert state.degraded
         finally:
             client.config_set("maxmemory", 0)
