@@ -1,7 +1,5 @@
 """manage.py check, in the place of Django's own, which does not know of the warnings."""
 
-from typing import Any
-
 from django.core.management.commands import check
 
 from gateway_project.console.loading import load_console
@@ -11,6 +9,6 @@ from gateway_project.management.warnings import ShowsWarnings
 class Command(ShowsWarnings, check.Command):
     """Checks the configuration and the console, and shows the warnings that `serve` shows at each start."""
 
-    def handle(self, *app_labels: str, **options: Any) -> None:
+    def handle(self, *app_labels: str, **options: object) -> None:
         load_console()
         super().handle(*app_labels, **options)
