@@ -9,6 +9,6 @@ from gateway_project.management.warnings import ShowsWarnings
 class Command(ShowsWarnings, check.Command):
     """Checks the configuration and the console, and shows the warnings that `serve` shows at each start."""
 
-    def handle(self, *app_labels: str, **options: object) -> None:
+    def check(self, *args: object, **options: object) -> None:
         load_console()
-        super().handle(*app_labels, **options)
+        super().check(*args, **options)
