@@ -234,6 +234,44 @@ def test_it_comes_back_by_itself(proxy, state, fault):
     assert state.peek("k") == (b"value", False)
 
 
+class TestWhatHasBegun:
+    """An answer is sent first, and its reply read later."""
+
+    def test_it_is_sent_again_if_its_connection_breaks(self, proxy, state):
+        wait = state.begin_storing("k", b"value", 60, "")
+        proxy.refuse()
+        proxy.heal()
+        wait()
+        assert state.peek("k") == (b"value", False)
+        assert not state.degraded
+
+    def test_redis_that_does_not_reply_is_down(self, proxy, state):
+        proxy.hang()
+        wait = state.begin_storing("k", b"value", 60, "")
+        assert not state.degraded
+        wait()
+        assert state.degraded
+        proxy.heal()
+        probe_until_back(state)
+        assert admits(state)
+
+    def test_it_gives_its_connection_back(self, proxy, redis_at):
+        state = redis_at(proxy.url, connections=2)
+        for round_number in range(5):
+            for wait in [state.begin_storing(f"{round_number} {number}", b"value", 60, "") for number in range(2)]:
+                wait()
+        assert admits(state)
+        assert not state.degraded
+
+    def test_a_script_that_redis_has_forgotten_is_sent_whole(self, server, state):
+        import redis
+
+        with redis.Redis.from_url(server.url) as client:
+            client.script_flush()
+        state.begin_storing("k", b"value", 60, "")()
+        assert state.peek("k") == (b"value", False)
+
+
 def test_something_else_that_answers_is_not_redis(redis_at):
     import socket
     import threading
