@@ -11,7 +11,6 @@ from accounts.models import User
 from accounts.second_factor import pending, services
 from accounts.second_factor.app_secret import new_app, shown_app
 from accounts.second_factor.forms import FirstAppForm, LoginCodeForm
-from accounts.second_factor.passkeys import begin_authentication, check_passkey
 from accounts.second_factor.pending import PendingLogin
 from accounts.second_factor.sites import Site
 from accounts.second_factor.verification import check_code, has_second_factor
@@ -34,6 +33,8 @@ def second_step(site: Site, request: HttpRequest) -> HttpResponse:
 
 
 def _ask_for_factor(site: Site, request: HttpRequest, login: PendingLogin) -> HttpResponse:
+    from accounts.second_factor.passkeys import begin_authentication  # 3 MB that few logins need
+
     has_answer = bool(request.POST.get("credential"))
     form = LoginCodeForm(None if has_answer else request.POST or None)
     problem = ""
@@ -53,6 +54,8 @@ def _check(request: HttpRequest, user: User, form: LoginCodeForm) -> None:
     record_event = session_event_recorder(request)
     with sessions.throttled(user.username, request.META.get("REMOTE_ADDR", ""), record_event):
         if answer := request.POST.get("credential"):
+            from accounts.second_factor.passkeys import check_passkey
+
             check_passkey(request, user, answer, record_event)
         else:
             check_code(user, form.cleaned_data["code"], record_event)

@@ -10,7 +10,6 @@ from accounts.models import AuthenticatorApp, Passkey, User
 from accounts.second_factor import services
 from accounts.second_factor.app_secret import new_app, shown_app
 from accounts.second_factor.forms import AppForm, ConfirmationForm, PasskeyForm
-from accounts.second_factor.passkeys import begin_registration, finish_registration
 from accounts.second_factor.pending import SECRET
 from accounts.second_factor.sites import Site, current_session
 from accounts.second_factor.verification import has_second_factor
@@ -57,6 +56,8 @@ def set_up_app(site: Site, request: HttpRequest) -> HttpResponse:
 
 def add_passkey(site: Site, request: HttpRequest) -> HttpResponse:
     """A form whose script has the browser make a passkey."""
+    from accounts.second_factor.passkeys import begin_registration, finish_registration  # 3 MB that few logins need
+
     user, form = _local_user(request), PasskeyForm(request.POST or None)
     if form.is_valid():
         try:
