@@ -14,7 +14,8 @@ log = logging.getLogger("gateway.tasks")
 
 CHECK_EVERY_SECONDS = 0.5
 STOP_SECONDS = 5.0
-SLICE, PAUSE_SECONDS = 64, 0.0005  # of in_slices(): some tenths of a millisecond each
+# Of in_slices(). The items of a slice take some tenths of a millisecond.
+SLICE_LENGTH, PAUSE_SECONDS = 64, 0.0005
 
 Item = TypeVar("Item")
 
@@ -72,7 +73,7 @@ def in_slices(items: Iterable[Item]) -> Iterator[Item]:
     """The items, with a pause after each slice: requests wait for the interpreter while another thread computes."""
     for number, item in enumerate(items, 1):
         yield item
-        if not number % SLICE:
+        if not number % SLICE_LENGTH:
             time.sleep(PAUSE_SECONDS)
 
 

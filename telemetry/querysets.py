@@ -19,7 +19,7 @@ from gateway_project.errors import AuthenticationFailed
 
 # The newest entries are looked for in the last so many days, then in the whole log.
 RECENT_DAYS = (1, 16)
-# A day of which may have so many times fewer than the other days.
+# The last day may have so many times fewer entries than other days.
 QUIET = 4
 
 # How the payload of a message begins that the audit wrote, which has an entry of its own for each.

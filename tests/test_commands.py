@@ -44,24 +44,28 @@ def test_one_that_gets_no_answer_says_so_in_a_line(asking):
     assert refused == "The command asked a question, but its input has ended.\n"
 
 
-@pytest.mark.long
-def test_one_loads_neither_the_console_nor_the_management_api(tmp_path):
-    """They take longer to load than all else that most commands need."""
-    script = (
-        "import sys, django; from django.core import checks; django.setup(); checks.run_checks(tags=['gateway'])\n"
-        "print({'gateway_project.console.site', 'unfold.admin', 'rest_framework.views', 'requests'} & set(sys.modules))"
-    )
+@pytest.fixture
+def run_script(tmp_path):
+    """Runs Python where commands run."""
     values = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME")}
     values |= {"DJANGO_SETTINGS_MODULE": "gateway_project.settings", "GATEWAY_VAR_DIR": str(tmp_path)}
-    run = subprocess.run(
-        [sys.executable, "-c", script], cwd=ROOT, env=values, capture_output=True, check=False, text=True, timeout=60
+    options = {"cwd": ROOT, "env": values, "capture_output": True, "text": True, "timeout": 60}
+    return lambda script: subprocess.run([sys.executable, "-c", script], check=False, **options)
+
+
+@pytest.mark.long
+def test_one_loads_neither_the_console_nor_the_management_api(run_script):
+    """They take longer to load than all else that most commands need."""
+    run = run_script(
+        "import sys, django; from django.core import checks; django.setup(); checks.run_checks(tags=['gateway'])\n"
+        "print({'gateway_project.console.site', 'unfold.admin', 'rest_framework.views', 'requests'} & set(sys.modules))"
     )
     assert run.stdout == "set()\n", run.stderr
 
 
 @pytest.mark.long
-def test_check_looks_at_the_console(tmp_path):
-    script = (
+def test_check_looks_at_the_console(run_script):
+    run = run_script(
         "import sys, manage\n"
         "from gateway_project.console import loading\n"
         "loading.load_console = lambda load=loading.load_console: (load(), spoil())\n"
@@ -70,11 +74,6 @@ def test_check_looks_at_the_console(tmp_path):
         "    KeyAdmin.list_display = ['no_such_field']\n"
         "sys.argv = ['manage.py', 'check']\n"
         "manage.main()\n"
-    )
-    values = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME")}
-    values |= {"DJANGO_SETTINGS_MODULE": "gateway_project.settings", "GATEWAY_VAR_DIR": str(tmp_path)}
-    run = subprocess.run(
-        [sys.executable, "-c", script], cwd=ROOT, env=values, capture_output=True, check=False, text=True, timeout=60
     )
     assert "no_such_field" in run.stderr
     assert "admin.E108" in run.stderr

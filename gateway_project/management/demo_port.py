@@ -1,4 +1,4 @@
-"""Where the demonstration provider listens; a module of its own, since `serve` needs nothing else of quickstart.py."""
+"""Where the demonstration provider listens. `serve` needs this alone of the quick start, which loads much more."""
 
 from providers.models import Provider
 

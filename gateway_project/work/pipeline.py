@@ -109,7 +109,12 @@ def finish(exchange: Exchange, gateway: Gateway) -> Delivery:
 
 
 def _write_log(exchange: Exchange, gateway: Gateway) -> bool:
-    """Write the entry while the shared state stores the answer; False if the journal has no room for it."""
+    """Write the entry while the shared state stores the answer; False if the journal has no room for it.
+
+    Where the entry waits for guardrail services, the answer is stored first: until then Redis' connection is taken.
+    """
+    if exchange.guarding is not None:
+        wait_until_stored(exchange)
     try:
         write_log(exchange, gateway)
         return True

@@ -21,8 +21,7 @@ from providers.pricing.prices import NOTHING, Price
 
 # The requests of the last 30 days by the provider's id and the model's name; None if counting takes too long.
 read_model_traffic: Hook[[Collection[tuple[int, str]]], dict[tuple[int, str], int] | None] = Hook("read_model_traffic")
-
-# The number of rules that judge a model, of this name, at a provider, of this name.
+# The number of rules that judge requests for a model at a provider, by the names of both.
 count_rules_of_model: Hook[[str, str], int] = Hook("count_rules_of_model")
 
 

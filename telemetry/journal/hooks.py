@@ -1,4 +1,4 @@
-"""What only a process can do that serves work; a module of its own, since all commands import it."""
+"""What only a process that serves work can do. All commands import this module, so it loads nothing else."""
 
 from collections.abc import Collection
 

@@ -18,7 +18,7 @@ from telemetry.usage.statistics import Page, UsageQuery
 MISSING = UNPRICED, UNANSWERED = "Requests without cost", "Requests of unknown cost"  # totals that costs lack
 PRICED_BY = {"model", "provider_id"}  # the filters that the list of models without a price has columns for
 COUNTED = ("requests", "errors", "cache_hits", *TOKENS, *UNKNOWN_COSTS)
-# Their rows do not sum up to the whole: a request counts in several of them, or they are of hours, which go first.
+# Rows by these do not sum up to the whole: a request counts in several groups and tags, and old hours are deleted.
 INCOMPLETE = {"group", "tag", "hour"}
 
 

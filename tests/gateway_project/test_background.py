@@ -7,7 +7,8 @@ import time
 import pytest
 from django.db import InterfaceError, OperationalError
 
-from gateway_project.background import BackgroundThread
+from gateway_project import background
+from gateway_project.background import BackgroundThread, in_slices
 
 log = logging.getLogger("gateway.test")
 
@@ -94,3 +95,11 @@ def test_one_that_is_stopped_does_what_is_left_to_do_and_ends_at_once(begin):
 
 def test_one_that_was_never_started_can_be_stopped():
     Counting().stop()
+
+
+@pytest.mark.parametrize(("length", "pauses"), [(0, 0), (63, 0), (64, 1), (200, 3)])
+def test_a_thread_that_computes_pauses_between_slices(monkeypatch, length, pauses):
+    waits = []
+    monkeypatch.setattr(background.time, "sleep", waits.append)
+    assert list(in_slices(range(length))) == list(range(length))
+    assert len(waits) == pauses

@@ -34,6 +34,11 @@ def test_a_marker_is_excluded_where_no_test_with_it_is_chosen(expression, marker
         ("pytestmark = [\n    pytest.mark.embedded,\n    pytest.mark.timeout(3),\n    pytest.mark.slow,\n]\n", True),
         ("pytestmark = pytest.mark.embedded\n\n\n@pytest.mark.slow\ndef test_it(): ...\n", False),
         ("@pytest.mark.slow\ndef test_it(): ...\n", False),
+        ("pytestmark = pytest.mark.parametrize('n', (1, pytest.param(2, marks=pytest.mark.slow)))\n", False),
+        (
+            "pytestmark = [\n    needs_redis,\n    pytest.mark.skipif(x[1]),\n    pytest.mark.slow,\n]\n",
+            True,
+        ),
         ("", False),
     ],
 )

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 
 from gateway_project.errors import GatewayError
 from gateway_project.work.limits.checks import NOTHING_HELD, Settlement
-from gateway_project.work.state.shared import SharedState, Storing, is_stored
+from gateway_project.work.state.shared import SharedState, Storing, do_not_wait
 from gateway_project.work.streaming.broadcast import Subscription
 from providers.transport.calls import Call
 
@@ -98,14 +98,15 @@ class Flights:
     ) -> Storing:
         """End a flight with a value to cache and share, with an error to share, or with neither.
 
-        The same round trip settles what the request held. What is returned waits for it if there is a value to cache.
+        The same round trip settles what the request held. What is returned waits for it, and has to be called if there
+        is a value to cache.
         """
         flight.value, flight.error = value, error
         try:
             if value is not None and seconds > 0:
                 return self._state.begin_storing(flight.key, value, seconds, flight.token, settlement)
             self._state.release(flight.key, flight.token, settlement)
-            return is_stored
+            return do_not_wait
         finally:  # otherwise it would be renewed, and waited for, for ever
             if self._led.get(flight.key) is flight:
                 del self._led[flight.key]

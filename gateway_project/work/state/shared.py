@@ -30,8 +30,8 @@ Checks = Sequence[LimitCheck]
 Storing = Callable[[], None]  # waits until an answer is stored
 
 
-def is_stored() -> None:
-    """There is nothing to wait for."""
+def do_not_wait() -> None:
+    """What an answer is stored with that is stored at once."""
 
 
 class SharedState(Protocol):
@@ -228,13 +228,13 @@ class LocalState:
             self._end_flight(key, token)
             self._counters.settle(settlement)
             if len(value) > self._max_bytes:
-                return is_stored
+                return do_not_wait
             self._drop(key)
             self._answers[key] = (value, time.monotonic() + seconds)
             self._bytes += len(value)
             while self._bytes > self._max_bytes:
                 self._drop(next(iter(self._answers)))
-        return is_stored
+        return do_not_wait
 
     def release(self, key: str, token: str, settlement: Settlement = NOTHING_HELD) -> None:
         with self._lock:

@@ -68,7 +68,7 @@ class RedisClient:
     def begin(self, script: str, keys: Sequence[str], arguments: Sequence[Word]) -> Callable[[], bool]:
         """Send a script. What is returned has to be called: it waits until the script has run.
 
-        It returns False if Redis is unavailable.
+        Then it returns True, and False if Redis is unavailable. Until it is called, it keeps a connection.
         """
         connection = self._try_to_send(self._words(script, keys, arguments))
         return partial(self.try_run, script, keys, arguments, connection=connection)
@@ -126,13 +126,16 @@ class RedisClient:
         return self._reply(self._send(words, fresh=fresh))
 
     def _try_to_send(self, words: Sequence[Word]) -> RedisConnection | None:
-        """The connection over which a command was sent; None if it has to be sent again."""
+        """The connection over which a command was sent; None if Redis is down, or it has to be sent again."""
         if self.is_down:
             return None
         try:
             return self._send(words)
+        except (BlockingIOError, TimeoutError, RedisTimeout) as error:
+            self._mark_down(error)
         except (OSError, RedisError, RedisUnavailable):
-            return None
+            pass  # the connection was closed while idle
+        return None
 
     def _send(self, words: Sequence[Word], *, fresh: bool = False) -> RedisConnection:
         """A connection that has sent a command; it has to be passed to _reply(). Raises OSError and RedisError."""

@@ -182,6 +182,30 @@ def test_what_is_too_long_takes_no_slot(slow, services, text):
     assert not services.ask_late(means_of(slow), [snapshot_of(1)], question_of())[0].future.done()
 
 
+@pytest.mark.servers
+@pytest.mark.long
+def test_a_request_that_waits_for_a_monitor_keeps_no_connection_to_redis(own_gateway, service, request):
+    world = own_gateway(GATEWAY_REDIS_CONNECTIONS="1")
+    world.provider()
+    other = world.new_user()
+    world.allow(), world.allow(user=other)
+    url, users = f"{service.url}/check", [world.user.pk]
+    values = {"parameters": {"url": url, "timeoutSeconds": 10}, "applies_to": {"users": users}}
+    row = create_guardrail(name=world.name("guardrail"), type="http", action="monitor", **values)
+    request.addfinalizer(lambda: delete_guardrail(row))
+    service.default.delay = 4
+    key = world.new_key(owner=other).text
+    world.settle()
+    guarded = threading.Thread(target=world.ask)
+    guarded.start()
+    service.wait_for(1)
+    time.sleep(1)  # until the provider has answered
+    assert world.ask("Another one.", key=key).status_code == 200
+    assert guarded.is_alive()
+    guarded.join()
+    assert "Redis does not answer" not in world.gateway.output.read_text()
+
+
 WORDS = ("one ", "two ", "three ", "four.")
 
 
