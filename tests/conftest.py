@@ -29,6 +29,7 @@ from tests.support.order import mixed
 from tests.support.promises import FOLDERS, figure, mark_promises, pytest_addoption, pytest_configure, suite_of
 from tests.support.running import RunningGateway, Store, fresh_store
 from tests.support.selection import has_no_test_for
+from tests.support.static_files import find_static_files_once
 from tests.support.template import begin_run, copy_template_file, end_run, template_database
 from tests.support.thoroughness import QUICK, few_cases, number_of, tries_more
 from tests.support.world import World
@@ -51,6 +52,7 @@ gateway_settings.PASSWORD_HASHERS = QUICK_HASHERS
 # All tests come from one address; who tests this bound sets it.
 gateway_settings.GATEWAY_REFUSAL_ENTRIES = 10_000
 empty_quickly()
+find_static_files_once()
 load_console()
 IS_FIRST_PROCESS = begin_run()
 # It sends a head in pieces: each request on a connection that is kept would wait 40 ms for a delayed acknowledgement.
