@@ -31,7 +31,7 @@ _SQLITE_STATES = tuple(
 def save_or_refuse(row: models.Model, *, conflict: str) -> None:
     """Validate and store a row; raises ValidationError, or Conflict with the message `conflict` if its name exists."""
     try:
-        row.full_clean()
+        _validate(row)
     except DjangoValidationError as error:
         if UNIQUENESS_CODES.issuperset(_codes(error)):
             raise Conflict(conflict).with_row(row_in_the_way(row)) from None
@@ -41,6 +41,33 @@ def save_or_refuse(row: models.Model, *, conflict: str) -> None:
             row.save()
     except IntegrityError:  # another transaction took the name after the validation
         raise Conflict(conflict).with_row(row_in_the_way(row)) from None
+
+
+def _validate(row: models.Model) -> None:
+    """full_clean() with one query for all check constraints of a row that keeps them; Django sends three for each."""
+    try:
+        row.full_clean(validate_constraints=False)
+    except DjangoValidationError:
+        row.full_clean()  # with what constraints say of the fields that are right
+        raise
+    unique = [constraint for constraint in row._meta.constraints if not isinstance(constraint, models.CheckConstraint)]
+    if not (keeps_checks(row) and all(_is_kept(constraint, row) for constraint in unique)):
+        row.validate_constraints()
+
+
+def keeps_checks(row: models.Model) -> bool:
+    """Whether the row keeps all check constraints of its table."""
+    conditions = [it.condition for it in row._meta.constraints if isinstance(it, models.CheckConstraint)]
+    values = {field.name: models.Value(getattr(row, field.attname), field) for field in row._meta.concrete_fields}
+    return not conditions or models.Q(*conditions).check(values)
+
+
+def _is_kept(constraint: models.BaseConstraint, row: models.Model) -> bool:
+    try:
+        constraint.validate(type(row), row)
+    except DjangoValidationError:
+        return False
+    return True
 
 
 def row_in_the_way(row: models.Model) -> models.Model | None:

@@ -1,4 +1,4 @@
-"""Finds the static files once a process: Django's test client makes the middleware anew, which looks for two hundred."""
+"""Finds the static files once a process: Django makes the middleware anew for each client, which looks for 200."""
 
 from typing import Any
 

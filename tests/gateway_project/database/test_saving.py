@@ -5,7 +5,8 @@ from django.apps import apps
 from django.db import models
 
 from accounts.models import Feature, Group, User
-from gateway_project.database.saving import UNIQUENESS_CODES, row_in_the_way
+from gateway_project.database.saving import UNIQUENESS_CODES, keeps_checks, row_in_the_way, save_or_refuse
+from gateway_project.errors import ValidationError
 from keys.models import ApiKey
 from licensing.models import Limit
 from providers.models import Model, Provider
@@ -59,3 +60,24 @@ def test_a_row_is_not_in_its_own_way_nor_in_that_of_another_name():
     assert row_in_the_way(user) is None
     assert row_in_the_way(User(username="ben", name_key="ben")) is None
     assert row_in_the_way(Feature(name=Feature.objects.create(name="Beta").name.upper())).name == "Beta"
+
+
+@pytest.mark.django_db
+class TestCheckConstraints:
+    """Of a row that keeps them all the database is asked once."""
+
+    def test_a_row_that_keeps_them_takes_one_query(self, first_provider, django_assert_num_queries):
+        with django_assert_num_queries(3):  # with the savepoint around it
+            assert keeps_checks(first_provider)
+
+    @pytest.mark.parametrize(("field", "value"), [("name", "a/b"), ("weight", 0), ("total_timeout_seconds", -1)])
+    def test_each_of_them_is_found_broken(self, first_provider, field, value):
+        setattr(first_provider, field, value)
+        assert not keeps_checks(first_provider)
+
+    def test_all_that_is_wrong_is_said_at_once(self, first_provider):
+        copy = Provider(name=first_provider.name, url=first_provider.url, auth_method="unknown", weight=0)
+        with pytest.raises(ValidationError) as refused:
+            save_or_refuse(copy, conflict="A provider of this name exists already.")
+        fields = {problem.field for problem in refused.value.problems}
+        assert fields >= {"auth_method", "weight", "name"}, refused.value.problems
