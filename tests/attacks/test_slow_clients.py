@@ -12,6 +12,7 @@ from tests.support.floods import PATIENT, Attackers, Measurement, measure, recei
 from tests.support.login_flood import status_of
 from tests.support.pace import bound, patience
 from tests.support.promises import promise
+from tests.support.thoroughness import first_of
 from tests.support.world import World
 
 pytestmark = pytest.mark.embedded
@@ -79,7 +80,7 @@ def prepared(world: World) -> World:
 @promise("Half heads and half bodies of one address stop nobody", target="every work request 200")
 @pytest.mark.parametrize(
     "framing",
-    [SHORT, *(pytest.param(one, marks=pytest.mark.slow) for one in (LONG, CHUNKED))],
+    first_of(SHORT, LONG, CHUNKED),
     ids=["short", "long", "chunked"],
 )
 @pytest.mark.parametrize("is_work", [False, True], ids=["login", "work"])
@@ -94,7 +95,7 @@ def test_half_sent_requests_stop_nobody(own_gateway, figure, framing, is_work):
 
 
 @promise("A body that arrives late or in two parts is served, also while others send theirs slowly", target="200")
-@pytest.mark.parametrize("size", [1_000, 60_000, 300_000])
+@pytest.mark.parametrize("size", first_of(60_000, 1_000, 300_000))
 def test_a_body_behind_its_head_is_served_while_others_are_slow(own_gateway, size):
     world = prepared(own_gateway(GATEWAY_THREADS="64", GATEWAY_KEY_REQUESTS_PER_MINUTE="0"))
     text = b'{"model": "%b", "prompt": "%b"}' % (world.model.encode(), b"x" * size)

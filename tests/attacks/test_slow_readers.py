@@ -12,6 +12,7 @@ from tests.support.floods import measuring
 from tests.support.load import wait_until
 from tests.support.pace import bound
 from tests.support.promises import promise
+from tests.support.thoroughness import first_of
 from tests.support.world import World
 
 pytestmark = pytest.mark.embedded
@@ -63,7 +64,7 @@ def world(own_gateway: Callable[..., World]) -> World:
     target="within 5 s every work request 200",
 )
 @pytest.mark.parametrize("size", [NEVER, DRIPPING], ids=["never", "dripping"])
-@pytest.mark.parametrize("path", ["/static/unfold/css/styles.css", "/schema/"], ids=["file", "page"])
+@pytest.mark.parametrize("path", first_of("/static/unfold/css/styles.css", "/schema/"), ids=["file", "page"])
 def test_slow_readers_stop_nobody(world, figure, path, size):
     end = threading.Event()
     with ExitStack() as resources:

@@ -6,6 +6,7 @@ from django.utils import timezone
 from telemetry.models import LogEntry
 from tests.console.test_pages import forms, lists, pages
 from tests.support.console.scale import Scale
+from tests.support.thoroughness import first_of
 
 # Pages with times, to which a browser elsewhere adds its own.
 TIMED_PAGES = (
@@ -34,7 +35,7 @@ def entries(orm):
 
 
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("paths", [pages, *(pytest.param(slow, marks=pytest.mark.slow) for slow in (lists, forms))])
+@pytest.mark.parametrize("paths", first_of(pages, lists, forms))
 def test_pages_are_light_and_stand_still(console, entries, paths):
     window = console()
     for path in FIRST_VISIT:

@@ -62,6 +62,7 @@ def test_an_answer_is_purged_as_soon_as_it_is_cached(start, stream):
         assert cache_status(world, world, prompt, stream=stream) == "MISS"
 
 
+@pytest.mark.either_store
 def test_the_filters_select_among_what_was_just_cached(start):
     world = caching(start)
     cache_status(world, world, "stays")
@@ -71,6 +72,7 @@ def test_the_filters_select_among_what_was_just_cached(start):
     assert [cache_status(world, world, prompt) for prompt in ("stays", "goes")] == ["HIT", "MISS"]
 
 
+@pytest.mark.either_store
 def test_the_console_purges_what_was_just_cached(start):
     world = caching(start)
     user = new_admin()

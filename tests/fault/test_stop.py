@@ -13,6 +13,7 @@ import requests
 from tests.support.load import Load, Sent, ask, check_books, seen_ids, wait_until
 from tests.support.pace import patience
 from tests.support.promises import promise
+from tests.support.thoroughness import first_of
 
 pytestmark = pytest.mark.either_store
 
@@ -98,7 +99,7 @@ def test_a_stop_does_not_wait_for_connections_that_say_nothing(start):
     assert leftovers(gateway) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", first_of(signal.SIGKILL, signal.SIGTERM))
 def test_its_port_is_free_for_a_successor_while_what_has_begun_ends(start, number):
     world = start(GATEWAY_GRACEFUL_TIMEOUT="60", GATEWAY_TOTAL_TIMEOUT="60")
     world.allow()
@@ -118,7 +119,7 @@ def test_its_port_is_free_for_a_successor_while_what_has_begun_ends(start, numbe
     assert one.served, one
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", first_of(signal.SIGINT, signal.SIGTERM))
 def test_a_stop_says_what_it_waits_for(start, number):
     """Also Ctrl-C, which a terminal sends to every process of the gateway."""
     world = start(GATEWAY_GRACEFUL_TIMEOUT="30", GATEWAY_TOTAL_TIMEOUT="30", GATEWAY_FIRST_BYTE_TIMEOUT="20")
@@ -223,7 +224,7 @@ def test_a_rolling_reload_under_load_fails_nothing(start, times, figure):
     figure(f"{len(whole.sent + streams.sent)} requests, 0 failed in {times} restart{'s' * (times > 1)}")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGQUIT])
+@pytest.mark.parametrize("number", first_of(signal.SIGINT, signal.SIGQUIT))
 def test_ctrl_c_lets_what_has_begun_come_to_its_end(start, number):
     world = start()
     world.allow()

@@ -86,6 +86,7 @@ def insert_key(current: secrets.NewKey, former: secrets.NewKey) -> tuple[int, in
     return insert("keys_apikey", created_at="2026-01-01 00:00:00+00", **values), group
 
 
+@pytest.mark.either_store
 def test_keys_go_on_as_they_were_and_nobody_administers_a_group(before_restrictions, client):
     texts = secrets.generate(), secrets.generate()
     key_id, group_id = insert_key(*texts)
@@ -118,6 +119,7 @@ def user(name, **more):
     return insert("accounts_user", **values, **more, is_active=True, is_deleted=False)
 
 
+@pytest.mark.either_store
 def test_users_get_keys_and_of_two_of_one_name_the_older_has_it(before):
     older, newer, other = user("Straße"), user("strasse"), user("Ann")
     migrate()
@@ -133,6 +135,7 @@ def test_names_are_brought_into_one_form_and_one_that_is_taken_gets_its_id(befor
     assert dict(Group.objects.values_list("id", "name")) == {apart: f"café ({apart})", composed: "café", alone: "É"}
 
 
+@pytest.mark.either_store
 def test_roles_whose_names_differ_in_case_only_are_told_apart(before):
     names = ["Auditor", "auditor", "AUDITOR", "Admin"]
     ids = [insert("accounts_role", name=name) for name in names]

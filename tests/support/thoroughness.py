@@ -28,6 +28,14 @@ def some(values: Sequence[Value], turn: int) -> Sequence[Value]:
     return values if THOROUGH else values[turn % PART :: PART]
 
 
+def first_of(*cases: object, values: int = 1) -> list[object]:
+    """All cases of a test; `make test` runs the first ones, so many of them, and `make test-slow` the others."""
+    groups = (case if isinstance(case, tuple) else (case,) for case in cases)
+    return [
+        pytest.param(*group, marks=() if place < values else pytest.mark.slow) for place, group in enumerate(groups)
+    ]
+
+
 def number_of(thorough: int) -> int:
     """How many to try where so many are all; in `make test` a part."""
     return thorough if THOROUGH else min(thorough, max(thorough // PART, FEWEST))
