@@ -6,6 +6,7 @@ from django.urls import reverse
 
 from gateway_project.console.tables import ReadOnlyAdmin
 from tests.console.conftest import LOOKS
+from tests.support.thoroughness import first_of
 
 
 def lists() -> list[str]:
@@ -26,7 +27,7 @@ def pages() -> list[str]:
 
 
 @pytest.mark.timeout(400)  # some fifty pages, each of which the browser and axe go through
-@pytest.mark.parametrize("paths", [pages, lists, forms])
+@pytest.mark.parametrize("paths", first_of(pages, lists, forms, values=2))
 def test_a_page_is_whole(console, paths):
     window = console()
     for path in paths():
