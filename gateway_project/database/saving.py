@@ -50,7 +50,7 @@ def _validate(row: models.Model) -> None:
     except DjangoValidationError:
         row.full_clean()  # with what constraints say of the fields that are right
         raise
-    unique = [constraint for constraint in row._meta.constraints if not isinstance(constraint, models.CheckConstraint)]
+    unique = [constraint for constraint in row._meta.constraints if isinstance(constraint, models.UniqueConstraint)]
     if not (keeps_checks(row) and all(_is_kept(constraint, row) for constraint in unique)):
         row.validate_constraints()
 
@@ -62,9 +62,9 @@ def keeps_checks(row: models.Model) -> bool:
     return not conditions or models.Q(*conditions).check(values)
 
 
-def _is_kept(constraint: models.BaseConstraint, row: models.Model) -> bool:
+def _is_kept(constraint: models.UniqueConstraint, row: models.Model) -> bool:
     try:
-        constraint.validate(type(row), row)
+        constraint.validate(type(row), row)  # type: ignore[attr-defined]  # django-stubs leave it out
     except DjangoValidationError:
         return False
     return True

@@ -23,8 +23,9 @@ COUNTS = ("requests", "completed", "denied", "errors", "cache_hits", "saved_toke
 COSTS = ("cost", "estimated_cost")
 SUMMED = (*COUNTS, *LATENCY_COLUMNS, *COSTS, "saved_cost")
 TOP_ROWS = 5
-TOP_COUNTS = ("requests", "attempts", "failed_attempts", *UNKNOWN_COSTS)
-TOP_MEASURES = (*TOP_COUNTS, *TOKENS, *LATENCY_COLUMNS, *COSTS)
+# What the top lists show of users and models, and of providers; they are sorted by the first.
+WORK = ("requests", *UNKNOWN_COSTS, *TOKENS, *COSTS)
+HEALTH = ("attempts", "failed_attempts", *UNKNOWN_COSTS, *LATENCY_COLUMNS, *COSTS)
 END = datetime(9999, 1, 1, tzinfo=UTC)
 
 Rows = list[JsonObject]
@@ -35,7 +36,7 @@ class TopRow(NamedTuple):
 
     id: Any
     name: str
-    sums: JsonObject  # measures by name; p50 and p95 in milliseconds, None without requests; costs by currency
+    sums: JsonObject  # WORK or HEALTH, with p50 and p95 in milliseconds (None without requests); costs by currency
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,28 +74,29 @@ def dashboard_sums(period: PeriodChoice) -> JsonObject:
         "totals": _totals(rows),
         "series": _series(rows, period, now),
         "top": {
-            "users": top(start, "user_id", "requests"),
-            "models": top(start, "model", "requests"),
-            "providers": top(start, "provider_id", "attempts"),
+            "users": top(start, "user_id", WORK),
+            "models": top(start, "model", WORK),
+            "providers": top(start, "provider_id", HEALTH),
         },
     }
 
 
-def top(start: datetime, dimension: str, measure: str) -> list[TopRow]:
-    """The rows with the most of a measure; `dimension` is user_id, model or provider_id."""
-    # All rows are added up by this measure alone: by all of them it would take ten times as long.
-    ids = [row[dimension] for row in _sums(start, (dimension,), (measure,), most=TOP_ROWS)]
+def top(start: datetime, dimension: str, measures: Sequence[str]) -> list[TopRow]:
+    """The rows with the most of the first measure; `dimension` is user_id, model or provider_id."""
+    # All rows are added up by this measure alone: by all of them it would take several times as long.
+    ids = [row[dimension] for row in _sums(start, (dimension,), measures[:1], most=TOP_ROWS)]
     by_id = defaultdict(list)
-    for row in _sums(start, (dimension, "currency"), TOP_MEASURES, among=ids) if ids else ():
+    for row in _sums(start, (dimension, "currency"), measures, among=ids) if ids else ():
         by_id[row[dimension]].append(row)
     names = _names(dimension, ids)
-    return [TopRow(id_, names.get(id_, str(id_) or "(none)"), _top(by_id[id_])) for id_ in ids]
+    return [TopRow(id_, names.get(id_, str(id_) or "(none)"), _top(by_id[id_], measures)) for id_ in ids]
 
 
-def _top(rows: Rows) -> JsonObject:
-    sums = {name: sum(row[name] for row in rows) for name in TOP_COUNTS}
-    tokens = sum(row[name] for row in rows for name in TOKENS)
-    return sums | {"tokens": tokens, "costs": _money(rows, *COSTS)} | _percentiles(rows)
+def _top(rows: Rows, measures: Sequence[str]) -> JsonObject:
+    sums: JsonObject = {name: sum(row[name] for row in rows) for name in measures}
+    if measures == HEALTH:
+        sums |= _percentiles(rows)
+    return sums | {"tokens": sum(sums.get(name, 0) for name in TOKENS), "costs": _money(rows, *COSTS)}
 
 
 def _totals(rows: Rows) -> JsonObject:
@@ -155,7 +157,7 @@ def _sums(
     out. `among` limits them to these values of the first dimension.
     """
     usage, parameters = rollups.usage_rows(start, END, by_hour=by_hour)
-    usage = rollups.with_served_models(usage) if "model" in by else usage
+    usage = rollups.with_served_models(usage, ["hour", *by], names) if "model" in by else usage
     at = '"hour"' if by_hour else rollups.day_expression()
     sums = ", ".join(f'coalesce(sum("{name}"), 0) AS "{name}"' for name in names)
     groups = rollups.columns(by)

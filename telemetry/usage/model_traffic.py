@@ -27,8 +27,9 @@ def _counts(models: Names) -> dict[tuple[int, str], int]:
     now = timezone.now()
     usage, parameters = rollups.usage_rows(rollups.floor_day(now) - PERIOD, rollups.ceil_hour(now))
     providers, names = (sorted(set(column)) for column in zip(*models, strict=True))
+    served = rollups.with_served_models(usage, (), ("requests",))
     sql = (
-        f'SELECT "provider_id", "model", coalesce(sum("requests"), 0) FROM {rollups.with_served_models(usage)}'
+        f'SELECT "provider_id", "model", coalesce(sum("requests"), 0) FROM {served}'
         f' WHERE "provider_id" IN ({_places(providers)}) AND "model" IN ({_places(names)})'
         ' GROUP BY "provider_id", "model"'
     )

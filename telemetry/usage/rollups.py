@@ -199,17 +199,21 @@ def usage_rows(start: datetime, end: datetime, *, by_hour: bool = False) -> tupl
     ]
 
 
-def with_served_models(usage: str) -> str:
+def with_served_models(usage: str, dimensions: Sequence[str], measures: Sequence[str], condition: str = "TRUE") -> str:
     """The rows of usage_rows(), with the provider's model name if clients asked for `provider/model`.
 
+    They have these dimensions, provider and model, and the measures, and are added up before the names are looked for.
     A model whose own name begins like that keeps its name. If the provider was deleted or renamed, the name stays as
     clients sent it.
     """
-    others = ", ".join(f'used."{name}"' for name in (*DIMENSIONS, *MEASURES) if name != "model")
+    groups = dict.fromkeys((*dimensions, "provider_id", "model"))
+    sums = ", ".join(f'sum("{name}") AS "{name}"' for name in measures)
+    summed = f"SELECT {columns([*groups])}, {sums} FROM {usage} WHERE {condition} GROUP BY {columns([*groups])}"
+    others = ", ".join(f'used."{name}"' for name in (*groups, *measures) if name != "model")
     return (
         f"(SELECT {others}, CASE WHEN literally.name IS NULL"
         " AND substr(used.model, 1, length(provider.name) + 1) = provider.name || '/'"
-        f' THEN substr(used.model, length(provider.name) + 2) ELSE used.model END AS "model" FROM {usage}'
+        f' THEN substr(used.model, length(provider.name) + 2) ELSE used.model END AS "model" FROM ({summed}) AS used'
         f" LEFT JOIN {_PROVIDERS} AS provider ON provider.id = used.provider_id"
         f" LEFT JOIN {_MODELS} AS literally ON literally.provider_id = provider.id AND literally.name = used.model"
         ") AS used"

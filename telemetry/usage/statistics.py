@@ -5,8 +5,8 @@ tag can sum up to more than the total. Usage without a group or tag is a row wit
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -34,6 +34,10 @@ DIMENSIONS = {
     "tag": "tag",
 }
 MAX_DIMENSIONS = 2
+# The lengths of those that are times.
+TIMES = {"hour": timedelta(hours=1), "day": timedelta(days=1)}
+# Those that may have thousands of values.
+LARGE = {"user", "key", "group", "tag"}
 LATENCIES = ("average_ms", "p50_ms", "p95_ms", "average_first_byte_ms")
 SORTED_BY = (
     *("requests", "completed", "denied", "client_closed", "errors", "cache_hits", "saved_tokens"),
@@ -85,12 +89,49 @@ def unknown_costs(start: datetime, end: datetime) -> list[JsonObject]:
 
 def usage(query: UsageQuery, offset: int, limit: int) -> Page:
     """At most `limit` rows from `offset` on, each with its dimensions, measures, costs and latencies."""
+    if _has_many_rows_by_time(query):
+        return _usage_by_time(query, offset, limit)
     statement, parameters = _statement(query)
-    with connection.cursor() as cursor:
-        cursor.execute(f"{statement} LIMIT {limit} OFFSET {offset}", parameters)
-        names = [column.name if hasattr(column, "name") else column[0] for column in cursor.description]
-        rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+    rows = _select(f"{statement} LIMIT {limit} OFFSET {offset}", parameters)
     return Page([_result_row(row) for row in rows], rows[0]["total"] if rows else 0)
+
+
+def _has_many_rows_by_time(query: UsageQuery) -> bool:
+    """Whether the rows are in the order of their times, so many that adding up all of them takes long."""
+    first, *others = query.by
+    is_large = first == "hour" or not LARGE.isdisjoint(others)
+    return first in TIMES and bool(others) and is_large and query.sort.removeprefix("-") in ("", first)
+
+
+def _usage_by_time(query: UsageQuery, offset: int, limit: int) -> Page:
+    """The same rows, added up for those times alone that the page has rows of."""
+    by_time = query.by[0]
+    counts = _select(*_rows_by_time(query))
+    passed, skipped, times = 0, 0, []
+    for row in counts:
+        if passed + row["rows"] <= offset:
+            skipped += row["rows"]
+        elif passed < offset + limit:
+            times.append(_moment(row[by_time]))
+        passed += row["rows"]
+    if not times:
+        return Page([], 0)
+    start, end = max(query.start, min(times)), min(query.end, max(times) + TIMES[by_time])
+    statement, parameters = _statement(replace(query, start=start, end=end))
+    rows = _select(f"{statement} LIMIT {limit} OFFSET {offset - skipped}", parameters)
+    return Page([_result_row(row) for row in rows], passed)
+
+
+def _moment(value: object) -> datetime:
+    """A time as the database returns it: a moment, or the date of a day."""
+    return rollups.parse_timestamp(value)
+
+
+def _select(statement: str, parameters: Sequence[Any]) -> list[JsonObject]:
+    with connection.cursor() as cursor:
+        cursor.execute(statement, parameters)
+        names = [column.name if hasattr(column, "name") else column[0] for column in cursor.description]
+        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
 def percentile(counts: Sequence[int], share: float) -> float | None:
@@ -106,29 +147,53 @@ def percentile(counts: Sequence[int], share: float) -> float | None:
 
 
 def _statement(query: UsageQuery) -> tuple[str, list[Any]]:
-    dialect = _DIALECTS[connection.vendor]
-    names = [DIMENSIONS[name] for name in query.by]
+    dialect, names = _DIALECTS[connection.vendor], [DIMENSIONS[name] for name in query.by]
     groups = columns(names)
-    expressions = ", ".join(f'{dialect[name]} AS "{DIMENSIONS[name]}"' for name in query.by)
-    joins = " ".join(dialect.get(f"join {name}", "") for name in query.by)
-    rows, parameters = rollups.usage_rows(query.start, query.end, by_hour="hour" in query.by)
-    rows = rollups.with_served_models(rows) if "model" in (*query.by, *query.filters) else rows
-    conditions, values = _conditions(query, dialect)
+    hours, parameters = _rows(query, MEASURES)
     sums = ", ".join(f'sum("{name}") AS "{name}"' for name in MEASURES)
-    hours = f'SELECT {expressions}, "currency", {columns(MEASURES)} FROM {rows} {joins} WHERE {conditions}'
     each = f'SELECT {groups}, "currency", {sums} FROM ({hours}) AS hours GROUP BY {groups}, "currency"'
     return (
         f"SELECT {groups}, {sums}, {dialect['costs']} AS costs, count(*) OVER () AS total"
-        # Rows without either count providers that failed before another one served. They are for quotas.
-        f' FROM ({each}) AS each_currency GROUP BY {groups} HAVING sum("requests") > 0 OR sum("attempts") > 0'
-        f" ORDER BY {_order(query, names)}",
-        [*parameters, *values],
+        f" FROM ({each}) AS each_currency GROUP BY {groups} {_HAS_USAGE} ORDER BY {_order(query, names)}",
+        parameters,
     )
 
 
-def _conditions(query: UsageQuery, dialect: Mapping[str, str]) -> tuple[str, list[Any]]:
-    conditions = [dialect.get(f"has {name}", f'"{name}" = %s') for name in query.filters]
-    parameters = [part for value in query.filters.values() for part in (value if type(value) is tuple else (value,))]
+def _rows_by_time(query: UsageQuery) -> tuple[str, list[Any]]:
+    """The statement for the number of rows of each time, in the order of the query."""
+    first = DIMENSIONS[query.by[0]]
+    groups = columns([DIMENSIONS[name] for name in query.by])
+    hours, parameters = _rows(query, ("requests", "attempts"))
+    each = f"SELECT {groups} FROM ({hours}) AS hours GROUP BY {groups} {_HAS_USAGE}"
+    down = "DESC" if query.sort.startswith("-") else "ASC"
+    return (
+        f'SELECT "{first}", count(*) AS "rows" FROM ({each}) AS each_row GROUP BY "{first}" ORDER BY "{first}" {down}',
+        parameters,
+    )
+
+
+def _rows(query: UsageQuery, measures: Sequence[str]) -> tuple[str, list[Any]]:
+    """The statement for the usage that matches the query: its dimensions, the currency, and these measures."""
+    dialect = _DIALECTS[connection.vendor]
+    expressions = ", ".join(f'{dialect[name]} AS "{DIMENSIONS[name]}"' for name in query.by)
+    joins = " ".join(dialect.get(f"join {name}", "") for name in query.by)
+    rows, parameters = rollups.usage_rows(query.start, query.end, by_hour="hour" in query.by)
+    condition, values = _conditions(query.filters, dialect)
+    if "model" in (*query.by, *query.filters):
+        model = {name: value for name, value in query.filters.items() if name == "model"}
+        others = {name: value for name, value in query.filters.items() if name != "model"}
+        before, values = _conditions(others, dialect)
+        condition, names = _conditions(model, dialect)
+        values += names
+        stored = [_STORED_IN.get(name, DIMENSIONS[name]) for name in query.by]
+        rows = rollups.with_served_models(rows, [*stored, "currency"], measures, before)
+    selected = f'SELECT {expressions}, "currency", {columns(measures)} FROM {rows} {joins} WHERE {condition}'
+    return selected, [*parameters, *values]
+
+
+def _conditions(filters: Mapping[str, object], dialect: Mapping[str, str]) -> tuple[str, list[Any]]:
+    conditions = [dialect.get(f"has {name}", f'"{name}" = %s') for name in filters]
+    parameters = [part for value in filters.values() for part in (value if type(value) is tuple else (value,))]
     return " AND ".join(conditions) or "TRUE", parameters
 
 
@@ -202,6 +267,8 @@ def _name(dimension: str, table: str, key: str = 'lower("name")') -> str:
     return f'(SELECT {key} FROM "{table}" WHERE "id" = each_currency."{DIMENSIONS[dimension]}")'
 
 
+# Rows without either count providers that failed before another one served. They are for quotas.
+_HAS_USAGE = 'HAVING sum("requests") > 0 OR sum("attempts") > 0'
 # What rows are sorted by where it is not a column or its sum.
 _ORDERS = {
     "cost": SUM_OF_COSTS,
@@ -214,6 +281,8 @@ _ORDERS = {
     "key": _name("key", "keys_apikey"),
     "provider": _name("provider", "providers_provider"),
 }
+# The stored columns of dimensions that are computed.
+_STORED_IN = {"day": "hour", "group": "group_ids", "tag": "tags"}
 _COLUMNS = {
     "hour": '"hour"',
     "user": '"user_id"',

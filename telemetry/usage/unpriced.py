@@ -42,10 +42,14 @@ def unpriced_models(
 
 def _rows(subject: str, ids: Collection[int], start: datetime, end: datetime) -> list[tuple]:
     listed = ", ".join(str(int(number)) for number in ids)
-    _, number, each = subject_sql(subject, listed)
+    whose, number, each = subject_sql(subject, listed)
     usage, parameters = rollups.usage_rows(rollups.floor_hour(start), rollups.ceil_hour(end))
     unknown, unpriced = 'coalesce(sum("unknown_cost_requests"), 0)', 'coalesce(sum("unpriced_requests"), 0)'
-    served = rollups.with_served_models(usage)
+    stored, measures = (
+        "group_ids" if subject == "group" else f"{subject}_id",
+        ("unknown_cost_requests", "unpriced_requests"),
+    )
+    served = rollups.with_served_models(usage, [stored], measures, whose)
     sql = (
         f'SELECT {number}, "model", "provider_id", {unknown}, {unpriced} FROM {served} {each}'
         f' WHERE {number} IN ({listed}) GROUP BY {number}, "model", "provider_id" HAVING {unknown} > 0'

@@ -73,7 +73,7 @@ class TestAddingUp:
     def test_who_was_asked_and_did_not_serve_has_no_part_in_it(self, admin):
         insert_log_entries([paid("1.5", currency="EUR", provider_id=1, attempts=2, asked_before=[2])])
         assert columns_of(admin, "by=provider", "providerId") == [(1,)]
-        top = dashboard_sums.top(HOUR, "provider_id", "requests")
+        top = dashboard_sums.top(HOUR, "provider_id", dashboard_sums.WORK)
         assert [(row.name, row.sums["requests"], row.sums["tokens"]) for row in top] == [("1", 1, 15)]
         insert_log_entries([paid("0.5", provider_id=2)])
         costs = dict(columns_of(admin, "by=provider", "providerId", "costs"))
@@ -118,7 +118,9 @@ class TestAddingUp:
         assert sorted(columns_of(admin, "by=model", "model", "requests")) == results
         assert columns_of(admin, "by=provider,model&model=gpt", "providerId", "requests") == [(values.pk, 2)]
         assert columns_of(admin, "by=day&model=gpt", "requests") == [(2,)]
-        assert ("gpt", 2) in [(row.name, row.sums["requests"]) for row in dashboard_sums.top(HOUR, "model", "requests")]
+        assert ("gpt", 2) in [
+            (row.name, row.sums["requests"]) for row in dashboard_sums.top(HOUR, "model", dashboard_sums.WORK)
+        ]
 
     def test_who_is_in_two_groups_and_what_has_two_tags_counts_for_each(self, admin):
         insert_log_entries(
@@ -391,3 +393,24 @@ class TestPercentiles:
 
     def test_beyond_the_last_bound_it_is_that_bound(self):
         assert percentile(self.counts(p23=1), 0.95) == LATENCY_MS[-1]
+
+
+@pytest.mark.parametrize("by", [("day", "user"), ("hour", "model"), ("day", "tag")])
+@pytest.mark.parametrize("sorted_down", ["", "-"])
+def test_rows_by_time_are_added_up_for_the_page_alone_and_are_the_same(monkeypatch, by, sorted_down):
+    users = [new_user().pk for _ in range(3)]
+    times = [HOUR + timedelta(hours=hours) for hours in (0, 1, 23, 50, 51)]
+    insert_log_entries(
+        [
+            paid(number, at, user_id=user, model=f"model-{number % 2}", provider_id=1, tags={"team": f"{number}"})
+            for at in times
+            for number, user in enumerate(users)
+        ]
+    )
+    query = statistics.UsageQuery(times[0], times[-1], by, {}, f"{sorted_down}{by[0]}")
+    pages = [statistics.usage(query, first, 2) for first in range(0, 20, 2)]
+    monkeypatch.setattr(statistics, "_has_many_rows_by_time", lambda query: False)
+    whole = statistics.usage(query, 0, 100)
+    assert [row for page in pages for row in page.rows] == whole.rows
+    assert {page.total for page in pages if page.rows} == {whole.total} == {len(whole.rows)}
+    assert len(whole.rows) >= 6
