@@ -35,7 +35,7 @@ from licensing.serializers import shown
 from licensing.signing import MAX_SENT_LENGTH
 from licensing.status import limit_statuses, read_unpriced
 from licensing.viewsets import LimitViewSet, install, without_usage
-from providers.models import ModelPrice
+from providers.console.currency import current_currencies, note_of
 
 DAYS = 30
 OPTIONS = ["is_strict", "unpriced", "unpriced_price"]
@@ -76,14 +76,13 @@ class LimitForm(ServiceForm):
         self._name_the_currency()
 
     def _name_the_currency(self) -> None:
-        """The amount of a cost, and a price, are in the currency of the prices; unless these have several."""
+        """Say which currency the amount of a cost, and a price, are in: that of the prices."""
         is_new = self.instance.pk is None
         if not (is_new or self.instance.measure == Measure.COST):
             return
-        currency = ModelPrice.objects.not_over().currency() if is_new else self.instance.currency
-        if currency:
-            help_text = self.fields["amount"].help_text
-            self.fields["amount"].help_text = f"{'A cost is in' if is_new else 'In'} {currency}. {help_text}"
+        currency = "" if is_new else self.instance.currency
+        note = f"In {currency}." if currency else note_of(current_currencies())
+        self.fields["amount"].help_text = f"{note} {self.fields['amount'].help_text}".lstrip()
 
     def clean(self) -> JsonObject:
         values = self.cleaned_data

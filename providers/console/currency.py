@@ -1,4 +1,6 @@
-"""The currency of an amount of zero."""
+"""The currency of an amount of zero, and what forms say of the currency of a cost."""
+
+from collections.abc import Sequence
 
 from django.core.cache import caches
 
@@ -9,10 +11,27 @@ FRESH_SECONDS = 20
 
 def usual_currency() -> str:
     """The currency of the prices, read once for a while; '' for no prices, or several currencies."""
-    return str(caches["process"].get_or_set("usual-currency", ModelPrice.objects.not_over().currency, FRESH_SECONDS))
+    currencies = _recent_currencies()
+    return currencies[0] if len(currencies) == 1 else ""
 
 
 def cost_note() -> str:
-    """The help text with the currency of amounts of cost; '' if the prices do not tell the currency."""
-    currency = usual_currency()
-    return f"A cost is in {currency}." if currency else ""
+    """The help text of amounts of cost, from prices that were read once for a while; '' if there are no prices."""
+    return note_of(_recent_currencies())
+
+
+def current_currencies() -> list[str]:
+    """The currencies of the prices that hold now or will hold."""
+    return list(ModelPrice.objects.not_over().order_by("currency").values_list("currency", flat=True).distinct())
+
+
+def note_of(currencies: Sequence[str]) -> str:
+    """Which currency an amount of cost is in. Limits do not convert: of several, they add up the plain amounts."""
+    if len(currencies) <= 1:
+        return "".join(f"A cost is in {currency}." for currency in currencies)
+    names = f"{', '.join(currencies[:-1])} and {currencies[-1]}"
+    return f"Prices are in {names}: costs are added up without conversion."
+
+
+def _recent_currencies() -> list[str]:
+    return list(caches["process"].get_or_set("currencies", current_currencies, FRESH_SECONDS) or [])

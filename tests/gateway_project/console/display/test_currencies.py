@@ -65,12 +65,22 @@ class TestTheFormOfALimit:
         [
             ((), "0: unlimited, even if the default setting has a limit."),
             (("USD",), "A cost is in USD. 0: unlimited, even if the default setting has a limit."),
-            (("EUR", "USD"), "0: unlimited, even if the default setting has a limit."),
+            (
+                ("EUR", "USD"),
+                "Prices are in EUR and USD: costs are added up without conversion. "
+                "0: unlimited, even if the default setting has a limit.",
+            ),
         ],
     )
     def test_a_new_one(self, console, currencies, text):
         set_prices(*currencies)
         assert self.help_text(console, self.NEW) == text
+
+    def test_one_that_exists_where_prices_have_several(self, console, ann):
+        set_prices("CHF", "EUR", "USD")
+        limit = set_limit(measure="cost", window="day", amount=Decimal(5), user=ann)
+        text = self.help_text(console, f"/admin/licensing/limit/{limit.pk}/change/")
+        assert text.startswith("Prices are in CHF, EUR and USD: costs are added up without conversion. 0: unlimited")
 
     @pytest.mark.long
     @pytest.mark.parametrize(
@@ -123,6 +133,12 @@ def test_forms_say_in_which_currency_a_cost_is(console, ann):
     assert "A cost is in EUR." in log_in(ann).get("/me/access/new/limit/").text
     form = console.get("/admin/keys/apikey/add/").context["adminform"].form
     assert form.fields["limit_amount"].help_text.startswith("A cost is in EUR. 0: unlimited")
+
+
+def test_forms_say_that_nothing_is_converted_where_prices_have_several(console, ann):
+    set_prices("EUR", "USD")
+    for address, browser in (("/me/access/new/limit/", log_in(ann)), ("/admin/keys/apikey/add/", console)):
+        assert "Prices are in EUR and USD: costs are added up without conversion." in browser.get(address).text
 
 
 def test_forms_say_nothing_where_the_prices_do_not(console, ann):
