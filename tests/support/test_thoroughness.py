@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.hostile import WRONG, try_wrong
-from tests.support.thoroughness import PART, QUICK_CASES, THOROUGH, few_cases, number_of, some, tries_more
+from tests.support.thoroughness import PART, QUICK_CASES, THOROUGH, few_cases, first_of, number_of, some, tries_more
 
 
 @given(st.none())
@@ -41,3 +41,9 @@ def test_daily_work_has_a_few_cases_of_each_test():
     names = [item.nodeid.partition("::")[2] for item in few_cases(items)]
     assert names == ["one", *(f"many[{case}]" for case in range(0, 20, 5))]
     assert len(names) - 1 <= QUICK_CASES
+
+
+def test_the_first_cases_of_a_test_are_tried_and_the_others_are_slow():
+    cases = first_of("one", ("two", 2), "three", values=2)
+    assert [case.values for case in cases] == [("one",), ("two", 2), ("three",)]
+    assert [[mark.name for mark in case.marks] for case in cases] == [[], [], ["slow"]]
