@@ -64,7 +64,7 @@ def keeps_checks(row: models.Model) -> bool:
 
 def _is_kept(constraint: models.UniqueConstraint, row: models.Model) -> bool:
     try:
-        constraint.validate(type(row), row)  # type: ignore[attr-defined]  # django-stubs leave it out
+        constraint.validate(row._meta.model, row)  # type: ignore[attr-defined]  # django-stubs leave it out
     except DjangoValidationError:
         return False
     return True
@@ -74,7 +74,7 @@ def row_in_the_way(row: models.Model) -> models.Model | None:
     """The other stored row because of which a unique constraint of the table refuses this one."""
     fields = row._meta.concrete_fields
     values = {models.F(field.name): models.Value(getattr(row, field.attname), field) for field in fields}
-    others = type(row)._base_manager.exclude(pk=row.pk)
+    others = row._meta.model._base_manager.exclude(pk=row.pk)
     for constraint in row._meta.constraints:
         if isinstance(constraint, models.UniqueConstraint):
             parts: list[Any] = [*map(models.F, constraint.fields), *constraint.expressions]

@@ -3,10 +3,11 @@
 import pytest
 from django.apps import apps
 from django.db import models
+from django.utils.functional import SimpleLazyObject
 
 from accounts.models import Feature, Group, User
 from gateway_project.database.saving import UNIQUENESS_CODES, keeps_checks, row_in_the_way, save_or_refuse
-from gateway_project.errors import ValidationError
+from gateway_project.errors import Conflict, ValidationError
 from keys.models import ApiKey
 from licensing.models import Limit
 from providers.models import Model, Provider
@@ -60,6 +61,18 @@ def test_a_row_is_not_in_its_own_way_nor_in_that_of_another_name():
     assert row_in_the_way(user) is None
     assert row_in_the_way(User(username="ben", name_key="ben")) is None
     assert row_in_the_way(Feature(name=Feature.objects.create(name="Beta").name.upper())).name == "Beta"
+
+
+@pytest.mark.django_db
+def test_the_user_of_a_request_is_saved_and_refused_as_others_are():
+    ann, ben = new_user(username="ann"), new_user(username="ben")
+    user = SimpleLazyObject(lambda: ben)  # as Django's middleware sets it
+    user.display_name = "Ben"
+    save_or_refuse(user, conflict="taken")
+    user.username = "ann"
+    with pytest.raises(Conflict) as refused:
+        save_or_refuse(user, conflict="taken")
+    assert refused.value.row == ann
 
 
 @pytest.mark.django_db
