@@ -178,7 +178,7 @@ def _read(row: Sequence[Any], dimensions: int) -> list[Any]:
     return [*row[:dimensions], *(int(value) if value == int(value) else value for value in row[dimensions:])]
 
 
-def _names(dimension: str, ids: list[Any]) -> dict[Any, str]:
+def _names(dimension: str, ids: Sequence[int]) -> dict[int, str]:
     if dimension == "user_id":
         return dict(User.objects.filter(pk__in=ids).values_list("pk", "username"))
     if dimension == "provider_id":

@@ -185,8 +185,8 @@ def _rows(query: UsageQuery, measures: Sequence[str]) -> tuple[str, list[Any]]:
         before, values = _conditions(others, dialect)
         condition, names = _conditions(model, dialect)
         values += names
-        stored = [_STORED_IN.get(name, DIMENSIONS[name]) for name in query.by]
-        rows = rollups.with_served_models(rows, [*stored, "currency"], measures, before)
+        sources = [_STORED_IN.get(name, DIMENSIONS[name]) for name in query.by]
+        rows = rollups.with_served_models(rows, [*sources, "currency"], measures, before)
     selected = f'SELECT {expressions}, "currency", {columns(measures)} FROM {rows} {joins} WHERE {condition}'
     return selected, [*parameters, *values]
 

@@ -45,11 +45,8 @@ def _rows(subject: str, ids: Collection[int], start: datetime, end: datetime) ->
     whose, number, each = subject_sql(subject, listed)
     usage, parameters = rollups.usage_rows(rollups.floor_hour(start), rollups.ceil_hour(end))
     unknown, unpriced = 'coalesce(sum("unknown_cost_requests"), 0)', 'coalesce(sum("unpriced_requests"), 0)'
-    stored, measures = (
-        "group_ids" if subject == "group" else f"{subject}_id",
-        ("unknown_cost_requests", "unpriced_requests"),
-    )
-    served = rollups.with_served_models(usage, [stored], measures, whose)
+    column = "group_ids" if subject == "group" else f"{subject}_id"
+    served = rollups.with_served_models(usage, [column], ("unknown_cost_requests", "unpriced_requests"), whose)
     sql = (
         f'SELECT {number}, "model", "provider_id", {unknown}, {unpriced} FROM {served} {each}'
         f' WHERE {number} IN ({listed}) GROUP BY {number}, "model", "provider_id" HAVING {unknown} > 0'
