@@ -2,7 +2,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
-# Most tests wait more than they compute.
+# Most tests wait more than they compute. With eight processes, tests with bounds on time fail beside others.
 PARALLEL := -n 7 --dist loadfile --no-loadscope-reorder
 SUITE := $(BIN)/python -m tests.support.suite
 PACKAGES := accounts gateway_project keys licensing providers rules telemetry manage.py gunicorn.conf.py
