@@ -20,6 +20,7 @@ from tests.support.pace import bound
 from tests.support.promises import promise
 from tests.support.raw_provider import raw_provider
 from tests.support.running import RunningGateway
+from tests.support.thoroughness import first_of
 from tests.support.world import World
 
 pytestmark = pytest.mark.either_store
@@ -232,7 +233,7 @@ FLOODED = pytest.mark.grows("the allocator keeps what answers of the largest siz
 
 @FLOODED
 @promise("A provider that floods is cut off", target="≤ 64 MiB and 10 s, in each of 10 ways")
-@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+@pytest.mark.parametrize("stream", first_of(True, False), ids=["stream", "whole"])
 @pytest.mark.parametrize(
     "say",
     [

@@ -113,7 +113,7 @@ TWICE = pytest.mark.inexact("requests whose answer from Redis is lost may have b
         pytest.param(stay_away, marks=[TWICE, served("refuses connections")]),
         pytest.param(fill_up, marks=served("is full")),
         pytest.param(hang, marks=[TWICE, served("does not answer")]),
-        pytest.param(slow_down, marks=[TWICE, served("is slow")]),
+        pytest.param(slow_down, marks=[SLOW, TWICE, served("is slow")]),
         pytest.param(stop, marks=[SLOW, served("is stopped")]),
         pytest.param(freeze, marks=[SLOW, TWICE, served("is frozen")]),
     ],
