@@ -44,7 +44,7 @@ def save_or_refuse(row: models.Model, *, conflict: str) -> None:
 
 
 def _validate(row: models.Model) -> None:
-    """full_clean() with one query for all check constraints of a row that keeps them; Django sends three for each."""
+    """As full_clean(), but with one query for all check constraints that a row keeps; Django sends three for each."""
     try:
         row.full_clean(validate_constraints=False)
     except DjangoValidationError:

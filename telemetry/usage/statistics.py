@@ -112,7 +112,7 @@ def _usage_by_time(query: UsageQuery, offset: int, limit: int) -> Page:
         if passed + row["rows"] <= offset:
             skipped += row["rows"]
         elif passed < offset + limit:
-            times.append(_moment(row[by_time]))
+            times.append(rollups.parse_timestamp(row[by_time]))
         passed += row["rows"]
     if not times:
         return Page([], 0)
@@ -120,11 +120,6 @@ def _usage_by_time(query: UsageQuery, offset: int, limit: int) -> Page:
     statement, parameters = _statement(replace(query, start=start, end=end))
     rows = _select(f"{statement} LIMIT {limit} OFFSET {offset - skipped}", parameters)
     return Page([_result_row(row) for row in rows], passed)
-
-
-def _moment(value: object) -> datetime:
-    """A time as the database returns it: a moment, or the date of a day."""
-    return rollups.parse_timestamp(value)
 
 
 def _select(statement: str, parameters: Sequence[Any]) -> list[JsonObject]:
@@ -178,15 +173,12 @@ def _rows(query: UsageQuery, measures: Sequence[str]) -> tuple[str, list[Any]]:
     expressions = ", ".join(f'{dialect[name]} AS "{DIMENSIONS[name]}"' for name in query.by)
     joins = " ".join(dialect.get(f"join {name}", "") for name in query.by)
     rows, parameters = rollups.usage_rows(query.start, query.end, by_hour="hour" in query.by)
-    condition, values = _conditions(query.filters, dialect)
+    condition, values = _conditions({name: it for name, it in query.filters.items() if name != "model"}, dialect)
     if "model" in (*query.by, *query.filters):
-        model = {name: value for name, value in query.filters.items() if name == "model"}
-        others = {name: value for name, value in query.filters.items() if name != "model"}
-        before, values = _conditions(others, dialect)
-        condition, names = _conditions(model, dialect)
-        values += names
         sources = [_STORED_IN.get(name, DIMENSIONS[name]) for name in query.by]
-        rows = rollups.with_served_models(rows, [*sources, "currency"], measures, before)
+        rows = rollups.with_served_models(rows, [*sources, "currency"], measures, condition)
+        condition, models = _conditions({name: it for name, it in query.filters.items() if name == "model"}, dialect)
+        values += models
     selected = f'SELECT {expressions}, "currency", {columns(measures)} FROM {rows} {joins} WHERE {condition}'
     return selected, [*parameters, *values]
 

@@ -69,12 +69,22 @@ class Console:
     page: object
     url: str
     problems: list[str] = field(default_factory=list)
+    asked: set = field(default_factory=set)  # requests that are not answered yet
     site: str = "admin"  # or "me": the user's own pages
 
     def __post_init__(self) -> None:
+        self.page.on("request", self._ask)
+        self.page.on("requestfinished", self._end)
+        self.page.on("requestfailed", self._end)
         self.page.on("pageerror", lambda error: self.problems.append(f"error on {self.page.url}: {error}"))
         self.page.on("console", lambda message: message.type == "error" and self.problems.append(message.text))
         self.page.on("response", self._note)
+
+    def _ask(self, request) -> None:
+        self.asked.add(request)
+
+    def _end(self, request) -> None:
+        self.asked.discard(request)
 
     def _note(self, response) -> None:
         if response.status >= 400:
@@ -86,7 +96,17 @@ class Console:
         """Go to a path of the site and wait until it stands still."""
         self.page.goto(f"{self.url}/{self.site}/{path}")
         if self.page.query_selector("[data-refresh]") is None:  # what asks again and again never stands still
-            stand_still(self.page)
+            self._wait_for_answers()
+
+    def _wait_for_answers(self) -> None:
+        """The browser forgets now and then to say that nothing is under way any more: then we know it ourselves."""
+        from playwright.sync_api import TimeoutError as NeverSaid
+
+        try:
+            self.page.wait_for_load_state("networkidle", timeout=15_000)
+        except NeverSaid:
+            unanswered = [request.url for request in self.asked]
+            assert not unanswered, f"not answered on {self.page.url}: {unanswered}"
 
     def sign_in(self, username: str = USERNAME, password: str = PASSWORD) -> None:
         self.open("")

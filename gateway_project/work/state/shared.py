@@ -31,7 +31,7 @@ Storing = Callable[[], None]  # waits until an answer is stored
 
 
 def do_not_wait() -> None:
-    """What an answer is stored with that is stored at once."""
+    """For an answer that is stored already: there is nothing to wait for."""
 
 
 class SharedState(Protocol):
