@@ -1,5 +1,6 @@
 """The features and roles that every instance has, written after each migrate where they are missing."""
 
+from collections.abc import Iterable
 from typing import TypeVar
 
 from django.apps import apps as current
@@ -49,17 +50,23 @@ def write_builtin(using: str, apps: Apps = current, **signal: object) -> None:
         return
     if not router.allow_migrate_model(using, Feature):
         return
+    features, roles = Feature.objects.using(using), Role.objects.using(using)
     with transaction.atomic(using=using):
-        for name in FEATURES:
-            _get_or_create(Feature.objects.using(using), name)
-        for name, features in ROLES.items():
-            role, created = _get_or_create(Role.objects.using(using), name)
+        for name in missing_names(features, FEATURES):
+            _get_or_create(features, name)
+        for name in missing_names(roles, ROLES):
+            role, created = _get_or_create(roles, name)
             if created:
-                role.features.set(Feature.objects.using(using).filter(name__in=features))
+                role.features.set(features.filter(name__in=ROLES[name]))
+
+
+def missing_names(rows: QuerySet[Row], names: Iterable[str]) -> list[str]:
+    """Those of the names that no row has, in their order."""
+    names_of_rows = set(rows.values_list("name", flat=True))
+    return [name for name in names if name not in names_of_rows]
 
 
 def _get_or_create(rows: QuerySet[Row], name: str) -> tuple[Row, bool]:
     """The row of this name, and whether it is new; one that somebody named so in another case gets this spelling."""
-    if not rows.filter(name=name).exists():
-        rows.filter(name__iexact=name).update(name=name)
+    rows.filter(name__iexact=name).update(name=name)
     return rows.get_or_create(name=name)

@@ -4,6 +4,7 @@ from django.apps import apps as current
 from django.apps.registry import Apps
 from django.db import router
 
+from accounts.builtin import missing_names
 from providers.formats import FORMATS
 
 
@@ -14,5 +15,6 @@ def write_formats(using: str, apps: Apps = current, **signal: object) -> None:
     except LookupError:  # the app was migrated back to nothing
         return
     if router.allow_migrate_model(using, ProviderFormat):
-        for name in FORMATS:
-            ProviderFormat.objects.using(using).get_or_create(name=name)
+        formats = ProviderFormat.objects.using(using)
+        for name in missing_names(formats, FORMATS):
+            formats.get_or_create(name=name)
