@@ -44,8 +44,8 @@ def has_builtin_rows_only() -> bool:
     """Whether features, roles and formats are those that migrate writes, in the same order."""
     features = tuple(Feature.objects.order_by("id").values_list("name", flat=True))
     formats = tuple(ProviderFormat.objects.order_by("id").values_list("name", flat=True))
-    roles = list(Role.objects.order_by("id", "features").values_list("name", "requires_second_factor", "features__name"))
-    return (features, formats, roles) == (FEATURES, tuple(FORMATS), builtin_roles())
+    roles = Role.objects.order_by("id", "features").values_list("name", "requires_second_factor", "features__name")
+    return (features, formats, list(roles)) == (FEATURES, tuple(FORMATS), builtin_roles())
 
 
 def builtin_roles() -> list[tuple[str, bool, str]]:

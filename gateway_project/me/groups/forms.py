@@ -53,9 +53,11 @@ class AmountForm(forms.Form):
     amount = amount_field()
 
     def name_currency(self, limit: Limit) -> None:
-        """Below the amount of an existing limit, if it is one of cost."""
-        is_cost = limit.measure == Measure.COST and limit.currency
-        self.fields["amount"].help_text = f"In {limit.currency}." if is_cost else ""
+        """Below the amount of an existing limit: only one of cost has a currency, or several."""
+        if limit.measure != Measure.COST:
+            self.fields["amount"].help_text = ""
+        elif limit.currency:
+            self.fields["amount"].help_text = f"In {limit.currency}."
 
 
 class GroupLimitForm(AmountForm):
