@@ -65,6 +65,7 @@ class World:
         self.users: list[User] = []
         self.limits_since: datetime | None = LONG_AGO  # since when; None for the moment at which they are set
         resources.callback(withdraw_rules_for_everyone)
+        resources.callback(self.disable_providers)
         self.number = next(_numbers)
         self.session = resources.enter_context(requests.Session())
         self.model = f"model-{self.number}"
@@ -72,6 +73,10 @@ class World:
         self._key: IssuedKey | None = None
         self._providers: dict[str, Provider] = {}
         self._settled = True
+
+    def disable_providers(self) -> None:
+        """Gateways load all providers again whenever one changes: those of thousands of tests are too many."""
+        Provider.objects.filter(pk__in=[row.pk for row in self._providers.values()], enabled=True).update(enabled=False)
 
     def name(self, kind: str) -> str:
         return f"{kind}-{self.number}-{next(_numbers)}"
