@@ -6,7 +6,7 @@ from django.db import models
 from django.utils.functional import SimpleLazyObject
 
 from accounts.models import Feature, Group, User
-from gateway_project.database.saving import UNIQUENESS_CODES, keeps_checks, row_in_the_way, save_or_refuse
+from gateway_project.database.saving import UNIQUENESS_CODES, row_in_the_way, save_or_refuse
 from gateway_project.errors import Conflict, ValidationError
 from keys.models import ApiKey
 from licensing.models import Limit
@@ -76,17 +76,27 @@ def test_the_user_of_a_request_is_saved_and_refused_as_others_are():
 
 
 @pytest.mark.django_db
-class TestCheckConstraints:
-    """Of a row that keeps them all the database is asked once."""
+class TestConstraints:
+    """The database checks them when it stores a row; it is asked about them only if it refuses the row."""
 
-    def test_a_row_that_keeps_them_takes_one_query(self, first_provider, django_assert_num_queries):
+    def test_a_row_that_keeps_them_takes_one_statement(self, django_assert_num_queries):
         with django_assert_num_queries(3):  # with the savepoint around it
-            assert keeps_checks(first_provider)
+            save_or_refuse(Feature(name="Beta"), conflict="taken")
 
     @pytest.mark.parametrize(("field", "value"), [("name", "a/b"), ("weight", 0), ("total_timeout_seconds", -1)])
-    def test_each_of_them_is_found_broken(self, first_provider, field, value):
+    def test_one_that_is_broken_is_named_with_its_field(self, first_provider, field, value):
         setattr(first_provider, field, value)
-        assert not keeps_checks(first_provider)
+        with pytest.raises(ValidationError) as refused:
+            save_or_refuse(first_provider, conflict="taken")
+        assert {problem.field for problem in refused.value.problems} == {field}
+        first_provider.refresh_from_db()
+        assert getattr(first_provider, field) != value
+
+    def test_what_only_the_database_checks_is_said_in_words(self):
+        limit = Limit(user=new_user(), group=Group.objects.create(name="both"), measure="requests", window="day", amount=1)
+        with pytest.raises(ValidationError) as refused:
+            save_or_refuse(limit, conflict="taken")
+        assert refused.value.sentence == "A limit is for one key, user, group or provider."
 
     def test_all_that_is_wrong_is_said_at_once(self, first_provider):
         copy = Provider(name=first_provider.name, url=first_provider.url, auth_method="unknown", weight=0)
