@@ -131,6 +131,7 @@ def test_an_admin_follows_what_was_created(fuzzed, admin, tmp_path, seed):
     assert f"Tested: {fuzzed.operations() - 1}" in text
 
 
+@pytest.mark.slow
 @as_documented("random requests without a credential")
 def test_nobody_finds_out_anything(fuzzed, tmp_path, seed):
     text = fuzz(fuzzed, tmp_path, seed, JSON, "--phases", "fuzzing", "-n", "2")

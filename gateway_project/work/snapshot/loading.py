@@ -63,7 +63,7 @@ def load(snapshot: Snapshot, kind: str, ids: Collection[int]) -> None:
     elif kind == "rule":
         load_rules(snapshot, _ids_or_all(ids))
     elif kind == "provider":
-        load_providers(snapshot)
+        load_providers(snapshot, _ids_or_all(ids))
         load_limits(snapshot)  # credentials have limits of their own
     elif kind == "guardrail":
         snapshot.guardrails = load_guardrails(snapshot.guardrails)
@@ -146,10 +146,16 @@ def load_rules(snapshot: Snapshot, ids: Collection[int] | None) -> None:
     snapshot.put_rules(rules.values())
 
 
-def load_providers(snapshot: Snapshot) -> None:
-    """Load enabled providers; one of whose credentials none can be used is left out."""
-    providers = (provider_record(row, snapshot.providers.get(row.id)) for row in Provider.objects.served())
-    snapshot.put_providers([provider for provider in providers if provider is not None])
+def load_providers(snapshot: Snapshot, ids: Collection[int] | None = None) -> None:
+    """Load enabled providers, all or those with these ids; one of whose credentials none can be used is left out."""
+    rows, providers = Provider.objects.served(), {}
+    if ids is not None:
+        rows = rows.filter(id__in=ids)
+        providers = {provider.id: provider for provider in snapshot.providers.values() if provider.id not in ids}
+    for row in rows:
+        if (provider := provider_record(row, snapshot.providers.get(row.id))) is not None:
+            providers[row.id] = provider
+    snapshot.put_providers([providers[provider_id] for provider_id in sorted(providers)])
 
 
 def load_prices(snapshot: Snapshot) -> None:

@@ -1,12 +1,14 @@
 """The names of other rows in the console's lists, and on its pages, are links to them."""
 
 import re
+from collections.abc import Iterator
 from datetime import timedelta
 from html import unescape
 from urllib.parse import unquote
 
 import pytest
 from django.contrib import admin
+from django.db import transaction
 from django.db.models import Model as Row
 from django.template.loader import render_to_string
 from django.urls import reverse
@@ -42,12 +44,19 @@ from tests.support.many_rows import fill
 pytestmark = [pytest.mark.django_db, pytest.mark.either_store, pytest.mark.long]
 
 
+@pytest.fixture(scope="module")
+def rows(django_db_setup, django_db_blocker) -> Iterator[None]:
+    """Three rows or more in each table, for all tests of this file: what a test adds or changes is undone after it."""
+    with django_db_blocker.unblock(), transaction.atomic():
+        fill(new_user(username="owner"), 0, 3)
+        yield
+        transaction.set_rollback(True)
+
+
 @pytest.fixture
-def user() -> User:
+def user(rows: None) -> User:
     """Owns the rows of all tables."""
-    owner = new_user(username="owner")
-    fill(owner, 0, 3)
-    return owner
+    return User.objects.get(username="owner")
 
 
 def address(row: Row) -> str:

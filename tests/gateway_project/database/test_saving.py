@@ -93,7 +93,8 @@ class TestConstraints:
         assert getattr(first_provider, field) != value
 
     def test_what_only_the_database_checks_is_said_in_words(self):
-        limit = Limit(user=new_user(), group=Group.objects.create(name="both"), measure="requests", window="day", amount=1)
+        group = Group.objects.create(name="both")
+        limit = Limit(user=new_user(), group=group, measure="requests", window="day", amount=1)
         with pytest.raises(ValidationError) as refused:
             save_or_refuse(limit, conflict="taken")
         assert refused.value.sentence == "A limit is for one key, user, group or provider."

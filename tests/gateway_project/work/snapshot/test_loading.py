@@ -213,6 +213,22 @@ def test_a_provider_comes_with_its_models_credential_and_patience(settings):
     assert (provider.cache_seconds, provider.cache_scope) == (0, settings.GATEWAY_CACHE_SCOPE)
 
 
+def test_a_change_of_one_provider_leaves_the_others(snapshot):
+    rows = [create_provider(name=name, url="https://api.example.org", format_name="openai") for name in "abc"]
+    loading.load(snapshot, "provider", {0})
+    first, second, third = (row.id for row in rows)
+    before = dict(snapshot.providers)
+    Provider.objects.update(priority=7)
+    loading.load(snapshot, "provider", {second})
+    assert [snapshot.providers[row.id].priority for row in rows] == [before[first].priority, 7, before[third].priority]
+    assert snapshot.providers[third] is before[third]
+    add_model(provider=rows[0], name="m")
+    Provider.objects.filter(id=third).delete()
+    loading.load(snapshot, "provider", {first, third})
+    assert list(snapshot.providers) == [first, second]
+    assert [target.provider.id for target in snapshot.targets_for("m")] == [first]
+
+
 def test_a_provider_whose_credential_cannot_be_read_is_left_out_and_said(caplog):
     row = create_provider(name="sealed", url="https://api.example.org", format_name="openai", credential="sk-secret")
     create_provider(name="fine", url="https://api.example.org", format_name="openai")
