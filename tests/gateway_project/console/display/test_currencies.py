@@ -8,6 +8,7 @@ from django.core.cache import caches
 from accounts.access_requests.models import AccessRequest
 from gateway_project.console.explain import tables
 from gateway_project.console.period import ANY_TIME
+from gateway_project.me.groups.forms import AmountForm
 from licensing.services import set_limit
 from providers.services import create_provider, set_price
 from telemetry.journal.batches import insert_log_entries
@@ -139,6 +140,16 @@ def test_forms_say_that_nothing_is_converted_where_prices_have_several(console, 
     set_prices("EUR", "USD")
     for address, browser in (("/me/access/new/limit/", log_in(ann)), ("/admin/keys/apikey/add/", console)):
         assert "Prices are in EUR and USD: costs are added up without conversion." in browser.get(address).text
+
+
+@pytest.mark.parametrize(
+    ("measure", "text"), [("cost", "Prices are in EUR and USD: costs are added up without conversion."), ("tokens", "")]
+)
+def test_so_does_the_form_of_a_groups_limit(ann, measure, text):
+    set_prices("EUR", "USD")
+    form = AmountForm(None)
+    form.name_currency(set_limit(measure=measure, window="day", amount=Decimal(5), user=ann))
+    assert form.fields["amount"].help_text == text
 
 
 def test_forms_say_nothing_where_the_prices_do_not(console, ann):
