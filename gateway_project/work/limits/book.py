@@ -128,7 +128,7 @@ class LimitBook:
     def checks_for(self, subject: Subject, name: str = "") -> list[LimitCheck]:
         """The checks of one subject, including those of default limits."""
         rows, defaults = self._rows.get(subject, {}), self._defaults.get(subject.kind, {})
-        name = next((row.name for row in rows.values()), name) or str(subject.id)
+        name = name or next((row.name for row in rows.values()), str(subject.id))
         guards = self._guards.get(subject.kind, {})
         applicable = {kind: LimitRow(subject, name, *kind, amount, is_guard=True) for kind, amount in guards.items()}
         applicable |= {kind: LimitRow(subject, name, *kind, amount) for kind, amount in defaults.items()} | rows

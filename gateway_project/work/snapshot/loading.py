@@ -5,14 +5,11 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
-from datetime import datetime, timedelta
-from decimal import Decimal
+from datetime import datetime
 from functools import lru_cache
-from itertools import chain
 
 from django.conf import settings
-from django.db.models import Case, F, Model, QuerySet, When
-from django.db.models.functions import Coalesce
+from django.db.models import F, Model, QuerySet
 from django.utils import timezone
 
 from accounts.access_requests.models import AccessRequest
@@ -22,32 +19,28 @@ from accounts.models import Feature, Group, Role, Session, User
 from gateway_project.errors import ValidationError
 from gateway_project.name_patterns import Pattern
 from gateway_project.work.guardrails.loading import load_guardrails
-from gateway_project.work.limits.book import LimitBook, LimitRow
-from gateway_project.work.limits.kinds import CONCURRENT, CREDENTIAL, REQUESTS, TOKENS, Subject
 from gateway_project.work.routing.aliases import AliasBook, AliasRow, Condition, MirrorRow, TargetRow
 from gateway_project.work.snapshot.issuers import load_issuers
+from gateway_project.work.snapshot.limits import load_credential_limits, load_limits
 from gateway_project.work.snapshot.provider_records import provider_record
 from gateway_project.work.snapshot.records import Caller, KeySnapshot, Snapshot
 from keys.models import ApiKey
 from keys.restrictions import KeyRestrictions, restrictions_of
 from licensing import services as licence
 from licensing.models import Limit
-from providers.models import CREDENTIAL_LIMITS, ModelPrice, Provider, ProviderCredential
+from providers.models import ModelPrice, Provider
 from rules.aliases.models import Alias, AliasTarget
 from rules.matching import DEFAULT_POSITION, RuleSnapshot
 from rules.models import Effect, Rule
 from rules.offers import OfferedAlias, OfferedProvider
 from rules.patterns import compile_pattern
-from telemetry.models import KeptState, LogEntry
+from telemetry.models import KeptState
 
 log = logging.getLogger("gateway.snapshot")
 
 # Above this number of changed rows it is cheaper to load all.
 LOAD_ALL_ABOVE = 5_000
 MAX_OWNERS = 1000  # in one query
-# A limit that is set this soon after its key, user or provider was created is checked at once, without a recount.
-NEW_FOR = timedelta(minutes=1)
-CREDENTIAL_MEASURES = ((REQUESTS, "minute"), (TOKENS, "minute"), (CONCURRENT, "none"))  # of CREDENTIAL_LIMITS
 # Of a rule: in the order of rule_record().
 RULE_COLUMNS = ("id", "name", "regex", "user_id", "group_id", "everyone", "provider_id", "effect", "position")
 # Of a key: in the order of restrictions_of().
@@ -56,26 +49,15 @@ RESTRICTIONS = ("model_patterns", "networks", "not_before", "tags", "max_tokens_
 
 def load(snapshot: Snapshot, kind: str, ids: Collection[int]) -> None:
     """Load the changed rows of a kind; id 0, or more than LOAD_ALL_ABOVE ids, means all."""
-    if kind == "key":
-        load_keys(snapshot, _ids_or_all(ids))
-    elif kind in ("user", "role", "group"):
-        load_callers(snapshot, _ids_or_all(ids) if kind == "user" else None)
-    elif kind == "rule":
-        load_rules(snapshot, _ids_or_all(ids))
-    elif kind == "provider":
-        load_providers(snapshot, _ids_or_all(ids))
-        load_limits(snapshot)  # credentials have limits of their own
-    elif kind == "guardrail":
-        snapshot.guardrails = load_guardrails(snapshot.guardrails)
-    elif kind == "licence":
-        snapshot.terms = licence.current()
+    if kind in BY_ID:
+        BY_ID[kind](snapshot, _ids_or_all(ids))
     elif kind in WHOLE:
         WHOLE[kind](snapshot)
 
 
 def load_all(snapshot: Snapshot) -> None:
     """Read everything."""
-    for kind in ("licence", "provider", "price", "rule", "alias", "guardrail", "user", "issuer", "key", "grant"):
+    for kind in ALL:
         load(snapshot, kind, {0})
     snapshot.loaded = True
 
@@ -107,7 +89,7 @@ def load_wanted_keys(snapshot: Snapshot, public_ids: Collection[str]) -> None:
     _evict_oldest(snapshot)
 
 
-def load_callers(snapshot: Snapshot, ids: Collection[int] | None) -> None:
+def load_callers(snapshot: Snapshot, ids: Collection[int] | None = None) -> None:
     """Load users with the features of their roles, and the ids of their groups and of all groups above these.
 
     All users if ids is None.
@@ -158,6 +140,19 @@ def load_providers(snapshot: Snapshot, ids: Collection[int] | None = None) -> No
     snapshot.put_providers([providers[provider_id] for provider_id in sorted(providers)])
 
 
+def load_accounts(snapshot: Snapshot, ids: Collection[int] | None) -> None:
+    """Load providers with the limits of their credentials."""
+    load_providers(snapshot, ids)
+    load_credential_limits(snapshot)
+
+
+def load_groups(snapshot: Snapshot) -> None:
+    """Load who is in which groups, and the limits of groups, which have their names."""
+    load_callers(snapshot)
+    limit_ids = set(Limit.objects.exclude(group=None).values_list("id", flat=True))
+    load_limits(snapshot, _ids_or_all(limit_ids))
+
+
 def load_prices(snapshot: Snapshot) -> None:
     """Load current and future prices."""
     snapshot.prices = ModelPrice.objects.not_over().book()
@@ -173,12 +168,6 @@ def resolve_stored_aliases(providers: Mapping[int, OfferedProvider]) -> list[Off
     return AliasBook([_alias(row) for row in Alias.objects.shown()], providers).offered()
 
 
-def load_limits(snapshot: Snapshot) -> None:
-    """Load the limits, and the settings' defaults for subjects without their own."""
-    rows = chain(limit_rows(Limit.objects.all()), credential_limit_rows())
-    snapshot.limits = LimitBook(rows, settings.GATEWAY_LIMITS, snapshot.limits.started_at, settings.GATEWAY_GUARDS)
-
-
 def load_grants(snapshot: Snapshot) -> None:
     """Load when the next grant of an access request ends."""
     ends = AccessRequest.objects.granted().exclude(ends_at=None).order_by("ends_at")
@@ -186,44 +175,35 @@ def load_grants(snapshot: Snapshot) -> None:
     snapshot.next_grant_end = math.inf if first is None else first.timestamp()
 
 
-# Kinds of which always all is loaded.
-WHOLE = {
+def load_terms(snapshot: Snapshot) -> None:
+    """Load the licence."""
+    snapshot.terms = licence.current()
+
+
+def load_guardrail_book(snapshot: Snapshot) -> None:
+    """Load all guardrails; those that have not changed stay as they are."""
+    snapshot.guardrails = load_guardrails(snapshot.guardrails)
+
+
+# Kinds of which the changed rows are loaded, and those of which always all is.
+BY_ID: dict[str, Callable[[Snapshot, Collection[int] | None], None]] = {
+    "key": load_keys,
+    "user": load_callers,
+    "rule": load_rules,
+    "provider": load_accounts,
+    "limit": load_limits,
+}
+WHOLE: dict[str, Callable[[Snapshot], None]] = {
+    "role": load_callers,
+    "group": load_groups,
     "price": load_prices,
     "alias": load_aliases,
     "issuer": load_issuers,
-    "limit": load_limits,
+    "guardrail": load_guardrail_book,
     "grant": load_grants,
+    "licence": load_terms,
 }
-
-
-def limit_rows(limits: QuerySet[Limit]) -> Iterator[LimitRow]:
-    """The rows for a LimitBook."""
-    names = {"key": "key__name", "user": "user__username", "group": "group__name", "provider": "provider__name"}
-    ids = [f"{subject}_id" for subject in names]
-    created = Coalesce("key__created_at", "user__created_at", "provider__created_at")
-    just_now = timezone.now() - NEW_FOR
-    is_new = Case(When(bounds_since__lt=created + NEW_FOR, bounds_since__gt=just_now, then=True), default=False)
-    columns = ("measure", "window", "amount", "bounds_since", "is_strict", "unpriced", "unpriced_price", "is_new")
-    for row in limits.annotate(is_new=is_new).values_list(*ids, *names.values(), *columns):
-        for kind, subject_id, name in zip(names, row[:4], row[4:8], strict=True):
-            if subject_id is not None:
-                limit = LimitRow(Subject(kind, subject_id), name, *row[8:])
-                yield limit._replace(is_new=limit.is_new and _is_unused(limit.subject))
-
-
-def _is_unused(subject: Subject) -> bool:
-    """Whether the log has nothing of a key, user or provider; what is on its way there is seen a moment later."""
-    return not LogEntry.objects.filter(**{f"{subject.kind}_id": subject.id}).exists()
-
-
-def credential_limit_rows() -> Iterator[LimitRow]:
-    """The limits of credentials that are in use, for a LimitBook."""
-    rows = ProviderCredential.objects.usable().values_list("id", "provider__name", *CREDENTIAL_LIMITS)
-    for credential_id, provider, *amounts in rows:
-        for (measure, window), amount in zip(CREDENTIAL_MEASURES, amounts, strict=True):
-            if amount is not None:
-                name = f"of {provider}"  # clients read it: the credential's own name is none of their business
-                yield LimitRow(Subject(CREDENTIAL, credential_id), name, measure, window, Decimal(amount))
+ALL = ("licence", "provider", "price", "rule", "alias", "guardrail", "user", "issuer", "key", "limit", "grant")
 
 
 def live_sessions(session_ids: Collection[str]) -> dict[str, int]:

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from accounts.trusted_issuers.book import IssuerBook
 from gateway_project.work.guardrails.book import GuardrailBook
-from gateway_project.work.limits.book import LimitBook
+from gateway_project.work.limits.book import LimitBook, LimitRow
 from gateway_project.work.routing import aliases
 from gateway_project.work.routing.aliases import AliasBook, AliasRow
 from keys.restrictions import KeyRestrictions
@@ -214,6 +214,8 @@ class Snapshot(Catalogue[ProviderSnapshot]):
         self.prices = PriceBook()
         self.terms: Terms = terms.refused("It is not loaded yet.", 0, 0)
         self.limits = LimitBook()
+        self.limit_rows: dict[int, LimitRow] = {}  # those of groups are loaded with the groups, too: they have the name
+        self.credential_limits: tuple[LimitRow, ...] = ()
         self.next_grant_end = math.inf  # when a grant of an access request ends, in seconds since 1970
         self.guardrails: GuardrailBook | None = None  # None: there are none, and requests are not searched
 

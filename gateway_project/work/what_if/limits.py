@@ -34,7 +34,7 @@ from gateway_project.work.limits.kinds import (
     unpriced_units,
 )
 from gateway_project.work.limits.status import in_units, usage_from_log
-from gateway_project.work.snapshot.loading import limit_rows
+from gateway_project.work.snapshot.limits import limit_rows
 from gateway_project.work.snapshot.records import Caller, KeySnapshot, Target
 from gateway_project.work.state.clock import Clock
 from gateway_project.work.state.counters import Counters
@@ -166,9 +166,9 @@ def touched_rows(draft: Draft) -> tuple[list[LimitRow], list[LimitRow]]:
     replaced = draft.replaced(LIMITS)
     if missing := replaced - set(Limit.objects.filter(pk__in=replaced).values_list("pk", flat=True)):
         raise ValidationError(f"no row with id {min(missing)}.", field=LIMITS)
-    rows = {_place(row): row for row in limit_rows(Limit.objects.all())}
+    rows = {_place(row): row for row in limit_rows(Limit.objects.all()).values()}
     drafted = {_place(row): row for row in map(_drafted, draft.of(LIMITS))}
-    replaced_places = {_place(row) for row in limit_rows(Limit.objects.filter(pk__in=replaced))}
+    replaced_places = {_place(row) for row in limit_rows(Limit.objects.filter(pk__in=replaced)).values()}
     places = drafted.keys() | replaced_places
     before = [row for place in places if (row := rows.get(place) or _default(place))]
     after = [row for place in places if (row := drafted.get(place) or _default(place))]

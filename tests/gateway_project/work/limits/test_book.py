@@ -129,7 +129,7 @@ def test_it_says_whether_any_provider_has_limits(rows, defaults, expected):
 def test_a_description_names_the_subject():
     book = LimitBook([row(9, subject=Subject("user", 1))], DEFAULTS | {"group": DEFAULTS["key"]})
     subjects = [(check.limit.subject.kind, check.limit.name) for check in book.for_caller(CALLERS_KEY, ANN).checks]
-    assert subjects == [("key", "first")] * 2 + [("user", "it")] + [("group", "2")] * 2 + [("group", "3")] * 2
+    assert subjects == [("key", "first")] * 2 + [("user", "ann")] + [("group", "2")] * 2 + [("group", "3")] * 2
 
 
 GUARDS = {

@@ -348,6 +348,43 @@ def test_limits_are_known_by_whose_they_are_and_of_what(ann):
     assert amounts(limits, "key", 0) == {"requests a minute": 600}
 
 
+def test_a_change_of_one_limit_leaves_the_others(snapshot):
+    group = Group.objects.create(name="team")
+    values = {"group": group, "measure": "requests", "amount": 7}
+    first, second = (Limit.objects.create(window=window, **values) for window in ("day", "month"))
+    loading.load_all(snapshot)
+    before = snapshot.limit_rows[second.id]
+    Limit.objects.update(amount=9)
+    loading.load(snapshot, "limit", {first.id})
+    assert amounts(snapshot.limits, "group", group.id) == {"requests a day": 9, "requests a month": 7}
+    assert snapshot.limit_rows[second.id] is before
+    Limit.objects.all().delete()
+    loading.load(snapshot, "limit", {first.id})
+    assert amounts(snapshot.limits, "group", group.id) == {"requests a month": 7}
+
+
+def test_limits_have_the_names_that_groups_and_keys_have_now(ann, snapshot):
+    group, key = Group.objects.create(name="old"), issue_key(owner=ann, name="old").key
+    group.members.add(ann)
+    for subject in ({"group": group}, {"key": key}):
+        Limit.objects.create(measure="requests", window="day", amount=7, **subject)
+    loading.load_all(snapshot)
+    Group.objects.update(name="new")
+    ApiKey.objects.update(name="new")
+    loading.load(snapshot, "group", {group.id})
+    loading.load(snapshot, "key", {key.id})
+    limits = snapshot.limits.for_caller(snapshot.keys[key.public_id], snapshot.callers[ann.id])
+    names = {check.limit.subject.kind: check.limit.name for check in limits.checks}
+    assert (names["group"], names["key"]) == ("new", "new")
+
+
+def test_a_change_of_a_provider_leaves_all_limits(provider_of_accounts, snapshot):
+    loading.load_all(snapshot)
+    before = snapshot.limits
+    loading.load(snapshot, "provider", {provider_of_accounts.id})
+    assert snapshot.limits is before
+
+
 def test_prices_that_hold_or_will_are_known_by_the_providers_address():
     row = create_provider(name="p", url="https://API.example.org:8443/v1", format_name="openai", models=["m"])
     amounts = {"currency": "USD", "input": Decimal(1), "output": Decimal(2)}
