@@ -137,6 +137,8 @@ class TestStoredResponses:
 
 
 class TestRests:
+    """Rests take a second here. On a slow machine some end meanwhile, and the credential is tried once more."""
+
     @pytest.mark.parametrize(
         "refusal",
         [
@@ -150,9 +152,11 @@ class TestRests:
     @pytest.mark.parametrize("ill", [OWN, SECOND])
     def test_one_that_is_refused_rests_alone_and_the_other_serves_at_once(self, world, provider, refusal, ill):
         provider.by_account[ill] = refusal
+        begun = time.monotonic()
         ask(world, 20)
-        assert provider.shares[ill] == 1
-        assert sum(provider.shares.values()) == 21
+        probes = 0 if refusal.headers else int(time.monotonic() - begun)
+        assert 1 <= provider.shares[ill] <= 1 + probes
+        assert sum(provider.shares.values()) == 20 + provider.shares[ill]
         del provider.by_account[ill]
 
     def test_it_is_no_fallback_to_ask_with_the_other_credential(self, world, provider):
@@ -198,9 +202,10 @@ class TestRests:
 
     def test_one_that_fails_rests_alone_after_as_many_failures_as_a_provider(self, world, provider):
         provider.by_account[SECOND] = Answer(status=500)
+        begun = time.monotonic()
         statuses = Counter(world.ask(world.name("prompt")).status_code for _ in range(40))
-        assert provider.shares[SECOND] == statuses[502] == 5
-        assert provider.shares[OWN] == statuses[200] == 35
+        assert 5 <= provider.shares[SECOND] == statuses[502] <= 5 + int(time.monotonic() - begun)
+        assert provider.shares[OWN] == statuses[200] == 40 - statuses[502]
 
     def test_a_new_secret_ends_the_rest(self, world, provider):
         provider.by_account[SECOND] = Answer(status=401)
