@@ -13,6 +13,8 @@ TIMED_PAGES = (
     "", "telemetry/logentry/", "telemetry/logentry/?tab=messages", "telemetry/auditentry/", "accounts/session/",
     "keys/apikey/", "statistics/?by=hour", "system/",
 )  # fmt: skip
+# Pages that scripts complete; where they are slow, the window shows a page before.
+SCRIPTED_PAGES = ("", "telemetry/logentry/", "statistics/?by=hour", "playground/")
 # What the browser loads there, style sheets, scripts and fonts, is kept: a page, a list with its filters, a form.
 FIRST_VISIT = ("", "telemetry/logentry/", "accounts/user/add/", "playground/")
 
@@ -58,4 +60,15 @@ def test_pages_stand_still_on_a_phone_and_where_local_times_are_added(visitor, e
     for path in (*TIMED_PAGES, f"telemetry/logentry/{entries.first().pk}/change/"):
         scale.open(path)
     assert window.page.locator(".console-local").count() > 0
+    assert scale.problems() == {}
+
+
+@pytest.mark.timeout(400)
+def test_pages_stand_still_where_scripts_are_slow(console, entries):
+    window = console()
+    for path in FIRST_VISIT:
+        window.open(path)
+    scale = Scale(window, slowdown=20)
+    for path in SCRIPTED_PAGES:
+        scale.open(path)
     assert scale.problems() == {}

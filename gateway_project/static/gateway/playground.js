@@ -117,6 +117,7 @@ function showCode() {
     const messages = nextMessages(column, asked);
     const request = body(column.model, messages.length ? messages : [{ role: "user", content: "" }]);
     for (const [id, text] of Object.entries(programs(request, form.dataset.base))) document.getElementById(id).textContent = text;
+    document.getElementById("code").hidden = false;
   } catch (error) {
     problem.textContent = error.message;
     problem.hidden = false;

@@ -12,15 +12,16 @@ WATCH = """
 
 
 class Scale:
-    """Opens pages of a window and measures each."""
+    """Opens pages of a window and measures each; on a machine that is so many times slower than this one."""
 
-    def __init__(self, window: Console) -> None:
+    def __init__(self, window: Console, *, slowdown: int = 1) -> None:
         self._window = window
         self._figures: dict[str, tuple[float, float]] = {}
         self._received: list[float] = []
         window.page.add_init_script(WATCH)
         session = window.page.context.new_cdp_session(window.page)
         session.send("Network.enable")
+        session.send("Emulation.setCPUThrottlingRate", {"rate": slowdown})
         session.on("Network.loadingFinished", lambda event: self._received.append(event["encodedDataLength"]))
 
     def open(self, path: str) -> None:
