@@ -1,12 +1,13 @@
 """The features and roles that every instance has, written after each migrate where they are missing."""
 
-from collections.abc import Iterable
 from typing import TypeVar
 
 from django.apps import apps as current
 from django.apps.registry import Apps
 from django.db import router, transaction
 from django.db.models import Model, QuerySet
+
+from gateway_project.database.names import missing_names
 
 Row = TypeVar("Row", bound=Model)
 
@@ -58,12 +59,6 @@ def write_builtin(using: str, apps: Apps = current, **signal: object) -> None:
             role, created = _get_or_create(roles, name)
             if created:
                 role.features.set(features.filter(name__in=ROLES[name]))
-
-
-def missing_names(rows: QuerySet[Row], names: Iterable[str]) -> list[str]:
-    """Those of the names that no row has, in their order."""
-    names_of_rows = set(rows.values_list("name", flat=True))
-    return [name for name in names if name not in names_of_rows]
 
 
 def _get_or_create(rows: QuerySet[Row], name: str) -> tuple[Row, bool]:

@@ -4,7 +4,7 @@ from django.apps import apps as current
 from django.apps.registry import Apps
 from django.db import router
 
-from accounts.builtin import missing_names
+from gateway_project.database.names import missing_names
 from providers.formats import FORMATS
 
 

@@ -1,7 +1,7 @@
 """Names: stored in one form of Unicode, compared in any case, and clear to readers."""
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from django.db import models
@@ -24,6 +24,12 @@ SELECTORS = frozenset(map(chr, [*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)
 KEY_SEPARATOR = "\x1f"
 LONGEST_FOLD = 3  # the most characters that one becomes when its case is folded
 SQLITE_UPPER = "gateway_upper"
+
+
+def missing_names(rows: models.QuerySet, names: Iterable[str]) -> list[str]:
+    """Those of the names that no row has, in their order."""
+    names_of_rows = set(rows.values_list("name", flat=True))
+    return [name for name in names if name not in names_of_rows]
 
 
 def is_clear(name: str) -> bool:
