@@ -41,7 +41,7 @@ def save_or_refuse(row: models.Model, *, conflict: str) -> None:
 
 
 def _save(row: models.Model) -> bool:
-    """Store a row, unless it raced with another transaction. Raises Django's ValidationError with all that is wrong.
+    """Store a row; False if it raced with another transaction. Raises Django's ValidationError with all that is wrong.
 
     The database is asked about constraints only after it has refused the row: Django's validation would send three
     statements for each before every write.

@@ -69,7 +69,7 @@ class Console:
     page: object
     url: str
     problems: list[str] = field(default_factory=list)
-    asked: set = field(default_factory=set)  # requests that are not answered yet
+    open_requests: set = field(default_factory=set)  # requests that are not answered yet
     site: str = "admin"  # or "me": the user's own pages
 
     def __post_init__(self) -> None:
@@ -81,10 +81,10 @@ class Console:
         self.page.on("response", self._note)
 
     def _ask(self, request) -> None:
-        self.asked.add(request)
+        self.open_requests.add(request)
 
     def _end(self, request) -> None:
-        self.asked.discard(request)
+        self.open_requests.discard(request)
 
     def _note(self, response) -> None:
         if response.status >= 400:
@@ -105,7 +105,7 @@ class Console:
         try:
             self.page.wait_for_load_state("networkidle", timeout=15_000)
         except NeverSaid:
-            unanswered = [request.url for request in self.asked]
+            unanswered = [request.url for request in self.open_requests]
             assert not unanswered, f"not answered on {self.page.url}: {unanswered}"
 
     def sign_in(self, username: str = USERNAME, password: str = PASSWORD) -> None:

@@ -13,7 +13,7 @@ TIMED_PAGES = (
     "", "telemetry/logentry/", "telemetry/logentry/?tab=messages", "telemetry/auditentry/", "accounts/session/",
     "keys/apikey/", "statistics/?by=hour", "system/",
 )  # fmt: skip
-# Pages that scripts complete; where they are slow, the window shows a page before.
+# Pages that scripts complete: slow ones do it after the browser has shown the page.
 SCRIPTED_PAGES = ("", "telemetry/logentry/", "statistics/?by=hour", "playground/")
 # What the browser loads there, style sheets, scripts and fonts, is kept: a page, a list with its filters, a form.
 FIRST_VISIT = ("", "telemetry/logentry/", "accounts/user/add/", "playground/")

@@ -27,11 +27,11 @@ def empty_quickly() -> None:
 
 def empty() -> None:
     with transaction.atomic(), connection.cursor() as cursor:
-        kept = BUILTIN if has_builtin_rows_only() else set()
-        cursor.execute(" UNION ALL ".join(is_filled(table) for table in tables() if table not in kept))
+        exceptions = BUILTIN if has_builtin_rows_only() else set()
+        cursor.execute(" UNION ALL ".join(is_filled(table) for table in tables() if table not in exceptions))
         for (table,) in cursor.fetchall():
             cursor.execute(f'DELETE FROM "{table}"')
-    if not kept:
+    if not exceptions:
         write_builtin(connection.alias)
         write_formats(connection.alias)
 

@@ -75,7 +75,7 @@ class World:
         self._settled = True
 
     def disable_providers(self) -> None:
-        """Gateways load all providers again whenever one changes: those of thousands of tests are too many."""
+        """Otherwise gateways would have the providers of all former tests in memory."""
         Provider.objects.filter(pk__in=[row.pk for row in self._providers.values()], enabled=True).update(enabled=False)
 
     def name(self, kind: str) -> str:

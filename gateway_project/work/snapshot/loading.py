@@ -147,7 +147,7 @@ def load_accounts(snapshot: Snapshot, ids: Collection[int] | None) -> None:
 
 
 def load_groups(snapshot: Snapshot) -> None:
-    """Load who is in which groups, and the limits of groups, which have their names."""
+    """Load who is in which groups, and the limits of groups: a limit of a group contains its name."""
     load_callers(snapshot)
     limit_ids = set(Limit.objects.exclude(group=None).values_list("id", flat=True))
     load_limits(snapshot, _ids_or_all(limit_ids))
@@ -203,6 +203,7 @@ WHOLE: dict[str, Callable[[Snapshot], None]] = {
     "grant": load_grants,
     "licence": load_terms,
 }
+# What a process loads first, each after those that it needs; users come with their roles and groups.
 ALL = ("licence", "provider", "price", "rule", "alias", "guardrail", "user", "issuer", "key", "limit", "grant")
 
 

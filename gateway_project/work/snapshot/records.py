@@ -214,7 +214,7 @@ class Snapshot(Catalogue[ProviderSnapshot]):
         self.prices = PriceBook()
         self.terms: Terms = terms.refused("It is not loaded yet.", 0, 0)
         self.limits = LimitBook()
-        self.limit_rows: dict[int, LimitRow] = {}  # those of groups are loaded with the groups, too: they have the name
+        self.limit_rows: dict[int, LimitRow] = {}  # by id
         self.credential_limits: tuple[LimitRow, ...] = ()
         self.next_grant_end = math.inf  # when a grant of an access request ends, in seconds since 1970
         self.guardrails: GuardrailBook | None = None  # None: there are none, and requests are not searched

@@ -12,7 +12,7 @@ WATCH = """
 
 
 class Scale:
-    """Opens pages of a window and measures each; on a machine that is so many times slower than this one."""
+    """Opens pages of a window and measures each; `slowdown` is how many times slower its processor is made."""
 
     def __init__(self, window: Console, *, slowdown: int = 1) -> None:
         self._window = window

@@ -26,7 +26,7 @@ from telemetry.usage.statistics import Page, UsageQuery
 from tests.support.management import new_user
 from tests.telemetry.usage.test_rollups import done
 
-pytestmark = [pytest.mark.django_db, pytest.mark.either_store]  # the sums of both: tests/telemetry/usage
+pytestmark = [pytest.mark.django_db, pytest.mark.either_store]  # tests/telemetry/usage tries the sums with both
 PAGE = "/admin/statistics/"
 MONDAY = datetime(2026, 1, 5, 8, tzinfo=UTC)
 WEEK = "start=2026-01-05&end=2026-01-11"
