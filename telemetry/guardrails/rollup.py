@@ -63,13 +63,14 @@ def merge_hour(hour: datetime) -> None:
     sums = ", ".join(f'sum("{name}")' for name in MEASURES)
     groups = columns(DIMENSIONS)
     summed = f"SELECT {groups}, {sums}, TRUE FROM gone GROUP BY {groups}"
-    replace_rows(TABLE, hour, f'INSERT INTO "{TABLE}" ({_COLUMNS}, "merged") {summed}')
+    replace_rows(TABLE, hour, hour + HOUR, f'INSERT INTO "{TABLE}" ({_COLUMNS}, "merged") {summed}')
 
 
 def rebuild_hour(hour: datetime) -> None:
     """Replace the rows of one hour with ones counted from the log."""
     insert = insert_counts(log_rows('"timestamp" >= %s AND "timestamp" < %s'))
-    replace_rows(TABLE, hour, insert, parameters=[sql_timestamp(hour), sql_timestamp(hour + HOUR)])
+    bounds = hour, hour + HOUR
+    replace_rows(TABLE, *bounds, insert, parameters=[*map(sql_timestamp, bounds)])
 
 
 _DIALECTS = {

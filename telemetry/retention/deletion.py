@@ -21,13 +21,13 @@ from telemetry.models import (
     GuardrailSample,
     KeptState,
     LogEntry,
-    Usage,
     UsageDay,
     UsageHour,
 )
 from telemetry.querysets import LogEntryQuerySet
 from telemetry.retention import partitions
 from telemetry.usage import rollups
+from telemetry.usage.models import Usage
 
 BATCH = 1000
 # Entries looked at in one batch, those included whose payload is empty already.
@@ -185,8 +185,8 @@ def merge_guardrail_hours(now: datetime) -> bool:
 
 
 def merge_days(now: datetime) -> bool:
-    """Merge days that are over; with a delay, as hours may be merged after their day."""
-    return _merge(UsageDay, rollups.merge_day, now - timedelta(hours=26))
+    """Merge days that are over, of models too; with a delay, as hours may be merged after their day."""
+    return _merge(UsageDay, rollups.rebuild_day, now - timedelta(hours=26))
 
 
 def _merge(kind: type[Usage | GuardrailHour], merge: Callable[[datetime], None], over: datetime) -> bool:

@@ -13,8 +13,8 @@ from django.utils import timezone
 from accounts.models import User
 from gateway_project.json_types import JsonObject
 from providers.models import Provider
-from telemetry.models import LATENCY_COLUMNS
 from telemetry.usage import rollups
+from telemetry.usage.models import LATENCY_COLUMNS
 from telemetry.usage.rollups import TOKENS
 from telemetry.usage.statistics import percentile
 
@@ -156,7 +156,7 @@ def _sums(
     `most` limits them to the rows with the greatest first measure; rows whose first dimension is null are then left
     out. `among` limits them to these values of the first dimension.
     """
-    usage, parameters = rollups.usage_rows(start, END, by_hour=by_hour)
+    usage, parameters = rollups.usage_rows(start, END, by_hour=by_hour, dimensions={*by} - {"at"})
     usage = rollups.with_served_models(usage, ["hour", *by], names) if "model" in by else usage
     at = '"hour"' if by_hour else rollups.day_expression()
     sums = ", ".join(f'coalesce(sum("{name}"), 0) AS "{name}"' for name in names)

@@ -25,7 +25,8 @@ def requests_of_models(models: Names) -> dict[tuple[int, str], int] | None:
 
 def _counts(models: Names) -> dict[tuple[int, str], int]:
     now = timezone.now()
-    usage, parameters = rollups.usage_rows(rollups.floor_day(now) - PERIOD, rollups.ceil_hour(now))
+    period = rollups.floor_day(now) - PERIOD, rollups.ceil_hour(now)
+    usage, parameters = rollups.usage_rows(*period, dimensions=("provider_id", "model"))
     providers, names = (sorted(set(column)) for column in zip(*models, strict=True))
     served = rollups.with_served_models(usage, (), ("requests",))
     sql = (

@@ -1,19 +1,20 @@
-"""Hourly and daily usage, aggregated by the database from the log's own rows, so that log and usage agree.
+"""Usage by hour and by day, aggregated by the database from the log's own rows, so that log and usage agree.
 
 The same SQL aggregates a batch of new entries (batches.py) and a period of the log (verification.py). A row is the sum
 of one batch for one hour and set of dimensions. merge_hour() merges rows of the same hour and dimensions. Rows are
 inserted, never updated, so that shippers never wait for each other.
 
-merge_hour() also adds the rows to the usage of their day: a day is always the sum of its merged hours. A month is read
-from days, and from the hours that are not merged yet.
+merge_hour() also adds the rows to the ROLLUPS: to days, and to hours and days of models, which do not tell callers
+apart. A rollup is always the sum of merged hours. A month is read from days, and from the hours that are not merged
+yet. rebuild_day() makes one row of those of the same dimensions.
 
 Durations are in microseconds, because sums of integers are exact. Money is exact on PostgreSQL; SQLite stores decimals
 as floating point, which is exact to fifteen digits.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.conf import settings
 from django.db import connection, transaction
@@ -21,10 +22,11 @@ from django.db import connection, transaction
 from gateway_project.errors import LIMIT_ERROR_NAMES
 from providers.models import Model, Provider
 from telemetry.attempts import ATTEMPT_FIELDS, BLAMELESS
-from telemetry.models import LATENCY_COLUMNS, LATENCY_MS, LogEntry, TagValue, UsageDay, UsageHour
+from telemetry.models import LogEntry, ModelUsageDay, ModelUsageHour, TagValue, UsageDay, UsageHour
+from telemetry.usage.models import LATENCY_COLUMNS, LATENCY_MS
 from telemetry.usage.tags import ALL_TAGS, OTHER, have_overflowed
 
-LOG, USAGE, DAYS = (model._meta.db_table for model in (LogEntry, UsageHour, UsageDay))
+LOG, USAGE = (model._meta.db_table for model in (LogEntry, UsageHour))
 _TAG_VALUES = TagValue._meta.db_table
 _MODELS, _PROVIDERS = (f'"{model._meta.db_table}"' for model in (Model, Provider))
 
@@ -68,9 +70,9 @@ _SUM_EXPRESSIONS = {
 # The total cost of requests, known or estimated.
 SUM_OF_COSTS = 'coalesce(sum("cost"), 0) + coalesce(sum("estimated_cost"), 0)'
 DIMENSIONS = ("hour", "user_id", "group_ids", "key_id", "provider_id", "model", "alias", "tags", "currency")
+MODEL_DIMENSIONS = ("hour", "provider_id", "model", "alias", "currency")
 MEASURES = (*_COUNT_CONDITIONS, *_SUM_EXPRESSIONS)
 ANY_MERGED = '"merged" IN (TRUE, FALSE)'  # makes databases use the indexes on (merged, hour)
-HOUR_EQUALS = f'{ANY_MERGED} AND "hour" = %s'
 HOUR_BETWEEN = '"hour" >= %s AND "hour" < %s'
 HOUR, DAY, MICROSECOND = timedelta(hours=1), timedelta(days=1), timedelta(microseconds=1)
 # Columns of the log that the aggregation uses as they are.
@@ -88,6 +90,21 @@ _PLAIN_COLUMNS = (
     "asked_before",
     "provider_calls",
 )
+
+
+class Rollup(NamedTuple):
+    """A table with the sums of merged hours: by these dimensions, of which `hour` may be the day."""
+
+    table: str
+    dimensions: tuple[str, ...]
+    has_days: bool
+
+
+DAYS = Rollup(UsageDay._meta.db_table, DIMENSIONS, has_days=True)
+MODEL_HOURS = Rollup(ModelUsageHour._meta.db_table, MODEL_DIMENSIONS, has_days=False)
+MODEL_DAYS = Rollup(ModelUsageDay._meta.db_table, MODEL_DIMENSIONS, has_days=True)
+ROLLUPS = (DAYS, MODEL_HOURS, MODEL_DAYS)
+_HOURS = Rollup(USAGE, DIMENSIONS, has_days=False)
 
 
 def columns(names: Sequence[str]) -> str:
@@ -156,47 +173,49 @@ def aggregate_insert(rows: str) -> str:
 
 
 def merge_hour(hour: datetime) -> None:
-    """Merge the rows of one hour into one for each set of dimensions, and add the newly merged ones to its day."""
-    of_day = _sum_select("gone", {"hour": day_expression()}, "NOT merged")
-    replace_rows(USAGE, hour, f'INSERT INTO "{DAYS}" ({_SUMS}) {of_day}', _merge_insert(USAGE, "gone"))
-
-
-def merge_day(day: datetime) -> None:
-    """Merge the rows of one day into one for each set of dimensions."""
-    replace_rows(DAYS, day, _merge_insert(DAYS, "gone"))
+    """Merge the rows of one hour into one for each set of dimensions, and add the newly merged ones to the rollups."""
+    inserts = [_sum_insert(rollup, "gone", "NOT merged", merged=False) for rollup in ROLLUPS]
+    replace_rows(USAGE, hour, hour + HOUR, *inserts, _sum_insert(_HOURS, "gone"))
 
 
 def rebuild_hour(hour: datetime) -> None:
     """Replace the rows of one hour with ones aggregated from the log, and rebuild its day."""
     entries = log_rows('"timestamp" >= %s AND "timestamp" < %s', has_overflow=have_overflowed())
+    bounds = hour, hour + HOUR
     with transaction.atomic():
-        replace_rows(
-            USAGE, hour, aggregate_insert(entries), parameters=[sql_timestamp(hour), sql_timestamp(hour + HOUR)]
-        )
+        replace_rows(USAGE, *bounds, aggregate_insert(entries), parameters=[*map(sql_timestamp, bounds)])
         rebuild_day(floor_day(hour))
 
 
 def rebuild_day(day: datetime) -> None:
-    """Replace the rows of one day with ones aggregated from its merged hours."""
+    """Replace the rows of one day in all rollups with sums of its merged hours: one for each set of dimensions."""
+    bounds = day, day + DAY
     hours = f'(SELECT * FROM "{USAGE}" WHERE "merged" = TRUE AND {HOUR_BETWEEN}) AS hours'
-    insert = _merge_insert(DAYS, hours, {"hour": day_expression()})
-    replace_rows(DAYS, day, insert, parameters=[sql_timestamp(day), sql_timestamp(day + DAY)])
+    with transaction.atomic():
+        for rollup in ROLLUPS:
+            replace_rows(rollup.table, *bounds, _sum_insert(rollup, hours), parameters=[*map(sql_timestamp, bounds)])
 
 
-def usage_rows(start: datetime, end: datetime, *, by_hour: bool = False) -> tuple[str, list[Any]]:
+def usage_rows(
+    start: datetime, end: datetime, *, by_hour: bool = False, dimensions: Iterable[str] = DIMENSIONS
+) -> tuple[str, list[Any]]:
     """All usage rows from one full hour to another, as a subquery with its parameters.
 
-    Full days are read from the daily table, unless the rows are needed `by_hour`.
+    Full days are read from a table of days, unless the rows are needed `by_hour`. Where nothing but `dimensions` is
+    read of them, they are of models alone if these suffice.
     """
+    is_of_models = set(dimensions) <= set(MODEL_DIMENSIONS)
+    hours, days = (MODEL_HOURS.table, MODEL_DAYS.table) if is_of_models else (USAGE, DAYS.table)
     first, last = ceil_day(start), floor_day(end)
-    parts = [(USAGE, ANY_MERGED, start, end)]
+    spans = [(hours, start, end)]
     if first < last and not by_hour:
-        days, hours_of_them = (DAYS, ANY_MERGED, first, last), (USAGE, '"merged" = FALSE', first, last)
-        parts = [days, hours_of_them, (USAGE, ANY_MERGED, start, first), (USAGE, ANY_MERGED, last, end)]
+        spans = [(days, first, last), (hours, start, first), (hours, last, end)]
+    parts = [(table, ANY_MERGED, begin, until) for table, begin, until in spans]
+    # What is not merged yet is in no rollup.
+    parts += [(USAGE, '"merged" = FALSE', begin, until) for table, begin, until in spans if table != USAGE]
     selects = [f'SELECT {_SUMS} FROM "{table}" WHERE {which} AND {HOUR_BETWEEN}' for table, which, *_ in parts]
-    return f"({' UNION ALL '.join(selects)}) AS used", [
-        sql_timestamp(bound) for _, _, *bounds in parts for bound in bounds
-    ]
+    bounds = [sql_timestamp(bound) for *_, begin, until in parts for bound in (begin, until)]
+    return f"({' UNION ALL '.join(selects)}) AS used", bounds
 
 
 def with_served_models(usage: str, dimensions: Sequence[str], measures: Sequence[str], condition: str = "TRUE") -> str:
@@ -272,43 +291,47 @@ def _attempts(groups: str, dialect: dict[str, str]) -> str:
     return f"SELECT {groups}, {measures} FROM entries, {dialect['calls']} WHERE NOT ({IS_PLAIN}) GROUP BY {groups}"
 
 
-def _merge_insert(table: str, rows: str, replacements: dict[str, str] | None = None) -> str:
-    """The INSERT of one merged row for each set of dimensions."""
-    summed = _sum_select(rows, replacements or {})
-    return f'INSERT INTO "{table}" ({_SUMS}, "merged") SELECT *, TRUE FROM ({summed}) AS summed'
-
-
-def _sum_select(rows: str, replacements: dict[str, str], condition: str = "TRUE") -> str:
-    """The SELECT that sums usage rows by the dimensions; `replacements` are expressions for dimensions."""
-    groups = ", ".join(replacements.get(name, f'"{name}"') for name in DIMENSIONS)
+def _sum_insert(to: Rollup, rows: str, condition: str = "TRUE", *, merged: bool = True) -> str:
+    """The INSERT of the sums of usage rows, one for each set of dimensions."""
+    groups = f"{rollup_hour(to)}, {columns(to.dimensions[1:])}"
     sums = ", ".join(f'sum("{name}")' for name in MEASURES)
-    return f"SELECT {groups}, {sums} FROM {rows} WHERE {condition} GROUP BY {groups}"
+    return (
+        f'INSERT INTO "{to.table}" ({columns((*to.dimensions, *MEASURES))}, "merged")'
+        f" SELECT {groups}, {sums}, {merged} FROM {rows} WHERE {condition} GROUP BY {groups}"
+    )
 
 
-def replace_rows(table: str, hour: datetime, *inserts: str, parameters: Sequence[Any] = ()) -> None:
-    """Replace the rows of one hour or day with what the statements insert; these read the old rows as `gone`.
+def rollup_hour(rollup: Rollup) -> str:
+    """The hour or day of a rollup's rows, of an hour's row."""
+    return day_expression() if rollup.has_days else '"hour"'
+
+
+def replace_rows(table: str, start: datetime, end: datetime, *inserts: str, parameters: Sequence[Any] = ()) -> None:
+    """Replace the rows of some time with what the statements insert; these read the old rows as `gone`.
 
     The parameters are those of the last statement.
     """
+    bounds = [sql_timestamp(start), sql_timestamp(end)]
+    of_this_time = f"{ANY_MERGED} AND {HOUR_BETWEEN}"
     with transaction.atomic(), connection.cursor() as cursor:
         if connection.vendor == "postgresql":
             # One transaction at a time: a second one that waits for deleted rows would not see the new rows.
             cursor.execute("SELECT pg_advisory_xact_lock(hashtext('gateway usage'))")
             # One statement reads one snapshot: rows inserted meanwhile are neither read nor deleted.
-            old_rows = f'WITH gone AS (DELETE FROM "{table}" WHERE {HOUR_EQUALS} RETURNING *)'
+            old_rows = f'WITH gone AS (DELETE FROM "{table}" WHERE {of_this_time} RETURNING *)'
             *others, last = inserts
             also = "".join(f", also_{number} AS ({other})" for number, other in enumerate(others))
-            cursor.execute(f"{old_rows}{also} {last}", [sql_timestamp(hour), *parameters])
+            cursor.execute(f"{old_rows}{also} {last}", [*bounds, *parameters])
             return
         newest_row = f'SELECT coalesce(max("id"), 0) FROM "{table}"'
         cursor.execute(newest_row)
         (newest,) = cursor.fetchone()
-        old_rows = f'WITH gone AS (SELECT * FROM "{table}" WHERE {HOUR_EQUALS})'
+        old_rows = f'WITH gone AS (SELECT * FROM "{table}" WHERE {of_this_time})'
         for insert in inserts:
             own = parameters if insert is inserts[-1] else ()
-            cursor.execute(f"{old_rows} {insert}", [sql_timestamp(hour), *own])
-        delete = f'DELETE FROM "{table}" WHERE {HOUR_EQUALS} AND "id" <= %s'
-        cursor.execute(delete, [sql_timestamp(hour), newest])
+            cursor.execute(f"{old_rows} {insert}", [*bounds, *own])
+        delete = f'DELETE FROM "{table}" WHERE {of_this_time} AND "id" <= %s'
+        cursor.execute(delete, [*bounds, newest])
 
 
 def _tags_expression(dialect: dict[str, str], *, has_overflow: bool) -> str:

@@ -17,8 +17,9 @@ from django.db.models.functions import Coalesce
 
 from gateway_project.json_types import JsonObject
 from providers.formats.usage import MONEY_DECIMALS
-from telemetry.models import LATENCY_COLUMNS, LATENCY_MS, UsageHour
+from telemetry.models import UsageHour
 from telemetry.usage import rollups
+from telemetry.usage.models import LATENCY_COLUMNS, LATENCY_MS
 from telemetry.usage.rollups import MEASURES, SUM_OF_COSTS, columns
 
 # What usage can be aggregated by, with the column's name in the answer.
@@ -172,10 +173,11 @@ def _rows(query: UsageQuery, measures: Sequence[str]) -> tuple[str, list[Any]]:
     dialect = _DIALECTS[connection.vendor]
     expressions = ", ".join(f'{dialect[name]} AS "{DIMENSIONS[name]}"' for name in query.by)
     joins = " ".join(dialect.get(f"join {name}", "") for name in query.by)
-    rows, parameters = rollups.usage_rows(query.start, query.end, by_hour="hour" in query.by)
+    sources = [_STORED_IN.get(name, DIMENSIONS[name]) for name in query.by]
+    read = {*sources, *query.filters}
+    rows, parameters = rollups.usage_rows(query.start, query.end, by_hour="hour" in query.by, dimensions=read)
     condition, values = _conditions({name: it for name, it in query.filters.items() if name != "model"}, dialect)
     if "model" in (*query.by, *query.filters):
-        sources = [_STORED_IN.get(name, DIMENSIONS[name]) for name in query.by]
         rows = rollups.with_served_models(rows, [*sources, "currency"], measures, condition)
         condition, models = _conditions({name: it for name, it in query.filters.items() if name == "model"}, dialect)
         values += models

@@ -1,9 +1,10 @@
-"""Compares the hourly usage with the log and the daily usage with its hours, and repairs differences."""
+"""Compares the hourly usage with the log and the rollups with their hours, and repairs differences."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
+from operator import itemgetter
 from typing import Any
 
 from django.db import connection
@@ -14,10 +15,11 @@ from telemetry.guardrails import rollup as guardrails
 from telemetry.models import LogEntry
 from telemetry.retention.deletion import retention_start
 from telemetry.usage import rollups
-from telemetry.usage.rollups import ANY_MERGED, DAY, DAYS, DIMENSIONS, HOUR_BETWEEN, MEASURES, USAGE, columns
+from telemetry.usage.rollups import ANY_MERGED, DAY, DIMENSIONS, HOUR_BETWEEN, MEASURES, USAGE, Rollup, columns
 from telemetry.usage.tags import have_overflowed
 
 MONEY = ("cost", "estimated_cost", "saved_cost")
+Rebuilding = tuple[Callable[[datetime], None], datetime]  # and the beginning of what it rebuilds
 EMPTY: tuple[object, ...] = (None, "", [], {}, "[]", "{}")
 
 
@@ -25,12 +27,12 @@ EMPTY: tuple[object, ...] = (None, "", [], {}, "[]", "{}")
 class Difference:
     """Log minus hourly usage of one hour and set of dimensions.
 
-    With `of_day` merged hours minus daily usage, with `of_guardrail` log minus the counts of guardrails.
+    With `of_rollup` merged hours minus the sums of that table, with `of_guardrail` log minus the counts of guardrails.
     """
 
     dimensions: JsonObject
     amounts: dict[str, int | Decimal]
-    of_day: bool = False
+    of_rollup: Rollup | None = None
     of_guardrail: bool = False
 
     @property
@@ -39,7 +41,8 @@ class Difference:
         return self.dimensions["hour"]
 
     def __str__(self) -> str:
-        when = f"{self.hour:%Y-%m-%d}, all of it" if self.of_day else f"{self.hour:%Y-%m-%d %H}:00"
+        is_of_day = self.of_rollup and self.of_rollup.has_days
+        when = f"{self.hour:%Y-%m-%d}, all of it" if is_of_day else f"{self.hour:%Y-%m-%d %H}:00"
         dimensions = [
             f"{name}={value}" for name, value in self.dimensions.items() if name != "hour" and value not in EMPTY
         ]
@@ -55,17 +58,23 @@ def differences(start: datetime, end: datetime) -> list[Difference]:
     entries = rollups.log_rows('"timestamp" >= %s AND "timestamp" < %s', has_overflow=have_overflowed())
     log = rollups.aggregation(entries)
     hours = _differences(log, USAGE, start, end)
-    merged = f'SELECT * FROM "{USAGE}" WHERE "merged" = TRUE AND {HOUR_BETWEEN}'
-    others = columns((*DIMENSIONS[1:], *MEASURES))
-    of_day = f'SELECT {rollups.day_expression()} AS "hour", {others} FROM ({merged}) AS merged'
-    days = _differences(of_day, DAYS, rollups.floor_day(start), rollups.ceil_day(end))
     counts = guardrails.counts(guardrails.log_rows('"timestamp" >= %s AND "timestamp" < %s'))
     of_guardrails = _differences(counts, guardrails.TABLE, start, end, guardrails.DIMENSIONS, guardrails.MEASURES)
     return [
         *hours,
-        *(replace(difference, of_day=True) for difference in days),
+        *(difference for rollup in rollups.ROLLUPS for difference in _rollup_differences(rollup, start, end)),
         *(replace(difference, of_guardrail=True) for difference in of_guardrails),
     ]
+
+
+def _rollup_differences(rollup: Rollup, start: datetime, end: datetime) -> list[Difference]:
+    """Those between merged hours and a rollup, in the full days of a period."""
+    others = columns((*rollup.dimensions[1:], *MEASURES))
+    selected = f'{rollups.rollup_hour(rollup)} AS "hour", {others}'
+    hours = f'SELECT {selected} FROM "{USAGE}" WHERE "merged" = TRUE AND {HOUR_BETWEEN}'
+    bounds = rollups.floor_day(start), rollups.ceil_day(end)
+    differing = _differences(hours, rollup.table, *bounds, rollup.dimensions)
+    return [replace(difference, of_rollup=rollup) for difference in differing]
 
 
 def _differences(
@@ -110,15 +119,19 @@ def days(start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:
 
 
 def repair(start: datetime, end: datetime) -> int:
-    """Rebuild the hours that differ from the log and the days that differ from their hours; returns their number."""
-    repaired: set[tuple[bool, bool, datetime]] = set()
-    while wrong := {(one.of_guardrail, one.of_day, one.hour) for one in differences(start, end)} - repaired:
-        for of_guardrail, of_day, begin in sorted(wrong):
-            of_usage = rollups.rebuild_day if of_day else rollups.rebuild_hour
-            rebuild = guardrails.rebuild_hour if of_guardrail else of_usage
+    """Rebuild the hours that differ from the log and the days whose rollups differ; returns their number."""
+    repaired: set[Rebuilding] = set()
+    while wrong := {_rebuilding(one) for one in differences(start, end)} - repaired:
+        for rebuild, begin in sorted(wrong, key=itemgetter(1)):
             rebuild(begin)
         repaired |= wrong
     return len(repaired)
+
+
+def _rebuilding(difference: Difference) -> Rebuilding:
+    if difference.of_rollup:
+        return rollups.rebuild_day, rollups.floor_day(difference.hour)
+    return guardrails.rebuild_hour if difference.of_guardrail else rollups.rebuild_hour, difference.hour
 
 
 def _sum(name: str) -> str:

@@ -55,6 +55,7 @@ FEW_ROWS, MANY_ROWS = (1000, 100), (100_000, 10_000)
 USERS, GROUPS, PROVIDERS, MODELS = 1000, 10, 3, 20
 OWNERS = {"user": User, "group": Group, "key": ApiKey, "provider": Provider}  # the first of which is in the entries
 OWN_USER = 7  # the number of the user who opens their own pages
+USAGE_TABLES = (rollups.USAGE, *(rollup.table for rollup in rollups.ROLLUPS))
 USED_DAYS = 31  # of which the usage is added up: what the first page and the statistics ask for
 HOME_SECONDS, PAGE_SECONDS, CONSOLE_SECONDS, STATISTICS_SECONDS = 0.3, 0.2, 0.1, 1.0
 # Names that one entry a day has, only an entry of the oldest day, and none.
@@ -142,7 +143,7 @@ def fill(days, rows):
             for merge in (deletion.merge_hours, deletion.merge_days):
                 while merge(timezone.now()):
                     pass
-            execute("VACUUM ANALYZE telemetry_usagehour", "VACUUM ANALYZE telemetry_usageday")
+            execute(*(f"VACUUM ANALYZE {table}" for table in USAGE_TABLES))
     execute(f"SELECT setval(pg_get_serial_sequence('{LOG}', 'id'), {(days + 1) * rows})")
 
 
@@ -233,7 +234,7 @@ def own_pages():
 def clear():
     for partition in partitions.partitions():
         execute(f'DROP TABLE "{partition.name}"')
-    execute(f'TRUNCATE "{LOG}", telemetry_usagehour, telemetry_usageday')
+    execute(f'TRUNCATE "{LOG}", {", ".join(USAGE_TABLES)}')
     with override_settings(GATEWAY_LOG_DAYS=partitions.MAX_DAYS_DAILY):
         partitions.create_ahead(timezone.now())
 

@@ -18,10 +18,10 @@ from keys.services import delete_keys, issue_key
 from providers.services import create_provider
 from telemetry.audit.models import AuditEntry
 from telemetry.journal.batches import insert_log_entries
-from telemetry.models import LATENCY_MS
 from telemetry.statistics_page import figures
 from telemetry.statistics_page.form import CHARTS
 from telemetry.statistics_page.totals import Total
+from telemetry.usage.models import LATENCY_MS
 from telemetry.usage.statistics import Page, UsageQuery
 from tests.support.management import new_user
 from tests.telemetry.usage.test_rollups import done

@@ -5,8 +5,10 @@ import threading
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from importlib import import_module
 
 import pytest
+from django.apps import apps
 from django.db import connection
 from django.db.models import Sum
 
@@ -16,8 +18,10 @@ from telemetry.journal.adoption import adopt
 from telemetry.journal.batches import insert_log_entries
 from telemetry.journal.files import Journal
 from telemetry.journal.shipping import Shipper
-from telemetry.models import LATENCY_COLUMNS, LATENCY_MS, LogEntry, UsageDay, UsageHour
+from telemetry.models import LogEntry, ModelUsageDay, ModelUsageHour, UsageDay, UsageHour
+from telemetry.retention import deletion
 from telemetry.usage import rollups
+from telemetry.usage.models import LATENCY_COLUMNS, LATENCY_MS
 from telemetry.usage.verification import differences, repair
 from tests.telemetry.conftest import SEGMENT, entry
 
@@ -155,12 +159,19 @@ def test_days_hold_what_their_merged_hours_come_to_and_with_the_others_it_is_all
     """However far the merging of hours and days has come, a period reads the same."""
     begin, end = HOUR - timedelta(hours=40), HOUR + timedelta(hours=90)
 
-    def read(start, end):
-        rows, parameters = rollups.usage_rows(start, end)
+    def sums_of(start, end, **options):
+        rows, parameters = rollups.usage_rows(start, end, **options)
         sums = ", ".join(f'coalesce(sum("{name}"), 0)' for name in rollups.MEASURES)
         with connection.cursor() as cursor:
             cursor.execute(f"SELECT {sums} FROM {rows}", parameters)
             return [pytest.approx(float(value)) for value in cursor.fetchone()]
+
+    def read(start, end):
+        whole = sums_of(start, end)
+        assert sums_of(start, end, dimensions=["model"]) == whole
+        assert sums_of(start, end, dimensions=["model"], by_hour=True) == whole
+        assert sums_of(start, end, by_hour=True) == whole
+        return whole
 
     for step in range(6):
         batch = [done("r", HOUR + timedelta(hours=11 * number), input_tokens=number) for number in range(-4, 9)]
@@ -172,7 +183,7 @@ def test_days_hold_what_their_merged_hours_come_to_and_with_the_others_it_is_all
             rollups.merge_hour(hour)
         assert read(begin, end) == whole
         for day in sorted(set(UsageDay.objects.filter(merged=False).values_list("hour", flat=True)))[: step // 2]:
-            rollups.merge_day(day)
+            rollups.rebuild_day(day)
         assert (read(begin, end), read(HOUR, HOUR + timedelta(hours=50))) == (whole, part)
         assert whole[0] == entries
         assert differences(begin, end) == []
@@ -189,6 +200,11 @@ def test_a_day_that_differs_from_its_hours_is_found_told_and_repaired():
     assert str(result) == "2027-01-15, all of it provider_id=1 model=m: input_tokens +2"
     assert repair(BEGIN, END) == 1
     assert differences(BEGIN, END) == []
+    ModelUsageHour.objects.update(requests=5)
+    (result,) = differences(BEGIN, END)
+    assert str(result) == "2027-01-15 08:00 provider_id=1 model=m: requests -4"
+    assert repair(BEGIN, END) == 1
+    assert differences(BEGIN, END) == []
     UsageDay.objects.all().delete()
     assert [difference.amounts["requests"] for difference in differences(BEGIN, END)] == [1]
     repair(BEGIN, END)
@@ -196,12 +212,51 @@ def test_a_day_that_differs_from_its_hours_is_found_told_and_repaired():
     assert (UsageDay.objects.get().requests, UsageDay.objects.get().hour) == (1, HOUR.replace(hour=0))
 
 
+def test_usage_by_model_is_read_from_few_rows_however_many_users_there_are():
+    insert_log_entries([done(f"r{n}", user_id=n, key_id=n, tags={"team": str(n)}) for n in range(9)])
+    rollups.merge_hour(HOUR)
+    for model in (ModelUsageHour, ModelUsageDay):
+        assert [(row.provider_id, row.model, row.requests) for row in model.objects.all()] == [(1, "m", 9)]
+    UsageHour.objects.update(requests=0)
+    rows, parameters = rollups.usage_rows(BEGIN, END, dimensions=("provider_id", "alias"))
+    with connection.cursor() as cursor:
+        cursor.execute(f'SELECT sum("requests") FROM {rows}', parameters)
+        assert cursor.fetchone() == (9,)
+
+
+def test_hours_that_an_earlier_version_merged_are_in_all_rollups_once_their_day_is_over():
+    """During an upgrade it may still merge: it knows of no models' hours and days."""
+    insert_log_entries([done("r1"), done("r2", HOUR + timedelta(hours=1))])
+    for hours in range(2):
+        rollups.merge_hour(HOUR + timedelta(hours=hours))
+    for model in (ModelUsageHour, ModelUsageDay):
+        model.objects.all().delete()
+    while deletion.merge_days(HOUR + timedelta(days=3)):
+        pass
+    assert differences(BEGIN, END) == []
+
+
+def test_the_migration_adds_up_what_is_merged():
+    insert_log_entries([anything(number) for number in range(60)])
+    hours = sorted(set(UsageHour.objects.values_list("hour", flat=True)))
+    for hour in hours[1:]:
+        rollups.merge_hour(hour)
+    rollups.rebuild_day(rollups.floor_day(hours[-1]))
+    for model in (ModelUsageHour, ModelUsageDay):
+        model.objects.all().delete()
+    migration = import_module("telemetry.migrations.0032_usage_of_models")
+    with connection.schema_editor() as editor:
+        migration.add_up(apps, editor)
+    assert differences(BEGIN, END) == []
+
+
 def test_an_hour_that_is_made_anew_takes_its_day_along():
     insert_log_entries([done("r1"), done("r2"), done("r3", HOUR + timedelta(hours=1))])
     for hours in range(2):
         rollups.merge_hour(HOUR + timedelta(hours=hours))
     UsageHour.objects.filter(hour=HOUR).update(requests=9)
-    assert [difference.of_day for difference in differences(BEGIN, END)] == [False, True]
+    kinds = [difference.of_rollup for difference in differences(BEGIN, END)]
+    assert kinds == [None, *rollups.ROLLUPS]
     rollups.rebuild_hour(HOUR)
     assert differences(BEGIN, END) == []
     assert UsageDay.objects.get().requests == 1  # the hour that was made anew is not merged yet

@@ -13,8 +13,9 @@ from gateway_project.api.names import camel
 from keys.services import issue_key
 from providers.services import create_provider, set_price
 from telemetry.journal.batches import insert_log_entries
-from telemetry.models import LATENCY_MS, UsageHour
+from telemetry.models import UsageHour
 from telemetry.usage import dashboard_sums, rollups, statistics
+from telemetry.usage.models import LATENCY_MS
 from telemetry.usage.statistics import percentile
 from tests.support.management import PASSWORD, new_admin, new_user, refused
 from tests.telemetry.usage.test_rollups import done
