@@ -82,12 +82,14 @@ def test_the_same_as_a_stream_arrives_in_pieces(served):
     assert streamed.rstrip().endswith("data: [DONE]")
 
 
+@pytest.mark.slow
 def test_quickstart_again_says_the_same_and_changes_nothing(machine):
     first = run(machine, "quickstart", "--json")
     assert run(machine, "quickstart", "--json") == first
     assert json.loads(first).keys() == {"baseUrl", "adminUser", "adminPassword", "apiKey", "model"}
 
 
+@pytest.mark.slow
 def test_the_demonstration_provider_ends_with_the_gateway(machine):
     run(machine, "quickstart")
     process = subprocess.Popen([sys.executable, "manage.py", "serve"], cwd=ROOT, env=machine)

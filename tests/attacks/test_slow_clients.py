@@ -83,7 +83,7 @@ def prepared(world: World) -> World:
     first_of(SHORT, LONG, CHUNKED),
     ids=["short", "long", "chunked"],
 )
-@pytest.mark.parametrize("is_work", [False, True], ids=["login", "work"])
+@pytest.mark.parametrize("is_work", first_of(True, False), ids=["work", "login"])
 def test_half_sent_requests_stop_nobody(own_gateway, figure, framing, is_work):
     world = prepared(own_gateway(GATEWAY_THREADS="64", GATEWAY_KEY_REQUESTS_PER_MINUTE="0", **PATIENT))
     body = work_body(world, framing) if is_work else login_body(framing)

@@ -63,7 +63,7 @@ def world(own_gateway: Callable[..., World]) -> World:
     "Clients that read nothing, or a few bytes a second, stop nobody",
     target="within 5 s every work request 200",
 )
-@pytest.mark.parametrize("size", [NEVER, DRIPPING], ids=["never", "dripping"])
+@pytest.mark.parametrize("size", first_of(DRIPPING, NEVER), ids=["dripping", "never"])
 @pytest.mark.parametrize("path", first_of("/static/unfold/css/styles.css", "/schema/"), ids=["file", "page"])
 def test_slow_readers_stop_nobody(world, figure, path, size):
     end = threading.Event()

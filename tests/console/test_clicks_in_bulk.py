@@ -6,6 +6,7 @@ from keys.models import ApiKey
 from rules.models import Rule
 from rules.services import create_rule, delete_rule
 from tests.console.conftest import stand_still
+from tests.support.thoroughness import first_of
 
 
 @pytest.fixture
@@ -21,31 +22,31 @@ def deny_rules(world):
         delete_rule(rule)
 
 
-def test_many_keys_are_extended_locked_and_expired_with_four_clicks_each(hand, world):
+@pytest.mark.parametrize(
+    ("action", "has_effect"),
+    first_of(
+        ("Extend", lambda key: key.expiry.year == 2099),
+        ("Lock", lambda key: key.locked_time is not None),
+        ("Expire", lambda key: key.is_expired()),
+    ),
+)
+def test_many_keys_are_extended_locked_or_expired_with_four_clicks(hand, world, action, has_effect):
     for _ in range(3):
         world.new_key()
-    effects = {
-        "Extend": lambda key: key.expiry.year == 2099,
-        "Lock": lambda key: key.locked_time is not None,
-        "Expire": lambda key: key.is_expired(),
-    }
     page = hand.page
-    for action, has_effect in effects.items():
-        hand.window.open("")
-        hand.clicks = 0
-        hand.go("keys/apikey/")
-        page.fill("#searchbar", world.user.username)
-        hand.press("#searchbar")
-        hand.click("#action-toggle")
-        page.select_option("select[name=action]", label=f"{action} selected API keys")
-        hand.click("button[name=index]:visible")
-        assert hand.window.check() == []
-        if action == "Extend":
-            page.fill("[name=last_day]", "2099-12-31")
-        hand.click("#main [type=submit]")
-        assert hand.clicks <= 4
-        assert "3 of 3 API keys changed" in page.inner_text("body")
-        assert all(map(has_effect, ApiKey.objects.filter(owner=world.user)))
+    hand.go("keys/apikey/")
+    page.fill("#searchbar", world.user.username)
+    hand.press("#searchbar")
+    hand.click("#action-toggle")
+    page.select_option("select[name=action]", label=f"{action} selected API keys")
+    hand.click("button[name=index]:visible")
+    assert hand.window.check() == []
+    if action == "Extend":
+        page.fill("[name=last_day]", "2099-12-31")
+    hand.click("#main [type=submit]")
+    assert hand.clicks <= 4
+    assert "3 of 3 API keys changed" in page.inner_text("body")
+    assert all(map(has_effect, ApiKey.objects.filter(owner=world.user)))
 
 
 def test_a_rule_is_dragged_with_two_clicks_and_moved_by_keys(hand, deny_rules):

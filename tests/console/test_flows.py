@@ -323,6 +323,7 @@ def test_what_a_service_refuses_is_told_at_its_field(console, world):
     assert window.page.input_value("#id_regex") == "(unclosed"
 
 
+@pytest.mark.slow  # test_row_pages.py has a page of each kind
 @pytest.mark.timeout(300)  # many pages, each in three looks
 def test_rows_have_whole_pages(console, world):
     world.provider()

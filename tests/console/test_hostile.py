@@ -21,7 +21,9 @@ from telemetry.models import CacheEntry, LogEntry
 from tests.console.conftest import PASSWORD, USERNAME, Visitor, stand_still
 from tests.console.test_log import HOSTILE
 from tests.support.promises import promise
+from tests.support.thoroughness import first_of
 
+TABLES = [f"{model._meta.app_label}/{model._meta.model_name}/" for model in admin.site._registry]
 CHANGED = (User, Session, ApiKey, Provider, Model, ModelPrice, Rule, Limit, CacheEntry)
 WAYS = {"login", "logout"}
 RUNS_NOTHING = promise(
@@ -196,7 +198,7 @@ def test_secrets_are_not_guessed_by_filters(administrator, query):
     assert administrator.get(query).status_code == 400
 
 
-@pytest.mark.parametrize("table", [f"{m._meta.app_label}/{m._meta.model_name}/" for m in admin.site._registry])
+@pytest.mark.parametrize("table", first_of(*TABLES, values=5))
 def test_bad_addresses_are_no_faults(administrator, table):
     bad = ("?q=%00", "?user=%00", "?p=99999999999999999999", "?p=x", "?o=99.x", "?e=1", "?tag=a__contains%3D1")
     worse = ("?tag=a__b__gt%3D1", "?timestamp_from_0=x&timestamp_from_1=y", "?all=", "?id__in=x", "?nothing=1")
@@ -221,7 +223,7 @@ def test_bad_addresses_are_no_faults(administrator, table):
         "telemetry/cacheentry/purge/?nothing=1",
         "telemetry/logentry/1/change/?_changelist_filters=user%3D%2500",
         "search/?s=a&page=x",
-        *(f"r/{number}/abc/" for number in range(1, 40)),
+        *(f"r/{number}/abc/" for number in (1, 7, 39)),
     ],
 )
 def test_bad_addresses_of_pages_are_no_faults_either(administrator, address):

@@ -7,6 +7,7 @@ import pytest
 
 from keys.models import ApiKey
 from tests.console.conftest import PASSWORD, USERNAME, stand_still
+from tests.support.thoroughness import first_of
 
 # What has the focus, and whether one can see that.
 FOCUSED = """() => {
@@ -116,7 +117,7 @@ def test_a_period_is_drawn_in_the_histogram(console, world):
 
 @pytest.mark.parametrize(
     ("path", "look"),
-    [("", "dark"), ("statistics/", "light"), ("playground/", "light"), ("telemetry/logentry/", "phone")],
+    first_of(("playground/", "light"), ("", "dark"), ("statistics/", "light"), ("telemetry/logentry/", "phone")),
 )
 def test_the_focus_is_seen_wherever_it_goes_and_is_caught_nowhere(console, path, look):
     window = console(look)

@@ -12,6 +12,7 @@ from telemetry.audit.models import AuditEntry
 from telemetry.audit.recording import append
 from telemetry.models import EntryType, LogEntry
 from tests.console.conftest import LOOKS, stand_still
+from tests.support.thoroughness import first_of
 
 REQUEST, RESPONSE = {"model": "m", "prompt": "<b>Capital</b> of\nPortugal?"}, {"answer": "Lisbon – “here”"}
 MOMENT = "2001-01-05T22:30:15Z"
@@ -41,7 +42,7 @@ def page_of(entry: LogEntry) -> str:
     return f"telemetry/logentry/{entry.pk}/change/"
 
 
-@pytest.mark.parametrize("has_scripts", [True, False])
+@pytest.mark.parametrize("has_scripts", first_of(True, False))
 def test_previous_and_next_lead_from_request_to_request(visitor, entries, has_scripts):
     first, second, third = entries
     window = visitor(java_script_enabled=has_scripts)
@@ -102,8 +103,13 @@ def audit_entry(orm) -> AuditEntry:
     return append(record)
 
 
-@pytest.mark.parametrize(("look", "zone"), [*((look, "Asia/Tokyo") for look in LOOKS), ("light", "UTC"),
-                                            ("light", "America/New_York")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("look", "zone"),
+    first_of(
+        ("phone", "Asia/Tokyo"), ("light", "UTC"), ("light", "Asia/Tokyo"), ("dark", "Asia/Tokyo"),
+        ("light", "America/New_York"), values=2,
+    ),
+)  # fmt: skip
 def test_an_entry_has_the_browsers_own_time_beside_utc(visitor, entries, audit_entry, look, zone):
     date, time = ZONES[zone]
     window = visitor(look, timezone_id=zone, locale="en-US")

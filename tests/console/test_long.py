@@ -63,8 +63,9 @@ def paths(rows, world) -> list[str]:
     return [*each, *asking, "?period=hour", "statistics/?by=model", "telemetry/logentry/tail/"]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("look", [pytest.param("light", marks=pytest.mark.slow), "phone"])
+@pytest.mark.parametrize("look", ["light", "phone"])
 def test_nothing_is_pushed_out_of_sight(console, paths, look):
     window = console(look)
     for path in paths:

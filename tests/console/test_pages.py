@@ -37,11 +37,11 @@ def test_a_page_is_whole(console, paths):
 
 @pytest.mark.parametrize(
     ("look", "style"),
-    [
-        ("light", "html:not(.dark) h1 { color: #ddd; background: #fff }"),
+    first_of(
         ("dark", "html.dark h1 { color: #222; background: #000 }"),
+        ("light", "html:not(.dark) h1 { color: #ddd; background: #fff }"),
         ("phone", "@media (max-width: 500px) { body { min-width: 900px } }"),
-    ],
+    ),
 )
 def test_what_is_wrong_in_one_look_is_found(console, look, style):
     window = console()

@@ -2,10 +2,11 @@
 
 import pytest
 
-from tests.console.conftest import LOOKS, stand_still
+from tests.console.conftest import stand_still
+from tests.support.thoroughness import first_of
 
 
-@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("look", first_of("dark", "light", "phone"))
 def test_a_page_is_found_and_opened_by_the_keyboard_alone(console, look):
     window = console(look)
     window.open("")

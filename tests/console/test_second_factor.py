@@ -5,6 +5,7 @@ import pytest
 from tests.console.conftest import Console, stand_still
 from tests.support.management import PASSWORD, new_admin, new_user
 from tests.support.second_factor import code_of, codes_on, new_app
+from tests.support.thoroughness import first_of
 
 DEVICE = {
     "protocol": "ctap2",
@@ -50,7 +51,7 @@ def submit(window: Console, **fields: str) -> None:
     stand_still(window.page)
 
 
-@pytest.mark.parametrize("site", ["me", "admin"])
+@pytest.mark.parametrize("site", first_of("admin", "me"))
 def test_a_passkey_is_made_logs_in_and_is_removed(window, orm, site):
     page, user, passkeys = window.page, new_admin(), plug_in(window)
     enter(window, site, user)

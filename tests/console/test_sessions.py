@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.support.thoroughness import first_of
+
 pytestmark = pytest.mark.django_db
 COOKIES = [
     r'"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\000"',
@@ -12,7 +14,7 @@ COOKIES = [
 ]
 
 
-@pytest.mark.parametrize("value", COOKIES)
+@pytest.mark.parametrize("value", first_of(*COOKIES, values=2))
 @pytest.mark.parametrize("path", ["/admin/", "/admin/login/", "/admin/logout/"])
 def test_a_cookie_that_holds_no_key_of_ours_is_nobodys(client, value, path):
     answer = client.get(path, headers={"Cookie": f"SvcConsole={value}"})

@@ -49,7 +49,7 @@ def test_pages_are_light_and_stand_still(console, entries, paths):
 
 
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("look", ["light", "phone"])
+@pytest.mark.parametrize("look", first_of("phone", "light"))
 def test_pages_stand_still_on_a_phone_and_where_local_times_are_added(visitor, entries, world, look):
     world.new_key()
     window = visitor(look, timezone_id="Asia/Tokyo")

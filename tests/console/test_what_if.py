@@ -1,6 +1,7 @@
 """The console's page What if: a draft from JSON or from a form is tried, and its result links to the entries."""
 
 import json
+from collections.abc import Iterator
 from datetime import timedelta
 from urllib.parse import parse_qs, urlsplit
 
@@ -13,6 +14,7 @@ from rules.guardrails.services import create_guardrail
 from rules.models import Rule, WhatIf
 from telemetry.models import LogEntry
 from tests.console.conftest import USERNAME, stand_still
+from tests.support.thoroughness import first_of
 
 
 @pytest.fixture
@@ -99,26 +101,33 @@ def test_the_enter_key_saves_and_does_not_try(console, world, entries):
     assert rule.regex == f"{world.model}|other"
 
 
-def test_the_forms_of_an_alias_a_limit_and_a_price(console, world, entries):
+@pytest.fixture
+def forms(world, entries) -> Iterator[dict[str, tuple[str, str, str, dict[str, str]]]]:
+    """Of each kind of row: path of its form, a field, another value of it, and a part of what it would change."""
     _, price, rows = entries
     refused = {"Refused by limits": "1", "Entries: refused by limits": str(rows[-1].pk)}
     limit = Limit.objects.create(user=world.user, measure="requests", window="day", amount=10)
     alias = world.alias(world.scripted[0])
-    for path, field, value, results in (
-        (f"licensing/limit/{limit.pk}/change/", "amount", "2", refused),
-        (f"providers/modelprice/{price.pk}/change/", "input", "1000", {"Other cost": "3"}),
-        (f"rules/alias/{alias.pk}/change/", "description", "other", {"Newly denied": "0"}),
-    ):
-        window = console()
-        window.open(path)
-        window.page.fill(f"[name={field}]", value)
-        window.page.get_by_role("button", name="Try on the last 7 days").click()
-        wait_for_result(window)
-        facts = window.page.locator(".console-facts").first
-        names, values = facts.locator("dt").all_inner_texts(), facts.locator("dd").all_inner_texts()
-        assert results.items() <= dict(zip(names, values, strict=True)).items(), path
-        assert window.check() == []
+    yield {
+        "limit": (f"licensing/limit/{limit.pk}/change/", "amount", "2", refused),
+        "price": (f"providers/modelprice/{price.pk}/change/", "input", "1000", {"Other cost": "3"}),
+        "alias": (f"rules/alias/{alias.pk}/change/", "description", "other", {"Newly denied": "0"}),
+    }
     limit.delete()
+
+
+@pytest.mark.parametrize("kind", first_of("limit", "price", "alias"))
+def test_the_forms_of_an_alias_a_limit_and_a_price(console, forms, kind):
+    path, field, value, results = forms[kind]
+    window = console()
+    window.open(path)
+    window.page.fill(f"[name={field}]", value)
+    window.page.get_by_role("button", name="Try on the last 7 days").click()
+    wait_for_result(window)
+    facts = window.page.locator(".console-facts").first
+    names, values = facts.locator("dt").all_inner_texts(), facts.locator("dd").all_inner_texts()
+    assert results.items() <= dict(zip(names, values, strict=True)).items()
+    assert window.check() == []
 
 
 def test_the_form_of_a_guardrail(console, world, entries):

@@ -31,7 +31,7 @@ from rules.services import create_rule
 from telemetry.guardrails.models import GuardrailHour
 from telemetry.journal.batches import insert_log_entries
 from telemetry.log_page.models import SavedFilter
-from telemetry.models import LogEntry, UsageDay, UsageHour
+from telemetry.models import LogEntry, ModelUsageDay, ModelUsageHour, UsageDay, UsageHour
 from tests.support import many_rows
 from tests.telemetry.guardrails.test_samples import keep_sample
 from tests.telemetry.usage.test_rollups import done
@@ -58,7 +58,8 @@ NO_TEXT = {
     "keys.ApiKey.public_id", "keys.ApiKey.former_public_id", "keys.ApiKey.former_digest",
     "providers.Provider.credential", "providers.ProviderCredential.credential", "rules.Guardrail.credential",
     "rules.WhatIf.claim", "telemetry.LogEntry.group_ids", "telemetry.LogEntry.asked_before",
-    "telemetry.UsageHour.group_ids", "telemetry.UsageDay.group_ids",
+    "telemetry.UsageHour.group_ids", "telemetry.UsageDay.group_ids", "telemetry.ModelUsageHour.group_ids",
+    "telemetry.ModelUsageHour.tags", "telemetry.ModelUsageDay.group_ids", "telemetry.ModelUsageDay.tags",
     "telemetry.AuditEntry.hash", "telemetry.AuditEntry.previous_hash", "telemetry.GuardrailSample.sealed",
 }  # fmt: skip
 
@@ -124,8 +125,11 @@ def _observe(user: User) -> None:
     GuardrailHour.objects.create(hour=hour, searched=1, passed=1, duration_us=5, **names)
     keep_sample(guardrail, user_id=user.pk, correlation_id="c")
     SavedFilter.objects.create(owner=user, name="mine", query="outcome=failed")
-    for model, moment in ((UsageHour, hour), (UsageDay, hour.replace(hour=0) - timedelta(days=3))):
+    day = hour.replace(hour=0) - timedelta(days=3)
+    for model, moment in ((UsageHour, hour), (UsageDay, day)):
         model.objects.create(hour=moment, user_id=user.pk, model="large", tags={"team": "blue"}, requests=1)
+    for model, moment in ((ModelUsageHour, hour), (ModelUsageDay, day)):
+        model.objects.create(hour=moment, model="large", requests=1)
     WhatIf.objects.create(
         state="done", user_id=user.pk, user_name="x", start=hour, end=now, ended_at=now, result=_result("of the draft")
     )

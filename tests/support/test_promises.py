@@ -61,6 +61,7 @@ def test_a_run_writes_what_its_tests_say(pytester, monkeypatch, workers):
     result.stdout.fnmatch_lines(["*promises*", "fast * ≤ 5 ms * 3 ms"])
 
 
+@pytest.mark.slow
 def test_a_run_finds_its_tests_also_when_an_earlier_one_has_left_its_file(tmp_path):
     (file := tmp_path / "promises.json").write_text("[]")
     assert run("attack", ["--collect-only", "-q", "tests/attacks/test_parsers.py"], file) == 0

@@ -26,11 +26,11 @@ ALWAYS = "def test_it_fails():\n    assert False\n"
 def test_what_fails_runs_once_more_alone(tmp_path, text, code):
     (tmp_path / "test_one.py").write_text(text)
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
-    arguments = ["pytest", "-n", "2", "--dist", "loadfile", "-p", "no:django"]
+    arguments = ["pytest", "-p", "xdist", "-n", "2", "--dist", "loadfile"]
     result = subprocess.run(
         [sys.executable, "-m", "tests.support.suite", *arguments],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
         text=True,
         check=False,

@@ -7,7 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.hostile import WRONG, try_wrong
-from tests.support.thoroughness import PART, QUICK_CASES, THOROUGH, few_cases, first_of, number_of, some, tries_more
+from tests.support.thoroughness import (
+    PART,
+    QUICK_CASES,
+    THOROUGH,
+    few_cases,
+    first_of,
+    number_of,
+    quarter_of,
+    some,
+    tries_more,
+)
 
 
 @given(st.none())
@@ -47,3 +57,9 @@ def test_the_first_cases_of_a_test_are_tried_and_the_others_are_slow():
     cases = first_of("one", ("two", 2), "three", values=2)
     assert [case.values for case in cases] == [("one",), ("two", 2), ("three",)]
     assert [[mark.name for mark in case.marks] for case in cases] == [[], [], ["slow"]]
+
+
+def test_a_quarter_of_all_cases_is_tried_and_no_case_is_lost():
+    cases = quarter_of(*range(10))
+    assert [case.values[0] for case in cases if not case.marks] == [0, 4, 8]
+    assert sorted(case.values[0] for case in cases) == [*range(10)]

@@ -36,6 +36,12 @@ def first_of(*cases: object, values: int = 1) -> list[object]:
     ]
 
 
+def quarter_of(*cases: object) -> list[object]:
+    """All cases of a test; `make test` runs every fourth, and `make test-slow` the others."""
+    first = cases[::PART]
+    return first_of(*first, *(case for place, case in enumerate(cases) if place % PART), values=len(first))
+
+
 def number_of(thorough: int) -> int:
     """How many to try where so many are all; in `make test` a part."""
     return thorough if THOROUGH else min(thorough, max(thorough // PART, FEWEST))
