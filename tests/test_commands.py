@@ -11,6 +11,8 @@ import pytest
 from tests.support.pace import patience
 from tests.support.running import ROOT
 
+pytestmark = pytest.mark.either_store
+
 # As a terminal starts it, whatever the tests were started by.
 STARTED = "import signal, manage; signal.signal(signal.SIGINT, signal.default_int_handler); manage.main()"
 PROMPT = "User name: "

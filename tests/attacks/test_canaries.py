@@ -33,6 +33,7 @@ from tests.support.running import RunningGateway, Store, free_port, fresh_store
 from tests.support.second_factor import new_app
 from tests.support.servers import own_redis
 from tests.support.shown_rows import latest_rows, own_paths
+from tests.support.thoroughness import first_of
 from tests.support.world import World
 
 pytestmark = [pytest.mark.timeout(240), pytest.mark.either_store]
@@ -105,7 +106,7 @@ def spellings(secret: str) -> set[bytes]:
             secret.replace(" ", "+").encode(), json.dumps(secret)[1:-1].encode(), *shifted}  # fmt: skip
 
 
-@pytest.fixture(params=["none", "full"])
+@pytest.fixture(params=first_of("full", "none"))
 def payload(request) -> str:
     """How much of requests and answers the log keeps."""
     return request.param

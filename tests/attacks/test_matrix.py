@@ -36,6 +36,7 @@ from tests.support.issuers import AUDIENCE, SUBJECT, IssuerServer
 from tests.support.management import PASSWORD, new_admin, new_user, token_of
 from tests.support.promises import promise
 from tests.support.running import RunningGateway, Store
+from tests.support.thoroughness import first_of, quarter_of
 from tests.support.world import World
 
 pytestmark = pytest.mark.either_store
@@ -191,7 +192,7 @@ def mismatches(world: World, credential: str | None, expected: Callable[[Route],
 @promise(
     "V-L6, V-L18: every route refuses whoever it is not granted to", target="default deny, each route by each caller"
 )
-@pytest.mark.parametrize("kind", LIVE)
+@pytest.mark.parametrize("kind", quarter_of(*LIVE))
 def test_a_live_credential_opens_what_it_is_granted(world, kind, figure):
     credential, granted = LIVE[kind]
     is_login = not kind.startswith("key")
@@ -219,7 +220,7 @@ def test_a_live_credential_opens_what_it_is_granted(world, kind, figure):
     "V-L6, V-L18: every route refuses whoever it is not granted to", target="default deny, each route by each caller"
 )
 @promise("V-M3, V-L18, V-LF1: without a live credential only the listed routes answer", target="401 on all others")
-@pytest.mark.parametrize("kind", DEAD)
+@pytest.mark.parametrize("kind", quarter_of(*DEAD))
 def test_a_dead_credential_opens_nothing(world, kind):
     def expected(route: Route) -> set[int]:
         if route.who == HOLDER:
@@ -356,7 +357,7 @@ def console_paths(patterns: list | None = None, prefix: str = "") -> Iterator[st
 
 
 @promise("Every page of the console refuses whoever is no admin with a login there", target="302 to the login, or 404")
-@pytest.mark.parametrize("caller", ["nobody", "admin's access token", "admin's key", "user signed in"])
+@pytest.mark.parametrize("caller", first_of("user signed in", "nobody", "admin's access token", "admin's key"))
 def test_no_page_of_the_console_opens(world, caller, figure):
     session = requests.Session()
     session.headers.update(ELSEWHERE)

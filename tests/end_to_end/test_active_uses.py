@@ -15,7 +15,7 @@ from tests.support.management import Client, new_admin, refused
 from tests.support.running import RunningGateway, fresh_store
 from tests.support.world import World, keys_of_users
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.either_store]
 
 VENDOR = Vendor()
 

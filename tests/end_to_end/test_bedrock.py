@@ -9,6 +9,8 @@ from botocore.eventstream import EventStreamBuffer
 from providers.formats.bedrock.event_stream import MEDIA_TYPE
 from tests.support.formats.samples import streams, whole
 
+pytestmark = pytest.mark.embedded
+
 SECRET, TOKEN = "wJalrXUtnFEMI/K7MDENG+bPxRfiCY", "FwoGZXIvYXdzEBYaD"
 MODEL = "eu.anthropic.claude-sonnet-4-5-20250929-v1:0"
 ASKED = {"model": MODEL, "messages": [{"role": "user", "content": "Capital of Portugal?"}]}

@@ -15,6 +15,8 @@ from tests.end_to_end.test_metrics import samples
 from tests.support.load import wait_until
 from tests.support.management import refused
 
+pytestmark = pytest.mark.embedded
+
 IDLE_SECONDS = 0.01
 ANSWER = b'{"choices":[{"index":0,"message":{"role":"assistant","content":"Hi"},"finish_reason":"stop"}]}'
 RESPONSE = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (len(ANSWER), ANSWER)

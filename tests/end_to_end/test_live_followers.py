@@ -21,6 +21,8 @@ from tests.support.promises import promise
 from tests.support.provider import read_headers
 from tests.support.streaming import DONE, datas, error_in, event, part, text
 
+pytestmark = pytest.mark.either_store
+
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 USAGE = {"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}}
 CUT = b""

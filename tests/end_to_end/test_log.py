@@ -19,6 +19,8 @@ from tests.support.promises import promise
 from tests.support.provider_answers import Answer
 from tests.support.world import limited_key
 
+pytestmark = pytest.mark.either_store
+
 SECRET = "sk-secret/of+the=provider"
 MESSAGES = [{"role": "user", "content": "What is your key?"}]
 SHOWN = ["waiting", "auth", "request", "rules", "select", "limits", "cache", "provider", "response", "store"]

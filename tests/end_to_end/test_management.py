@@ -5,6 +5,8 @@ import pytest
 from tests.support.management import Client, new_admin, refused
 from tests.support.provider import ScriptedProvider
 
+pytestmark = pytest.mark.either_store
+
 
 @pytest.fixture
 def admin(world) -> Client:

@@ -7,6 +7,8 @@ import pytest
 from tests.support.provider_answers import Answer
 from tests.support.streaming import arrivals, read
 
+pytestmark = pytest.mark.either_store
+
 
 @pytest.fixture
 def provider(world):

@@ -7,6 +7,8 @@ from django.core.exceptions import ImproperlyConfigured
 
 from gateway_project.env import Env
 
+pytestmark = pytest.mark.embedded
+
 
 @pytest.mark.parametrize("variables", [{}, {"X": ""}, {"X": "  "}])
 def test_what_is_unset_or_blank_is_the_default(variables):

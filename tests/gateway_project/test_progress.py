@@ -11,6 +11,7 @@ from django.core.management.base import OutputWrapper
 
 from gateway_project.progress import Progress
 from tests.support.running import ROOT
+from tests.support.thoroughness import first_of
 
 pytestmark = [pytest.mark.long, pytest.mark.either_store]
 
@@ -36,10 +37,10 @@ def test_a_program_that_reads_the_output_sees_nothing_of_it():
 
 @pytest.mark.parametrize(
     ("command", "shown"),
-    [
+    first_of(
         (["verify_usage", "--from=2026-01-01", "--to=2026-01-03"], "Comparing days: 2 of 2…"),
         (["housekeep"], "entries: batch 1…"),
-    ],
+    ),
 )
 def test_a_command_shows_where_it_is(tmp_path, command, shown):
     environ = os.environ | {"GATEWAY_VAR_DIR": str(tmp_path), "DATABASE_URL": "", "REDIS_URL": ""}

@@ -119,7 +119,7 @@ def user(name, **more):
     return insert("accounts_user", **values, **more, is_active=True, is_deleted=False)
 
 
-@pytest.mark.either_store
+@pytest.mark.slow
 def test_users_get_keys_and_of_two_of_one_name_the_older_has_it(before):
     older, newer, other = user("Straße"), user("strasse"), user("Ann")
     migrate()
@@ -129,13 +129,14 @@ def test_users_get_keys_and_of_two_of_one_name_the_older_has_it(before):
     assert logins == [older, newer, older]
 
 
+@pytest.mark.slow
 def test_names_are_brought_into_one_form_and_one_that_is_taken_gets_its_id(before):
     apart, composed, alone = (insert("accounts_group", name=name) for name in ("cafe\u0301", "café", "E\u0301"))
     migrate()
     assert dict(Group.objects.values_list("id", "name")) == {apart: f"café ({apart})", composed: "café", alone: "É"}
 
 
-@pytest.mark.either_store
+@pytest.mark.slow
 def test_roles_whose_names_differ_in_case_only_are_told_apart(before):
     names = ["Auditor", "auditor", "AUDITOR", "Admin"]
     ids = [insert("accounts_role", name=name) for name in names]

@@ -3,10 +3,13 @@
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
+import pytest
 import requests
 
 from tests.support.management import Client, new_admin
 from tests.support.provider_answers import Answer
+
+pytestmark = pytest.mark.embedded
 
 
 def test_head_is_get_without_a_body_that_anybody_would_be_warned_of(world):

@@ -4,6 +4,8 @@ import pytest
 
 from tests.support import audit
 
+pytestmark = pytest.mark.embedded
+
 SAFE = {"name": "django", "version": "5.2.19", "vulns": []}
 UNSAFE = {"name": "old", "version": "1.0", "vulns": [{"id": "PYSEC-1", "fix_versions": ["1.1", "2.0"]}]}
 UNKNOWN = {"name": "other", "skip_reason": "Dependency not found"}

@@ -8,6 +8,8 @@ import pytest
 from tests.support import replay
 from tests.support.formats.samples import FOLDER
 
+pytestmark = pytest.mark.embedded
+
 
 @pytest.fixture
 def replayed(capsys):

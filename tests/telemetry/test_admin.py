@@ -6,7 +6,7 @@ import pytest
 
 from telemetry.models import CacheEntry, LogEntry
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
 UNREADABLE = [
     "from_0=garbage&{}from_1=",
     "from_0=2030-13-01&{}from_1=00:00",

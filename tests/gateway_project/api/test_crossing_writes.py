@@ -13,6 +13,7 @@ from licensing.models import Limit
 from providers.services import create_provider, set_price
 from rules.models import Rule
 from tests.support.management import PASSWORD, new_admin, new_user, refused
+from tests.support.thoroughness import first_of
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.either_store]
 _numbers = itertools.count(1)
@@ -109,7 +110,7 @@ def rule_for(subject):
 
 
 @pytest.mark.servers
-@pytest.mark.parametrize("beside", ["members", "member", "limit", "rule"])
+@pytest.mark.parametrize("beside", first_of("members", "rule", "member", "limit", values=2))
 def test_a_groups_deletion_beside_what_refers_to_it(admin, beside):
     users = [new_user() for _ in range(6)]
     for _ in range(6):
@@ -132,7 +133,7 @@ def test_a_groups_deletion_beside_what_refers_to_it(admin, beside):
 
 
 @pytest.mark.servers
-@pytest.mark.parametrize("beside", ["models", "keys", "limits", "prices", "price"])
+@pytest.mark.parametrize("beside", first_of("models", "keys", "limits", "prices", "price", values=2))
 def test_a_providers_deletion_beside_what_refers_to_it(admin, beside):
     amounts = {"currency": "USD", "input": 1, "output": 1}
     for number in range(6):

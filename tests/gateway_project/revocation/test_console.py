@@ -8,6 +8,8 @@ from keys.services import issue_key
 from telemetry.audit.models import AuditEntry
 from tests.support.management import new_user
 
+pytestmark = pytest.mark.either_store
+
 BOX = '<input type="checkbox" name="cut">'
 
 

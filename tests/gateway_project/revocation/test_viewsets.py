@@ -12,6 +12,8 @@ from keys.services import issue_key
 from telemetry.audit.models import AuditEntry
 from tests.support.management import new_user, refused
 
+pytestmark = pytest.mark.either_store
+
 
 @pytest.fixture
 def key(nobody) -> ApiKey:

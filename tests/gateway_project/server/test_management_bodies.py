@@ -17,6 +17,8 @@ from gateway_project.server.management_bodies import MAX_TOTAL_BYTES, Management
 from tests.support.thoroughness import first_of
 from tests.support.world import response_on
 
+pytestmark = pytest.mark.embedded
+
 THREADS = 8
 ADDRESSES = itertools.count()
 LIMIT = 1  # seconds that a client may be silent

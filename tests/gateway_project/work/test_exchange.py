@@ -8,6 +8,8 @@ import pytest
 
 from gateway_project.work import exchange
 
+pytestmark = pytest.mark.embedded
+
 WORK = Path(exchange.__file__).parent
 WRITERS = re.compile(r"    (\w+): .*# written by ([\w.]+)(?:: .*)?$", re.MULTILINE)
 MUTATORS = {"append", "extend", "insert", "remove", "pop", "clear", "update", "setdefault", "add", "discard"}

@@ -32,6 +32,8 @@ from tests.support.running import ROOT
 from tests.support.thoroughness import number_of
 from tests.telemetry.conftest import SEGMENT
 
+pytestmark = pytest.mark.embedded
+
 TEMPLATE = b"x" * 1000
 
 

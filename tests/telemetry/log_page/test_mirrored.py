@@ -11,7 +11,7 @@ import pytest
 from telemetry.attempts import LoggedAttempt
 from telemetry.models import LogEntry
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
 MOMENT = datetime(2026, 11, 10, 12, tzinfo=UTC)
 
 

@@ -10,7 +10,7 @@ from telemetry.log_page.saved_filters import MAX_FILTERS, filter_links, save_fil
 from telemetry.models import LogEntry, SavedFilter
 from tests.support.management import new_user
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
 LOG = "/admin/telemetry/logentry/"
 NAME = "The name of a filter must have 1 to 64 visible characters."
 PERIOD = {"timestamp_from_0": "2026-01-05", "timestamp_from_1": "10:00:00"}

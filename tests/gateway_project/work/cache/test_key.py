@@ -12,6 +12,8 @@ from gateway_project.work.cache.key import LONGEST_COMPOSED, cache_key, canonica
 from tests.support.promises import promise
 from tests.support.thoroughness import number_of
 
+pytestmark = pytest.mark.embedded
+
 TEXT = st.text(st.characters(blacklist_categories=["Cs"]), max_size=8)
 # Letters that have two spellings, and the marks that make them.
 ACCENTED = st.text(st.sampled_from('aeno\u0301\u0303\u0308éñöÅ\u212bﬁ\n\\"<=\u0338'), max_size=8)

@@ -12,6 +12,8 @@ from providers.formats.usage import MOST_TOKENS
 from tests.support.promises import promise
 from tests.support.thoroughness import number_of
 
+pytestmark = pytest.mark.embedded
+
 BODY = b'{"a": "\xc3\xa4\\n"}\n'
 WHOLE = CachedAnswer(
     BODY, "application/json", None, 7, "Küche 1", [1, None, 2, 3, None], True, "stop", "eos", "store, user"

@@ -7,6 +7,8 @@ from gateway_project.work.doors import DIALECTS
 from gateway_project.work.limits.demand import BOUND_FIELDS
 from gateway_project.work.limits.output_bound import bound_output
 
+pytestmark = pytest.mark.embedded
+
 CHAT = ("max_tokens", "max_completion_tokens")
 
 

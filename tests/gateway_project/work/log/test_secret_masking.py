@@ -14,6 +14,8 @@ from gateway_project.work.log.secret_masking import (
 )
 from keys.secrets import generate
 
+pytestmark = pytest.mark.embedded
+
 BY_FORM = {
     "svc_": generate().text,
     "sk-": "sk-abcdefghijklmnopqrst",

@@ -21,6 +21,8 @@ from providers.transport.provider_response import Connection, ProviderResponse
 from tests.support.certificates import encrypted
 from tests.support.pace import patience
 
+pytestmark = pytest.mark.embedded
+
 BEAT = b": heartbeat\n\n"
 SILENCE = 0.1
 

@@ -22,6 +22,8 @@ from gateway_project.work.tasks.releases import (
 )
 from providers.transport.transport import Transport
 
+pytestmark = pytest.mark.embedded
+
 NEWER = json.dumps({"tag_name": "v99.0.1"}).encode()
 PRESENT = json.dumps({"tag_name": f"v{PRODUCT_VERSION}"}).encode()
 
