@@ -20,7 +20,7 @@ from tests.support.pace import bound
 from tests.support.promises import promise
 from tests.support.raw_provider import raw_provider
 from tests.support.running import RunningGateway
-from tests.support.thoroughness import first_of
+from tests.support.thoroughness import first_of, quarter_of
 from tests.support.world import World
 
 pytestmark = pytest.mark.either_store
@@ -92,7 +92,7 @@ def test_a_thousand_prompts_at_once_each_get_their_own_answer(start):
     assert threads(world.gateway) <= before[1] + count
 
 
-@pytest.mark.parametrize("goodbye", ["fin", "rst"])
+@pytest.mark.parametrize("goodbye", first_of("rst", "fin"))
 def test_aborted_streams_leave_nothing_behind(start, goodbye):
     world = start()
     world.allow()
@@ -236,10 +236,10 @@ FLOODED = pytest.mark.grows("the allocator keeps what answers of the largest siz
 @pytest.mark.parametrize("stream", first_of(True, False), ids=["stream", "whole"])
 @pytest.mark.parametrize(
     "say",
-    [
+    quarter_of(
         gigabyte_body, gigabyte_in_chunks, endless_line, many_headers, one_long_header, long_status_line,
         interim_answers, endless_trailers, endless_comments, many_small_chunks,
-    ],
+    ),
 )  # fmt: skip
 def test_a_provider_that_says_too_much_is_cut(world, say, stream, figure):
     gone = threading.Event()

@@ -49,7 +49,7 @@ class Visitors:
 
     def _run(self, visit):
         for number in itertools.count():
-            if self._stop.wait(0.01):
+            if self._stop.wait(0.05):
                 return
             url = self.urls[number % len(self.urls)]
             try:

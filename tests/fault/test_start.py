@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.promises import promise
 from tests.support.running import ROOT, RunningGateway, Store, free_port, manage
+from tests.support.thoroughness import first_of
 
 REFUSED = promise("What must not run does not start, and says why", target="the reason, and nothing promised")
 pytestmark = [pytest.mark.either_store, REFUSED]
@@ -111,7 +112,7 @@ def test_a_port_that_is_taken_is_named_and_nothing_is_promised(tmp_path):
     assert done.stdout == ""
 
 
-@pytest.mark.parametrize("kind", ["file", "foreign"])
+@pytest.mark.parametrize("kind", first_of("file", "foreign"))
 def test_a_journal_that_cannot_be_written_is_named(tmp_path, kind):
     """As a volume is that belongs to another user: every request would be refused."""
     folder = "/proc/nothing" if kind == "foreign" else str(tmp_path / "file")
