@@ -8,11 +8,17 @@ DIMENSIONS = ("hour", "provider_id", "model", "alias", "currency")
 TABLES = {"ModelUsageHour": "UsageHour", "ModelUsageDay": "UsageDay"}
 
 
+# The lock of all that changes usage.
+LOCK = "SELECT pg_advisory_xact_lock(hashtext('gateway usage'))"
+
+
 def add_up(apps, schema_editor) -> None:
+    if schema_editor.connection.vendor == "postgresql":
+        schema_editor.execute(LOCK)
     for to, source in TABLES.items():
         table, rows = (apps.get_model("telemetry", name)._meta for name in (to, source))
-        callers = ("id", "merged", "user_id", "group_ids", "key_id", "tags")
-        measures = [field.column for field in table.fields if field.column not in (*DIMENSIONS, *callers)]
+        others = (*DIMENSIONS, "id", "merged", "user_id", "group_ids", "key_id", "tags")
+        measures = [field.column for field in table.fields if field.column not in others]
         groups = ", ".join(f'"{name}"' for name in DIMENSIONS)
         names = ", ".join(f'"{name}"' for name in measures)
         sums = ", ".join(f'sum("{name}")' for name in measures)

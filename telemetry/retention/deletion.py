@@ -35,6 +35,7 @@ MAX_SCANNED = 10 * BATCH
 # Unmerged usage rows, which every query reads: with more of them even present hours are merged.
 MAX_UNMERGED = 5000
 LOG = LogEntry._meta.db_table
+CHECKED_DAYS = timedelta(days=40)  # the last ones, whose rollups are compared
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -186,7 +187,26 @@ def merge_guardrail_hours(now: datetime) -> bool:
 
 def merge_days(now: datetime) -> bool:
     """Merge days that are over, of models too; with a delay, as hours may be merged after their day."""
-    return _merge(UsageDay, rollups.rebuild_day, now - timedelta(hours=26))
+    return _merge(UsageDay, rollups.merge_day, now - timedelta(hours=26))
+
+
+class RollupCheck:
+    """Rebuilds the rollups of a day that differ; it looks for one once an hour, as merge_hours() and others do often.
+
+    While an earlier version runs beside this one, or for some time again, it merges hours without models' rollups.
+    """
+
+    def __init__(self) -> None:
+        self._next = datetime.min.replace(tzinfo=UTC)
+
+    def __call__(self, now: datetime) -> bool:
+        if now < self._next:
+            return False
+        if (day := rollups.differing_day(rollups.floor_day(now) - CHECKED_DAYS)) is not None:
+            rollups.rebuild_day(day)
+            return True
+        self._next = now + timedelta(hours=1)
+        return False
 
 
 def _merge(kind: type[Usage | GuardrailHour], merge: Callable[[datetime], None], over: datetime) -> bool:

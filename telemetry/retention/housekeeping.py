@@ -37,6 +37,7 @@ def batches() -> dict[str, Batch]:
         "owners of stored responses": deletion.delete_owners,
         "hours of usage": deletion.merge_hours,
         "days of usage": deletion.merge_days,
+        "rollups of usage": deletion.RollupCheck(),
         "hours of guardrails": deletion.merge_guardrail_hours,
     }
 

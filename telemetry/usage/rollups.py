@@ -5,8 +5,7 @@ of one batch for one hour and set of dimensions. merge_hour() merges rows of the
 inserted, never updated, so that shippers never wait for each other.
 
 merge_hour() also adds the rows to the ROLLUPS: to days, and to hours and days of models, which do not tell callers
-apart. A rollup is always the sum of merged hours. A month is read from days, and from the hours that are not merged
-yet. rebuild_day() makes one row of those of the same dimensions.
+apart. A rollup is the sum of merged hours. A month is read from days, and from the hours that are not merged yet.
 
 Durations are in microseconds, because sums of integers are exact. Money is exact on PostgreSQL; SQLite stores decimals
 as floating point, which is exact to fifteen digits.
@@ -178,6 +177,12 @@ def merge_hour(hour: datetime) -> None:
     replace_rows(USAGE, hour, hour + HOUR, *inserts, _sum_insert(_HOURS, "gone"))
 
 
+def merge_day(day: datetime) -> None:
+    """Merge the rows of one day in all rollups into one for each set of dimensions."""
+    for rollup in ROLLUPS:
+        replace_rows(rollup.table, day, day + DAY, _sum_insert(rollup, "gone"))
+
+
 def rebuild_hour(hour: datetime) -> None:
     """Replace the rows of one hour with ones aggregated from the log, and rebuild its day."""
     entries = log_rows('"timestamp" >= %s AND "timestamp" < %s', has_overflow=have_overflowed())
@@ -190,10 +195,24 @@ def rebuild_hour(hour: datetime) -> None:
 def rebuild_day(day: datetime) -> None:
     """Replace the rows of one day in all rollups with sums of its merged hours: one for each set of dimensions."""
     bounds = day, day + DAY
-    hours = f'(SELECT * FROM "{USAGE}" WHERE "merged" = TRUE AND {HOUR_BETWEEN}) AS hours'
     with transaction.atomic():
-        for rollup in ROLLUPS:
+        for rollup, source in ((DAYS, USAGE), (MODEL_HOURS, USAGE), (MODEL_DAYS, MODEL_HOURS.table)):
+            hours = f'(SELECT * FROM "{source}" WHERE "merged" = TRUE AND {HOUR_BETWEEN}) AS hours'
             replace_rows(rollup.table, *bounds, _sum_insert(rollup, hours), parameters=[*map(sql_timestamp, bounds)])
+
+
+def differing_day(since: datetime) -> datetime | None:
+    """A day from `since` on whose rollups count different requests, as earlier versions leave them that know of one."""
+    counted = ("requests", "attempts")
+    days = f'SELECT "hour", {columns(counted)} FROM "{DAYS.table}" WHERE {ANY_MERGED} AND "hour" >= %s'
+    negative = ", ".join(f'-"{name}"' for name in counted)
+    model_days = f'SELECT "hour", {negative} FROM "{MODEL_DAYS.table}" WHERE {ANY_MERGED} AND "hour" >= %s'
+    differ = " OR ".join(f'coalesce(sum("{name}"), 0) <> 0' for name in counted)
+    query = f'SELECT "hour" FROM ({days} UNION ALL {model_days}) AS both_sides GROUP BY "hour" HAVING {differ} LIMIT 1'
+    with connection.cursor() as cursor:
+        cursor.execute(query, [sql_timestamp(since)] * 2)
+        row = cursor.fetchone()
+    return row and parse_timestamp(row[0])
 
 
 def usage_rows(
@@ -201,11 +220,12 @@ def usage_rows(
 ) -> tuple[str, list[Any]]:
     """All usage rows from one full hour to another, as a subquery with its parameters.
 
-    Full days are read from a table of days, unless the rows are needed `by_hour`. Where nothing but `dimensions` is
-    read of them, they are of models alone if these suffice.
+    Full days are read from a table of days, unless the rows are needed `by_hour`. `dimensions` are those that the rows
+    must have: if they are among MODEL_DIMENSIONS, the rows have these alone.
     """
     is_of_models = set(dimensions) <= set(MODEL_DIMENSIONS)
     hours, days = (MODEL_HOURS.table, MODEL_DAYS.table) if is_of_models else (USAGE, DAYS.table)
+    selected = columns((*(MODEL_DIMENSIONS if is_of_models else DIMENSIONS), *MEASURES))
     first, last = ceil_day(start), floor_day(end)
     spans = [(hours, start, end)]
     if first < last and not by_hour:
@@ -213,7 +233,7 @@ def usage_rows(
     parts = [(table, ANY_MERGED, begin, until) for table, begin, until in spans]
     # What is not merged yet is in no rollup.
     parts += [(USAGE, '"merged" = FALSE', begin, until) for table, begin, until in spans if table != USAGE]
-    selects = [f'SELECT {_SUMS} FROM "{table}" WHERE {which} AND {HOUR_BETWEEN}' for table, which, *_ in parts]
+    selects = [f'SELECT {selected} FROM "{table}" WHERE {which} AND {HOUR_BETWEEN}' for table, which, *_ in parts]
     bounds = [sql_timestamp(bound) for *_, begin, until in parts for bound in (begin, until)]
     return f"({' UNION ALL '.join(selects)}) AS used", bounds
 

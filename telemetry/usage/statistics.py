@@ -12,12 +12,9 @@ from typing import Any, NamedTuple
 
 import orjson
 from django.db import connection
-from django.db.models import Max, Q, Sum, Value
-from django.db.models.functions import Coalesce
 
 from gateway_project.json_types import JsonObject
 from providers.formats.usage import MONEY_DECIMALS
-from telemetry.models import UsageHour
 from telemetry.usage import rollups
 from telemetry.usage.models import LATENCY_COLUMNS, LATENCY_MS
 from telemetry.usage.rollups import MEASURES, SUM_OF_COSTS, columns
@@ -80,12 +77,20 @@ def unknown_costs(start: datetime, end: datetime) -> list[JsonObject]:
 
     Requests without tokens are not listed: these calls failed and cost nothing, whatever the price.
     """
-    sums = {name: Sum(name) for name in ("unknown_cost_requests", "requests", "input_tokens", "output_tokens")}
-    tokens = sum((Coalesce(Sum(name), 0) for name in rollups.TOKENS), Value(0))
-    hours = UsageHour.objects.filter(merged__in=(True, False), hour__gte=start, hour__lt=end, provider_id__isnull=False)
-    rows = hours.values("provider_id", "model").annotate(**{f"all_{name}": sum_ for name, sum_ in sums.items()})
-    rows = rows.annotate(last_hour=Max("hour"), used=tokens).filter(Q(all_unknown_cost_requests__gt=0), used__gt=0)
-    return [{name.removeprefix("all_"): value or 0 for name, value in row.items() if name != "used"} for row in rows]
+    usage, parameters = rollups.usage_rows(start, end, by_hour=True, dimensions=("provider_id", "model"))
+    counts = ("unknown_cost_requests", "requests", "input_tokens", "output_tokens")
+    sums = ", ".join(f'coalesce(sum("{name}"), 0) AS "{name}"' for name in counts)
+    tokens = " + ".join(f'coalesce(sum("{name}"), 0)' for name in rollups.TOKENS)
+    rows = _select(
+        f'SELECT "provider_id", "model", {sums}, max("hour") AS "last_hour" FROM {usage}'
+        ' WHERE "provider_id" IS NOT NULL GROUP BY "provider_id", "model"'
+        f' HAVING sum("unknown_cost_requests") > 0 AND {tokens} > 0',
+        parameters,
+    )
+    return [
+        row | {name: int(row[name]) for name in counts} | {"last_hour": rollups.parse_timestamp(row["last_hour"])}
+        for row in rows
+    ]
 
 
 def usage(query: UsageQuery, offset: int, limit: int) -> Page:

@@ -15,7 +15,17 @@ from telemetry.guardrails import rollup as guardrails
 from telemetry.models import LogEntry
 from telemetry.retention.deletion import retention_start
 from telemetry.usage import rollups
-from telemetry.usage.rollups import ANY_MERGED, DAY, DIMENSIONS, HOUR_BETWEEN, MEASURES, USAGE, Rollup, columns
+from telemetry.usage.rollups import (
+    ANY_MERGED,
+    DAY,
+    DIMENSIONS,
+    HOUR_BETWEEN,
+    MEASURES,
+    MODEL_DIMENSIONS,
+    USAGE,
+    Rollup,
+    columns,
+)
 from telemetry.usage.tags import have_overflowed
 
 MONEY = ("cost", "estimated_cost", "saved_cost")
@@ -43,6 +53,8 @@ class Difference:
     def __str__(self) -> str:
         is_of_day = self.of_rollup and self.of_rollup.has_days
         when = f"{self.hour:%Y-%m-%d}, all of it" if is_of_day else f"{self.hour:%Y-%m-%d %H}:00"
+        if self.of_rollup and self.of_rollup.dimensions == MODEL_DIMENSIONS:
+            when += ", sums of models:"
         dimensions = [
             f"{name}={value}" for name, value in self.dimensions.items() if name != "hour" and value not in EMPTY
         ]
@@ -51,7 +63,7 @@ class Difference:
 
 
 def differences(start: datetime, end: datetime) -> list[Difference]:
-    """The differences between log and hours, and between hours and days, in full hours; the first hundred of each.
+    """The differences between log and hours, and between hours and rollups, in full hours; the first hundred of each.
 
     One statement reads both sides from one snapshot: an entry that arrives meanwhile is in both or in neither.
     """

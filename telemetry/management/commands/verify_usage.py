@@ -28,12 +28,14 @@ def moment(text: str) -> datetime:
 class Command(BaseCommand):
     """Ends with status 1 where they differ and were not repaired."""
 
-    help = "Compares the hourly usage with the log and prints the differences."
+    help = "Compares the hourly usage with the log, and its sums by day and by model with it; prints the differences."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--from", type=moment, dest="start", help="default: the oldest full hour of the log")
         parser.add_argument("--to", type=moment, dest="end", help="default: now")
-        parser.add_argument("--repair", action="store_true", help="rebuild differing hours from the log")
+        parser.add_argument(
+            "--repair", action="store_true", help="rebuild what differs: hours from the log, sums from hours"
+        )
 
     def handle(self, *args: object, start: datetime | None, end: datetime | None, **options: object) -> None:
         start, end = full_hours(start, end, timezone.now())

@@ -9,7 +9,7 @@ from importlib import import_module
 
 import pytest
 from django.apps import apps
-from django.db import connection
+from django.db import DatabaseError, connection
 from django.db.models import Sum
 
 from gateway_project.work.log.timestamps import timestamp
@@ -183,7 +183,7 @@ def test_days_hold_what_their_merged_hours_come_to_and_with_the_others_it_is_all
             rollups.merge_hour(hour)
         assert read(begin, end) == whole
         for day in sorted(set(UsageDay.objects.filter(merged=False).values_list("hour", flat=True)))[: step // 2]:
-            rollups.rebuild_day(day)
+            rollups.merge_day(day)
         assert (read(begin, end), read(HOUR, HOUR + timedelta(hours=50))) == (whole, part)
         assert whole[0] == entries
         assert differences(begin, end) == []
@@ -202,7 +202,7 @@ def test_a_day_that_differs_from_its_hours_is_found_told_and_repaired():
     assert differences(BEGIN, END) == []
     ModelUsageHour.objects.update(requests=5)
     (result,) = differences(BEGIN, END)
-    assert str(result) == "2027-01-15 08:00 provider_id=1 model=m: requests -4"
+    assert str(result) == "2027-01-15 08:00, sums of models: provider_id=1 model=m: requests -4"
     assert repair(BEGIN, END) == 1
     assert differences(BEGIN, END) == []
     UsageDay.objects.all().delete()
@@ -224,16 +224,28 @@ def test_usage_by_model_is_read_from_few_rows_however_many_users_there_are():
         assert cursor.fetchone() == (9,)
 
 
-def test_hours_that_an_earlier_version_merged_are_in_all_rollups_once_their_day_is_over():
-    """During an upgrade it may still merge: it knows of no models' hours and days."""
-    insert_log_entries([done("r1"), done("r2", HOUR + timedelta(hours=1))])
-    for hours in range(2):
-        rollups.merge_hour(HOUR + timedelta(hours=hours))
+def test_rollups_that_an_earlier_version_left_behind_are_found_within_an_hour():
+    """During an upgrade it may still merge, and it knows of no models' hours and days."""
+    insert_log_entries([done("r1"), done("r2", HOUR + timedelta(days=1))])
+    check, now = deletion.RollupCheck(), HOUR + timedelta(days=2)
+    for days in range(2):
+        rollups.merge_hour(HOUR + timedelta(days=days))
+    assert not check(now)
     for model in (ModelUsageHour, ModelUsageDay):
         model.objects.all().delete()
-    while deletion.merge_days(HOUR + timedelta(days=3)):
-        pass
+    assert not check(now + timedelta(minutes=59))
+    assert differences(BEGIN, END) != []
+    assert sum(iter(lambda: check(now + timedelta(hours=1)), False)) == 2
     assert differences(BEGIN, END) == []
+    ModelUsageDay.objects.filter(hour__lt=HOUR).update(requests=2)  # as after an hour that was counted twice
+    assert sum(iter(lambda: check(now + timedelta(hours=2)), False)) == 1
+    assert differences(BEGIN, END) == []
+
+
+def test_rows_of_models_have_no_callers():
+    rows, parameters = rollups.usage_rows(BEGIN, END, dimensions=("model",))
+    with pytest.raises(DatabaseError), connection.cursor() as cursor:
+        cursor.execute(f"SELECT used.user_id FROM {rows}", parameters)
 
 
 def test_the_migration_adds_up_what_is_merged():
