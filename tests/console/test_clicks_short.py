@@ -9,6 +9,7 @@ from django.utils import timezone
 from keys.models import ApiKey
 from licensing.services import set_limit
 from tests.support.console.hand import Hand
+from tests.support.thoroughness import some
 from tests.support.world import World
 
 TABS, PERIOD = ".console-tabs >> text={}", "#main [aria-label=Period] a:text-is('{}')"
@@ -181,10 +182,13 @@ WAYS = {
 }  # fmt: skip
 
 
+TURN = 2  # which of the ways `make test` takes
+
+
 @pytest.mark.timeout(300)  # twenty ways, each from the first page
 def test_each_way_ends_within_its_number_of_clicks(hand, requested):
     hand.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    for way, most in WAYS.items():
+    for way, most in some([*WAYS.items()], TURN):
         hand.page.goto(f"{hand.window.url}/admin/")
         hand.clicks = 0
         hand.page.locator(way(hand, requested)).first.wait_for()

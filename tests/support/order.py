@@ -9,7 +9,12 @@ import pytest
 
 TESTS = Path(__file__).parent.parent
 # Few and long: not to be waited for at the end, and not all at once, as they compute and others wait.
-LONG = ("console", "test_fuzzing.py")
+LONG = (
+    *("console", "fault", "clients/test_openai.py", "providers/formats/test_contract.py", "attacks/test_xss.py"),
+    *("gateway_project/console/test_query_counts.py", "support/test_promises.py", "support/test_suite.py"),
+    *("test_api_doc.py", "test_bench.py", "test_clients_doc.py", "test_fuzzing.py", "test_newcomer.py"),
+    *("test_operations.py", "test_structure.py", "attacks/test_matrix.py", "attacks/test_canaries.py"),
+)
 SHORT_FILES_AFTER_A_LONG_ONE = 3
 
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.support.order import TESTS, mixed
+from tests.support.order import LONG, TESTS, mixed
 
 pytestmark = pytest.mark.embedded
 
@@ -22,6 +22,10 @@ def test_files_are_mixed_and_every_test_stays():
     assert paths == [
         path for path, previous in zip(order_of(order), [None, *order_of(order)], strict=False) if path != previous
     ]
+
+
+def test_every_long_file_exists():
+    assert [place for place in LONG if not (TESTS / place).exists()] == []
 
 
 def order_of(items):
