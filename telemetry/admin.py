@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from django.contrib import admin, messages
 from django.contrib.admin.options import IncorrectLookupParameters
-from django.contrib.admin.views.main import ERROR_FLAG, PAGE_VAR
+from django.contrib.admin.views.main import ERROR_FLAG, PAGE_VAR, ChangeList
 from django.core.paginator import Page
 from django.db import connection
 from django.db.models import Model, QuerySet
@@ -172,11 +172,24 @@ class EntryAdmin(ReadOnlyAdmin):
     def changelist_view(self, request: HttpRequest, extra_context: dict | None = None) -> HttpResponse:
         """The list; one that takes too long says so instead of holding the database."""
         try:
+            context = self.list_context(request)
             with statement_timeout(PAGE_MS):
-                response = super().changelist_view(request, extra_context)
+                response = super().changelist_view(request, {**(extra_context or {}), **context})
                 return response.render() if hasattr(response, "render") else response
         except QueryTimeout:
             return self.took_too_long(request)
+
+    def list_context(self, request: HttpRequest) -> JsonObject:
+        """The template context of the list's page."""
+        return {}
+
+    def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
+        """The list, read once for a request; raises QueryTimeout."""
+        lists: list[ChangeList] = vars(request).setdefault("_lists", [])
+        if not lists:
+            with statement_timeout(PAGE_MS):
+                lists.append(super().get_changelist_instance(request))
+        return lists[0]
 
     def took_too_long(self, request: HttpRequest) -> HttpResponse:
         """Redirect to the unfiltered list, with a message."""
@@ -260,14 +273,14 @@ class LogAdmin(EntryAdmin):
         names = [cells.key, cells.user, cells.model_name, cells.provider]
         return ["moment", "result", *names, "tokens", "price", "first_token", "duration"]
 
-    def changelist_view(self, request: HttpRequest, extra_context: dict | None = None) -> HttpResponse:
+    def list_context(self, request: HttpRequest) -> JsonObject:
         query, tab = request.GET.dict(), _tab(request)
         assert isinstance(request.user, User)  # the console's pages are for users
         context: JsonObject = {"tab": tab, "periods": periods(query), "filters": filter_links(request.user, query)}
         if tab == REQUESTS:
             with suppress(IncorrectLookupParameters, GatewayError):  # the list says what is wrong
                 context["histogram"] = histogram(query, self.selected(request))
-        return super().changelist_view(request, {**(extra_context or {}), **context})
+        return context
 
     @display(description="Time (UTC)", ordering="timestamp")
     def moment(self, row: LogEntry) -> str:

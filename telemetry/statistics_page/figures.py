@@ -176,7 +176,8 @@ def _note(which: str, number: int, total: int) -> str:
 
 def _pages(rows: list[JsonObject], by: str, form: UsageForm) -> dict[str, str]:
     """The page of each name of a dimension, by its label."""
-    return {_label(name_of(row, by)): _page_of(row, by, form) for row in rows if DIMENSIONS[by] in row}
+    row_of = {_label(name_of(row, by)): row for row in rows if DIMENSIONS[by] in row}
+    return {label: _page_of(row, by, form) for label, row in row_of.items()}
 
 
 def _together(one: float | None, other: float | None, measure: str) -> float | None:
