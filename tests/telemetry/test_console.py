@@ -1,13 +1,16 @@
 """The log in the console, where the database takes too long: it says so, and holds nobody."""
 
+import time
+
 import pytest
 from django.db import connection
 from django.db.models import QuerySet
 
-from telemetry.admin import LogAdmin
+from telemetry.admin import EntryAdmin, LogAdmin
 from telemetry.export import log_as_csv
 from telemetry.models import CacheEntry, LogEntry
 from telemetry.paging import QueryTimeout
+from tests.support.pace import bound
 
 pytestmark = [
     pytest.mark.django_db,
@@ -30,6 +33,16 @@ def slow(monkeypatch) -> QuerySet:
 
 def _slow(entries: QuerySet) -> QuerySet:
     return entries.extra(where=["pg_sleep(5) IS NOT NULL"])
+
+
+@pytest.mark.parametrize("table", ["logentry", "cacheentry"])
+def test_a_list_leads_to_all_entries_within_its_time(console, slow, monkeypatch, table):
+    queryset = EntryAdmin.get_queryset
+    monkeypatch.setattr(EntryAdmin, "get_queryset", lambda *given: _slow(queryset(*given)))
+    begun = time.monotonic()
+    answer = console.get(f"/admin/telemetry/{table}/?user=ann")
+    assert answer["Location"] == f"/admin/telemetry/{table}/"
+    assert time.monotonic() - begun < bound(3)
 
 
 def test_the_tail_says_so_in_its_place(console, slow):
