@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from accounts.access_requests.models import AccessRequest
 from accounts.builtin import ADMIN_ROLE
-from accounts.group_tree import with_ancestors
+from accounts.group_tree import with_ancestors, with_descendants
 from accounts.models import Feature, Group, Role, Session, User
 from gateway_project.errors import ValidationError
 from gateway_project.name_patterns import Pattern
@@ -146,11 +146,32 @@ def load_accounts(snapshot: Snapshot, ids: Collection[int] | None) -> None:
     load_credential_limits(snapshot)
 
 
-def load_groups(snapshot: Snapshot) -> None:
-    """Load who is in which groups, and the limits of groups: a limit of a group contains its name."""
-    load_callers(snapshot)
-    limit_ids = set(Limit.objects.exclude(group=None).values_list("id", flat=True))
-    load_limits(snapshot, _ids_or_all(limit_ids))
+def load_roles(snapshot: Snapshot, ids: Collection[int] | None) -> None:
+    """Load who has these roles; who has lost one is a user that has changed."""
+    if ids is None:
+        load_callers(snapshot)
+        return
+    holders = User.roles.through.objects.filter(role_id__in=ids).values_list("user_id", flat=True)
+    load_callers(snapshot, _ids_or_all(set(holders)))
+
+
+def load_groups(snapshot: Snapshot, ids: Collection[int] | None) -> None:
+    """Load who is or was in these groups or below, and the groups' limits: a limit contains its group's name."""
+    limits = Limit.objects.exclude(group=None)
+    if ids is None:
+        load_callers(snapshot)
+    else:
+        load_callers(snapshot, _ids_or_all(_members(snapshot, frozenset(ids))))
+        limits = limits.filter(group_id__in=ids)
+    load_limits(snapshot, _ids_or_all(set(limits.values_list("id", flat=True))))
+
+
+def _members(snapshot: Snapshot, group_ids: frozenset[int]) -> set[int]:
+    """The users in these groups or in groups below them, in the database or in the snapshot."""
+    below = with_descendants(group_ids, Group.objects.parents())
+    members = Group.members.through.objects.filter(group_id__in=below).values_list("user_id", flat=True)
+    former = (caller.id for caller in snapshot.callers.values() if not group_ids.isdisjoint(caller.group_ids))
+    return {*members, *former}
 
 
 def load_prices(snapshot: Snapshot) -> None:
@@ -192,10 +213,10 @@ BY_ID: dict[str, Callable[[Snapshot, Collection[int] | None], None]] = {
     "rule": load_rules,
     "provider": load_accounts,
     "limit": load_limits,
+    "role": load_roles,
+    "group": load_groups,
 }
 WHOLE: dict[str, Callable[[Snapshot], None]] = {
-    "role": load_callers,
-    "group": load_groups,
     "price": load_prices,
     "alias": load_aliases,
     "issuer": load_issuers,

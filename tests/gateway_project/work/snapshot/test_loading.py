@@ -9,7 +9,7 @@ from decimal import Decimal
 import pytest
 from django.utils import timezone
 
-from accounts.models import Feature, Group, User
+from accounts.models import Feature, Group, Role, User
 from accounts.services import create_user
 from gateway_project.work.limits.kinds import Subject
 from gateway_project.work.snapshot import loading
@@ -157,6 +157,41 @@ def test_a_user_has_the_features_of_all_roles_and_all_groups(ann):
     assert (caller.name, caller.usable) == ("ann", True)
     assert set(caller.group_ids) == {group.id, other.id}
     assert caller.features == {"work", "models.create"}
+
+
+def test_a_change_of_a_group_loads_who_is_or_was_in_it_or_below(ann, snapshot):
+    upper, lower, other = (Group.objects.create(name=name) for name in ("upper", "lower", "other"))
+    bob = create_user(username="bob", password="a long pass phrase")
+    lower.members.add(ann)
+    other.members.add(bob)
+    loading.load_all(snapshot)
+    unchanged = snapshot.callers[bob.id]
+    Group.objects.filter(id=lower.id).update(parent=upper)
+    loading.load(snapshot, "group", {lower.id})
+    assert set(snapshot.callers[ann.id].group_ids) == {lower.id, upper.id}
+    Group.objects.filter(id=upper.id).update(parent=other)
+    loading.load(snapshot, "group", {upper.id})
+    assert set(snapshot.callers[ann.id].group_ids) == {lower.id, upper.id, other.id}
+    Group.objects.filter(id=upper.id).update(parent=None)
+    loading.load(snapshot, "group", {upper.id})
+    Group.objects.filter(id=lower.id).delete()
+    loading.load(snapshot, "group", {lower.id})
+    assert snapshot.callers[ann.id].group_ids == ()
+    assert snapshot.callers[bob.id] is unchanged
+    loading.load(snapshot, "group", {0})
+    assert snapshot.callers[bob.id].group_ids == (other.id,)
+
+
+def test_a_change_of_a_role_loads_who_has_it(ann, snapshot):
+    role = Role.objects.create(name="reader")
+    bob = create_user(username="bob", password="a long pass phrase")
+    ann.roles.add(role)
+    loading.load_all(snapshot)
+    unchanged = snapshot.callers[bob.id]
+    role.features.add(Feature.objects.get(name="logs.view_all"))
+    loading.load(snapshot, "role", {role.id})
+    assert "logs.view_all" in snapshot.callers[ann.id].features
+    assert snapshot.callers[bob.id] is unchanged
 
 
 def test_an_admin_has_every_feature_there_is():
