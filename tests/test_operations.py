@@ -52,7 +52,6 @@ def test_metrics_are_asked_with_these_commands(own_gateway):
     assert process.count("gateway_info{") == 2
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(connection.vendor != "sqlite", reason="one machine has SQLite")
 def test_a_backup_of_one_machine_made_while_it_serves_works_elsewhere(tmp_path, django_db_blocker):
     store = Store(f"sqlite:///{tmp_path}/var/gateway.sqlite3")
