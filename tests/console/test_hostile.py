@@ -223,7 +223,7 @@ def test_bad_addresses_are_no_faults(administrator, table):
         "telemetry/cacheentry/purge/?nothing=1",
         "telemetry/logentry/1/change/?_changelist_filters=user%3D%2500",
         "search/?s=a&page=x",
-        *(f"r/{number}/abc/" for number in (1, 7, 39)),
+        *first_of(*(f"r/{number}/abc/" for number in range(1, 40)), values=3),
     ],
 )
 def test_bad_addresses_of_pages_are_no_faults_either(administrator, address):
