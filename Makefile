@@ -52,8 +52,8 @@ test-servers: $(VENV)/.installed-dev  ## the suite with PostgreSQL and Redis (of
 	$(SUITE) tests.support.servers -n 3 --dist loadfile -m "not slow and few_at_once" tests/fault
 
 test-slow: $(VENV)/.installed-dev  ## the slow tests, and all cases of tests of which `make test` runs a part
-	THOROUGH=1 $(BIN)/python -m pytest -m "(slow or thorough) and embedded"
-	THOROUGH=1 $(BIN)/python -m tests.support.servers -m "(slow or thorough) and not embedded"
+	THOROUGH=1 $(BIN)/python -m pytest -m "(slow or thorough) and embedded" && alone=0 || alone=$$?; \
+	THOROUGH=1 $(BIN)/python -m tests.support.servers -m "(slow or thorough) and not embedded" && exit $$alone
 
 attacks: $(VENV)/.installed-dev  ## try to stop the gateway, evade its limits and enter; print promise, target, figure; ATTACKS="--update" stores it
 	$(BIN)/python -m tests.support.promises attack $(ATTACKS)

@@ -184,23 +184,25 @@ class EntryAdmin(ReadOnlyAdmin):
         return {}
 
     def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
-        """The list, read once for a request."""
-        lists: list[ChangeList] = vars(request).setdefault("_lists", [])
-        if not lists:
-            lists.append(super().get_changelist_instance(request))
-        return lists[0]
+        """The list that the address selects, read once for a request."""
+        lists: dict[tuple[str, str], ChangeList] = vars(request).setdefault("_lists", {})
+        key = self.opts.label, request.GET.urlencode()
+        if key not in lists:
+            lists[key] = super().get_changelist_instance(request)
+        return lists[key]
 
     def took_too_long(self, request: HttpRequest) -> HttpResponse:
-        """Redirect to the unfiltered list, with a message."""
+        """Redirect to the unfiltered list, or from that to the overview, with a message."""
         self.message_user(request, TOO_LONG, messages.WARNING)
-        return HttpResponseRedirect(self.list_path)
+        is_unfiltered = request.path == self.list_path and not request.GET
+        return HttpResponseRedirect(reverse("admin:index") if is_unfiltered else self.list_path)
 
     @property
     def list_path(self) -> str:
         return reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_changelist")
 
     def for_selection(self, view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
-        """An admin view that uses selected(); invalid lookups redirect to the list, as Django's do."""
+        """An admin view that uses selected(); invalid lookups and slow ones redirect to the list, as the list's do."""
 
         @wraps(view)
         def answer(request: HttpRequest, **options: str) -> HttpResponseBase:
@@ -208,12 +210,18 @@ class EntryAdmin(ReadOnlyAdmin):
                 return view(request, **options)
             except IncorrectLookupParameters:
                 return HttpResponseRedirect(f"{self.list_path}?{ERROR_FLAG}=1")
+            except QueryTimeout:
+                return self.took_too_long(request)
 
         return self.admin_site.admin_view(answer)
 
     def selected(self, request: HttpRequest) -> EntryQuerySet:
-        """The entries that the filters and the search in the address select; raises IncorrectLookupParameters."""
-        entries = self.get_changelist_instance(request).queryset
+        """The entries that the filters and the search in the address select.
+
+        Raises IncorrectLookupParameters and QueryTimeout.
+        """
+        with statement_timeout(PAGE_MS):
+            entries = self.get_changelist_instance(request).queryset
         assert isinstance(entries, EntryQuerySet)
         return entries
 
@@ -278,9 +286,7 @@ class LogAdmin(EntryAdmin):
         context: JsonObject = {"tab": tab, "periods": periods(query), "filters": filter_links(request.user, query)}
         if tab == REQUESTS:
             with suppress(IncorrectLookupParameters, GatewayError):  # the list says what is wrong
-                with statement_timeout(PAGE_MS):
-                    entries = self.selected(request)
-                context["histogram"] = histogram(query, entries)
+                context["histogram"] = histogram(query, self.selected(request))
         return context
 
     @display(description="Time (UTC)", ordering="timestamp")
@@ -328,10 +334,7 @@ class LogAdmin(EntryAdmin):
         if kind not in EXPORTS:
             return HttpResponseRedirect(self.list_path)
         write, content_type = EXPORTS[kind]
-        try:
-            lines = write(self.selected(request))
-        except QueryTimeout:
-            return self.took_too_long(request)
+        lines = write(self.selected(request))
         headers = start_export("logs", {**filters_of(request.GET), "format": kind}, file_name=f"log.{kind}")
         return StreamingHttpResponse(lines, content_type=content_type, headers={**headers, "X-Accel-Buffering": "no"})
 
@@ -339,8 +342,9 @@ class LogAdmin(EntryAdmin):
         """The newest entries; the page polls for their rows."""
         entries, problem, cells = [], "", NameCells(period_of(request.GET.dict()))
         try:
+            selection = self.selected(request)
             with statement_timeout(PAGE_MS):
-                entries = self.selected(request).slice(0, TAIL)
+                entries = selection.slice(0, TAIL)
         except QueryTimeout:
             problem = TOO_LONG
         part = request.headers.get("Accept-Part") == "rows"

@@ -203,11 +203,11 @@ def rebuild_day(day: datetime) -> None:
 
 def differing_day(since: datetime) -> datetime | None:
     """A day from `since` on whose rollups count different requests, as earlier versions leave them that know of one."""
-    counted = ("requests", "attempts")
-    days = f'SELECT "hour", {columns(counted)} FROM "{DAYS.table}" WHERE {ANY_MERGED} AND "hour" >= %s'
-    negative = ", ".join(f'-"{name}"' for name in counted)
+    measures = ("requests", "attempts")
+    days = f'SELECT "hour", {columns(measures)} FROM "{DAYS.table}" WHERE {ANY_MERGED} AND "hour" >= %s'
+    negative = ", ".join(f'-"{name}"' for name in measures)
     model_days = f'SELECT "hour", {negative} FROM "{MODEL_DAYS.table}" WHERE {ANY_MERGED} AND "hour" >= %s'
-    differ = " OR ".join(f'coalesce(sum("{name}"), 0) <> 0' for name in counted)
+    differ = " OR ".join(f'coalesce(sum("{name}"), 0) <> 0' for name in measures)
     query = f'SELECT "hour" FROM ({days} UNION ALL {model_days}) AS both_sides GROUP BY "hour" HAVING {differ} LIMIT 1'
     with connection.cursor() as cursor:
         cursor.execute(query, [sql_timestamp(since)] * 2)

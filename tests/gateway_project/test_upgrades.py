@@ -129,7 +129,6 @@ def test_users_get_keys_and_of_two_of_one_name_the_older_has_it(before):
     assert logins == [older, newer, older]
 
 
-@pytest.mark.slow
 def test_names_are_brought_into_one_form_and_one_that_is_taken_gets_its_id(before):
     apart, composed, alone = (insert("accounts_group", name=name) for name in ("cafe\u0301", "café", "E\u0301"))
     migrate()

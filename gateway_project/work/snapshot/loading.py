@@ -152,7 +152,7 @@ def load_roles(snapshot: Snapshot, ids: Collection[int] | None) -> None:
         load_callers(snapshot)
         return
     holders = User.roles.through.objects.filter(role_id__in=ids).values_list("user_id", flat=True)
-    load_callers(snapshot, _ids_or_all(set(holders)))
+    load_callers(snapshot, _ids_or_all({*holders[: LOAD_ALL_ABOVE + 1]}))
 
 
 def load_groups(snapshot: Snapshot, ids: Collection[int] | None) -> None:
@@ -161,17 +161,18 @@ def load_groups(snapshot: Snapshot, ids: Collection[int] | None) -> None:
     if ids is None:
         load_callers(snapshot)
     else:
-        load_callers(snapshot, _ids_or_all(_members(snapshot, frozenset(ids))))
+        load_callers(snapshot, _members_or_all(snapshot, frozenset(ids)))
         limits = limits.filter(group_id__in=ids)
     load_limits(snapshot, _ids_or_all(set(limits.values_list("id", flat=True))))
 
 
-def _members(snapshot: Snapshot, group_ids: frozenset[int]) -> set[int]:
+def _members_or_all(snapshot: Snapshot, group_ids: frozenset[int]) -> Collection[int] | None:
     """The users in these groups or in groups below them, in the database or in the snapshot."""
-    below = with_descendants(group_ids, Group.objects.parents())
+    if (below := _ids_or_all(with_descendants(group_ids, Group.objects.parents()))) is None:
+        return None
     members = Group.members.through.objects.filter(group_id__in=below).values_list("user_id", flat=True)
     former = (caller.id for caller in snapshot.callers.values() if not group_ids.isdisjoint(caller.group_ids))
-    return {*members, *former}
+    return _ids_or_all({*members[: LOAD_ALL_ABOVE + 1], *former})
 
 
 def load_prices(snapshot: Snapshot) -> None:

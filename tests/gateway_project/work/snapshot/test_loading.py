@@ -182,6 +182,24 @@ def test_a_change_of_a_group_loads_who_is_or_was_in_it_or_below(ann, snapshot):
     assert snapshot.callers[bob.id].group_ids == (other.id,)
 
 
+def test_a_change_for_many_users_loads_all(ann, snapshot, monkeypatch):
+    monkeypatch.setattr(loading, "LOAD_ALL_ABOVE", 1)
+    group = Group.objects.create(name="all")
+    bob = create_user(username="bob", password="a long pass phrase")
+    loading.load_all(snapshot)
+    unchanged = snapshot.callers[bob.id]
+    group.members.add(ann)
+    loading.load(snapshot, "group", {group.id})
+    assert snapshot.callers[ann.id].group_ids == (group.id,)
+    assert snapshot.callers[bob.id] is unchanged
+    group.members.add(bob)
+    for kind, row in (("group", group), ("role", Role.objects.get(name="user"))):
+        unchanged = snapshot.callers[bob.id]
+        loading.load(snapshot, kind, {row.id})
+        assert snapshot.callers[bob.id] is not unchanged
+    assert snapshot.callers[bob.id].group_ids == (group.id,)
+
+
 def test_a_change_of_a_role_loads_who_has_it(ann, snapshot):
     role = Role.objects.create(name="reader")
     bob = create_user(username="bob", password="a long pass phrase")

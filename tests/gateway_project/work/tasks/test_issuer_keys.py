@@ -17,7 +17,7 @@ from gateway_project.work.snapshot.records import Snapshot
 from gateway_project.work.tasks.issuer_keys import REFRESH_SECONDS, RETRY_SECONDS, IssuerKeys
 from tests.support.issuers import AUDIENCE, Issuer, IssuerServer
 
-pytestmark = [pytest.mark.django_db, pytest.mark.embedded]
+pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
