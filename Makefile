@@ -49,7 +49,7 @@ test-embedded: $(VENV)/.installed-dev  ## the suite on SQLite and the in-process
 
 test-servers: $(VENV)/.installed-dev  ## the suite with PostgreSQL and Redis (of this machine, or brought along)
 	$(SUITE) tests.support.servers $(PARALLEL) -m "not slow and not browser and not embedded and not few_at_once" --ignore=tests/console --ignore=tests/fault
-	$(SUITE) tests.support.servers -n 3 --dist loadfile -m "not slow and few_at_once" tests/fault
+	$(SUITE) tests.support.servers -n 4 --dist loadfile -m "not slow and few_at_once" tests/fault
 
 test-slow: $(VENV)/.installed-dev  ## the slow tests, and all cases of tests of which `make test` runs a part
 	THOROUGH=1 $(BIN)/python -m pytest -m "(slow or thorough) and embedded" && alone=0 || alone=$$?; \

@@ -138,7 +138,7 @@ def test_every_table_of_the_console_is_among_those_that_pages_show():
 @promise("V-N8: hostile text is text on every page below /me/", target="0 elements, attributes, links")
 @pytest.mark.timeout(1200)  # all payloads are on 5,000 pages
 @pytest.mark.parametrize(
-    "payloads", [PAYLOADS[::10], pytest.param(PAYLOADS, marks=pytest.mark.slow)], ids=["some payloads", "all payloads"]
+    "payloads", [PAYLOADS[::12], pytest.param(PAYLOADS, marks=pytest.mark.slow)], ids=["some payloads", "all payloads"]
 )
 def test_no_page_makes_elements_of_text(hostile, owner, own_rows, payloads, figure):
     visitor = signed_in(hostile)

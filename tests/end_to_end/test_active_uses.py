@@ -13,6 +13,7 @@ from licensing.services import install
 from tests.support.licences import Vendor
 from tests.support.management import Client, new_admin, refused
 from tests.support.running import RunningGateway, fresh_store
+from tests.support.thoroughness import first_of
 from tests.support.world import World, keys_of_users
 
 pytestmark = [pytest.mark.long, pytest.mark.either_store]
@@ -92,7 +93,7 @@ def test_a_use_lapses_with_its_lifetime_and_the_next_user_has_it(world, provider
     refused(world.ask(key=first), 429, "ActiveUseLimitReached")
 
 
-@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("stream", first_of(True, False))
 def test_work_in_flight_keeps_its_use_however_long_it_takes(world, provider, stream):
     licence_for(world, 1, seconds=1)
     first, second = keys_of_users(world, 2)

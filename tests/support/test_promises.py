@@ -42,7 +42,7 @@ def test_broken(no_such_fixture):
 
 
 @pytest.mark.parametrize(
-    "workers", [pytest.param((), marks=pytest.mark.slow), ("-n", "2")], ids=["alone", "with xdist"]
+    "workers", [(), pytest.param(("-n", "2"), marks=pytest.mark.slow)], ids=["alone", "with xdist"]
 )
 def test_a_run_writes_what_its_tests_say(pytester, monkeypatch, workers):
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
