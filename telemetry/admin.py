@@ -202,7 +202,7 @@ class EntryAdmin(ReadOnlyAdmin):
         return reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_changelist")
 
     def for_selection(self, view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
-        """An admin view that uses selected(); invalid lookups and slow ones redirect to the list, as the list's do."""
+        """An admin view that uses selected(): invalid lookups and slow queries redirect to the list."""
 
         @wraps(view)
         def answer(request: HttpRequest, **options: str) -> HttpResponseBase:

@@ -8,7 +8,7 @@ from gateway_project.database.names import SearchedText
 
 
 def text(length: int, choices: type[models.TextChoices] | None = None, value: str = "") -> models.CharField:
-    """A short text that is empty, or `value`, unless told."""
+    """A short text; by default `value`."""
     return models.CharField(max_length=length, choices=choices, blank=value == "", default=value, db_default=value)
 
 
@@ -17,12 +17,12 @@ def long_text() -> SearchedText:
 
 
 def name() -> models.CharField:
-    """A name that may be unknown: entries that an older version has written to its journal do not have it."""
+    """A name that may be unknown (null), for example in what an earlier version has written."""
     return models.CharField(max_length=200, null=True, blank=True)
 
 
 def number() -> models.BigIntegerField:
-    """A number that may be unknown."""
+    """A number that may be unknown (null)."""
     return models.BigIntegerField(null=True, blank=True)
 
 

@@ -1,4 +1,4 @@
-"""Usage of models by the hour and by the day, without who asked: added up from what is merged already."""
+"""Usage by provider, model, alias and currency alone, by hour and by day: added up from hours that are merged."""
 
 from django.db import migrations, models
 
@@ -6,9 +6,7 @@ from django.db import migrations, models
 DIMENSIONS = ("hour", "provider_id", "model", "alias", "currency")
 # What is added up, and from what.
 TABLES = {"ModelUsageHour": "UsageHour", "ModelUsageDay": "UsageDay"}
-
-
-# The lock of all that changes usage.
+# Whoever merges usage takes this lock.
 LOCK = "SELECT pg_advisory_xact_lock(hashtext('gateway usage'))"
 
 
@@ -22,7 +20,7 @@ def add_up(apps, schema_editor) -> None:
         groups = ", ".join(f'"{name}"' for name in DIMENSIONS)
         names = ", ".join(f'"{name}"' for name in measures)
         sums = ", ".join(f'sum("{name}")' for name in measures)
-        # All days are sums of merged hours, merged or not.
+        # Rows of days are sums of merged hours, whether they are merged themselves or not.
         condition = '"merged"' if source == "UsageHour" else "TRUE"
         schema_editor.execute(
             f'INSERT INTO "{table.db_table}" ({groups}, {names}, "merged")'

@@ -35,7 +35,7 @@ MAX_SCANNED = 10 * BATCH
 # Unmerged usage rows, which every query reads: with more of them even present hours are merged.
 MAX_UNMERGED = 5000
 LOG = LogEntry._meta.db_table
-CHECKED_DAYS = timedelta(days=40)  # the last ones, whose rollups are compared
+CHECKED_DAYS = timedelta(days=40)  # how far back RollupCheck looks
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -186,14 +186,14 @@ def merge_guardrail_hours(now: datetime) -> bool:
 
 
 def merge_days(now: datetime) -> bool:
-    """Merge days that are over, of models too; with a delay, as hours may be merged after their day."""
+    """Merge days that are over, also those of models; with a delay, as hours may be merged after their day."""
     return _merge(UsageDay, rollups.merge_day, now - timedelta(hours=26))
 
 
 class RollupCheck:
-    """Rebuilds the rollups of a day that differ; it looks for one once an hour, as merge_hours() and others do often.
+    """Compares, once an hour, the days of models with the days of all usage, and rebuilds a day that differs.
 
-    While an earlier version runs beside this one, or for some time again, it merges hours without models' rollups.
+    An earlier version that still runs, or runs again, merges hours without adding them to the tables of models.
     """
 
     def __init__(self) -> None:

@@ -90,7 +90,7 @@ class UsageDay(Usage):
 
 
 class ModelUsageHour(Usage):
-    """The same of an hour by provider, model, alias and currency alone: few rows, however many users there are."""
+    """Usage of an hour by provider, model, alias and currency alone: few rows, however many users there are."""
 
     class Meta:
         verbose_name_plural = "hours of models"
@@ -98,7 +98,7 @@ class ModelUsageHour(Usage):
 
 
 class ModelUsageDay(Usage):
-    """The same of a day (UTC)."""
+    """Usage of a day (UTC) by provider, model, alias and currency alone."""
 
     class Meta:
         verbose_name_plural = "days of models"

@@ -4,8 +4,8 @@ The same SQL aggregates a batch of new entries (batches.py) and a period of the 
 of one batch for one hour and set of dimensions. merge_hour() merges rows of the same hour and dimensions. Rows are
 inserted, never updated, so that shippers never wait for each other.
 
-merge_hour() also adds the rows to the ROLLUPS: to days, and to hours and days of models, which do not tell callers
-apart. A rollup is the sum of merged hours. A month is read from days, and from the hours that are not merged yet.
+merge_hour() also adds the rows to the ROLLUPS: to days, and to hours and days of models, in which all callers are added
+up. A rollup is the sum of merged hours. A month is read from days, and from the hours that are not merged yet.
 
 Durations are in microseconds, because sums of integers are exact. Money is exact on PostgreSQL; SQLite stores decimals
 as floating point, which is exact to fifteen digits.
@@ -92,7 +92,7 @@ _PLAIN_COLUMNS = (
 
 
 class Rollup(NamedTuple):
-    """A table with the sums of merged hours: by these dimensions, of which `hour` may be the day."""
+    """A table with sums of merged hours by these dimensions; with `has_days` its column `hour` is the day."""
 
     table: str
     dimensions: tuple[str, ...]
@@ -202,7 +202,7 @@ def rebuild_day(day: datetime) -> None:
 
 
 def differing_day(since: datetime) -> datetime | None:
-    """A day from `since` on whose rollups count different requests, as earlier versions leave them that know of one."""
+    """A day from `since` on that has other requests or attempts in the days of models than in the days of all usage."""
     measures = ("requests", "attempts")
     days = f'SELECT "hour", {columns(measures)} FROM "{DAYS.table}" WHERE {ANY_MERGED} AND "hour" >= %s'
     negative = ", ".join(f'-"{name}"' for name in measures)
@@ -322,7 +322,7 @@ def _sum_insert(to: Rollup, rows: str, condition: str = "TRUE", *, merged: bool 
 
 
 def rollup_hour(rollup: Rollup) -> str:
-    """The hour or day of a rollup's rows, of an hour's row."""
+    """The SQL for the column `hour` of a rollup, from a row of an hour: that hour, or its day."""
     return day_expression() if rollup.has_days else '"hour"'
 
 

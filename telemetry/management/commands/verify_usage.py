@@ -28,7 +28,7 @@ def moment(text: str) -> datetime:
 class Command(BaseCommand):
     """Ends with status 1 where they differ and were not repaired."""
 
-    help = "Compares the hourly usage with the log, and its sums by day and by model with it; prints the differences."
+    help = "Compares hourly usage with the log, and sums by day and model with the hours. Prints the differences."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--from", type=moment, dest="start", help="default: the oldest full hour of the log")

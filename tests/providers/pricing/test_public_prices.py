@@ -154,6 +154,7 @@ class TestBundled:
     def test_the_command_loads_it_and_says_so(self, capsys):
         call_command("sync_prices")
         loaded = ModelPrice.objects.filter(source="bundled").count()
+        assert loaded > 1000
         assert f"{loaded} new, 0 changed" in capsys.readouterr().out
         call_command("sync_prices")
         assert f"0 new, 0 changed, {loaded} unchanged" in capsys.readouterr().out
