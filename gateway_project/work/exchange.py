@@ -168,7 +168,7 @@ class CacheLookup:
     hit: "CachedAnswer | None" = None  # the answer that another request got
     answer: ClientResponse | None = None  # the same for the client
     target: "Target | None" = None  # whose answer or stream that is
-    logged_body: bytes | None = None  # what the list of cached answers keeps, without credentials
+    logged_parts: Sequence[bytes] | None = None  # of request and cached answer, as lists keep them: without credentials
     storing: "Storing | None" = None  # waits until the shared state has the answer
 
 

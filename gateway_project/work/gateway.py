@@ -149,8 +149,10 @@ class Gateway:
 
     def note_cached(self, record: bytes) -> None:
         """Log that an answer was cached; the list of cached answers may lack one if the disk is full."""
-        with contextlib.suppress(JournalFull):
+        try:  # faster than suppress()
             self.journal.append_cache_entry(record)
+        except JournalFull:
+            pass
 
     def note_owner(self, record: bytes) -> None:
         """Log whose something is; if the disk is full, it is nobody's once the shared state has forgotten it."""

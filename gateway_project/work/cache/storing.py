@@ -36,7 +36,7 @@ def share_and_cache(
     seconds = cache_seconds(exchange, target) if fits and answer.finish_reason not in UNFINISHED else 0
     _share(exchange, gateway, pack(entry), seconds)
     if seconds > 0:
-        record, exchange.cache.logged_body = cache_record(exchange, entry, seconds, bill.cost)
+        record, exchange.cache.logged_parts = cache_record(exchange, entry, seconds, bill.cost)
         gateway.note_cached(to_record(record))
 
 

@@ -167,15 +167,15 @@ def write_start(exchange: Exchange, gateway: Gateway, *, calls_provider: bool) -
 
 def cache_record(
     exchange: Exchange, answer: CachedAnswer, seconds: int, cost: Cost | None
-) -> tuple[JsonObject, bytes | None]:
-    """The row that lists a cached answer for administrators, and what it keeps of the body, without credentials."""
+) -> tuple[JsonObject, Sequence[bytes] | None]:
+    """The row that lists a cached answer for administrators, and what is kept of request and answer."""
     caller, target = exchange.identity.caller, exchange.target
     assert caller is not None
     assert target is not None
     entry = empty_cache_entry()
     now = time.time()
     is_stream = answer.chunk_sizes is not None
-    text, body = listed_answer(exchange, answer.body, target.provider, is_stream=is_stream)
+    text, parts = listed_answer(exchange, answer.body, target.provider, is_stream=is_stream)
     entry.update(
         request_hash=exchange.cache.key,
         response=text,
@@ -193,7 +193,7 @@ def cache_record(
         cost=None if cost is None or cost.amount is None else f"{cost.amount:f}",
         currency=None if cost is None else cost.currency,
     )
-    return entry, body
+    return entry, parts
 
 
 def _identity(exchange: Exchange) -> JsonObject:
@@ -257,7 +257,9 @@ def _describe_result(entry: JsonObject, exchange: Exchange) -> None:
 
 def _other_provider_ids(exchange: Exchange) -> list[int] | None:
     """The ids of providers that were asked besides the entry's own: their quotas count the request too."""
-    target = exchange.target
+    target, sendings = exchange.target, exchange.attempts.sendings
+    if not sendings or (len(sendings) == 1 and sendings[0].target is target):
+        return None
     others = [number for number in exchange.attempts.provider_ids if target is None or number != target.provider.id]
     return list(dict.fromkeys(others))[:MAX_ASKED_BEFORE] or None
 

@@ -42,44 +42,43 @@ def logged_payload(exchange: Exchange) -> str:
     max_bytes, provider = settings.GATEWAY_LOG_PAYLOAD_MAX_BYTES // 2, target and target.provider
     # A stream of JSON lines looks like an object but is not one.
     show = _json if not is_streamed else _string
-    body = exchange.cache.logged_body if exchange.guarding is None else None
-    if body is None and not is_streamed:
-        request_part, body = _stored_parts((request, answer), max_bytes, provider)
-    else:
-        request_part = _stored_part(request, max_bytes, provider)
-        body = _stored_part(answer, max_bytes, provider, is_stream=True) if body is None else body[:max_bytes]
-    return f'{{"request": {_json(request_part, len(request), max_bytes)}, "response": {show(body, size, max_bytes)}}}'
+    parts = exchange.cache.logged_parts if exchange.guarding is None else None
+    if parts is None:
+        parts = _stored_parts((request, answer), max_bytes, provider, is_stream=is_streamed)
+    first, second = parts[0][:max_bytes], parts[1][:max_bytes]
+    return f'{{"request": {_json(first, len(request), max_bytes)}, "response": {show(second, size, max_bytes)}}}'
 
 
 def listed_answer(
     exchange: Exchange, body: bytes, provider: ProviderSnapshot, *, is_stream: bool
-) -> tuple[str, bytes | None]:
-    """A cached answer as lists show it, and what is kept of its body: "" and None where nothing may be kept."""
+) -> tuple[str, Sequence[bytes] | None]:
+    """A cached answer as lists show it, and what is kept of request and answer: "" and None where nothing may be."""
     # Others who get the answer have guardrails of their own: the cache keeps it as it is, and so no list shows it.
     is_guarded = exchange.guarding is not None and exchange.guarding.changes_answers
     if is_guarded or content_kind(exchange) != "full":
         return "", None
+    assert exchange.request is not None
     max_bytes = settings.GATEWAY_LOG_PAYLOAD_MAX_BYTES
-    part = _stored_part(body, max_bytes, provider, is_stream=is_stream)
-    return _text(part, len(body), max_bytes), part
+    parts = _stored_parts((exchange.request.raw, body), max_bytes, provider, is_stream=is_stream)
+    return _text(parts[1], len(body), max_bytes), parts
 
 
 def _fingerprint(size: int, digest: "HASH") -> JsonObject:
     return {"bytes": size, "sha256": digest.hexdigest()}
 
 
-def _stored_part(body: bytes, max_bytes: int, provider: ProviderSnapshot | None, *, is_stream: bool = False) -> bytes:
-    """The part of a body that is kept, without credentials; they are masked before it is cut."""
-    if provider is not None:
-        body = provider.redact_body(body, max_bytes + LOOK_AHEAD_BYTES)
-    return mask_secrets(body, max_bytes, is_stream=is_stream)[:max_bytes]
-
-
-def _stored_parts(bodies: Sequence[bytes], max_bytes: int, provider: ProviderSnapshot | None) -> Sequence[bytes]:
-    """_stored_part() of several bodies, none of them a stream."""
+def _stored_parts(
+    bodies: Sequence[bytes], max_bytes: int, provider: ProviderSnapshot | None, *, is_stream: bool
+) -> Sequence[bytes]:
+    """The parts of request and answer that are kept, without credentials; they are masked before they are cut."""
     if provider is not None:
         bodies = [provider.redact_body(body, max_bytes + LOOK_AHEAD_BYTES) for body in bodies]
-    return [part[:max_bytes] for part in mask_secrets_in_each(bodies, max_bytes)]
+    if is_stream:
+        request, answer = bodies
+        bodies = mask_secrets(request, max_bytes), mask_secrets(answer, max_bytes, is_stream=True)
+    else:
+        bodies = mask_secrets_in_each(bodies, max_bytes)
+    return [body[:max_bytes] for body in bodies]
 
 
 def _json(body: bytes, size: int, max_bytes: int) -> str:

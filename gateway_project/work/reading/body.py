@@ -16,13 +16,15 @@ def receive_body(exchange: Exchange, gateway: Gateway) -> bytes:
     """The body; the client's connection is shut down if it does not send it in time."""
     call, headers, caller = exchange.call, exchange.connection.environ, exchange.identity.caller
     assert caller is not None  # as the stage before has found out
+    if call.client is not None and is_buffered(headers["wsgi.input"]):  # it came with the head, and has its memory
+        return read_body(headers, gateway.max_body_bytes)
 
     def reserve(size: int) -> None:
         gateway.body_memory.reserve(size, caller.id)
         exchange.options.body_bytes += size
 
     def timed(read: Read, size: int) -> bytes:
-        if call.client is None or is_buffered(headers["wsgi.input"]):
+        if call.client is None:
             return read()
         seconds = body_timeout(size, gateway.client_seconds, gateway.min_body_rate)
         return gateway.read_in_time(call, call.started + seconds - monotonic(), read)
