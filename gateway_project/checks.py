@@ -239,7 +239,7 @@ def identity_provider_is_usable(settings: LazySettings) -> Iterator[CheckMessage
         )
 
 
-def whoever_is_no_admin_can_log_in(settings: LazySettings) -> Iterator[CheckMessage]:
+def users_can_log_in(settings: LazySettings) -> Iterator[CheckMessage]:
     if settings.GATEWAY_PASSWORD_LOGIN == "off" and not settings.GATEWAY_OIDC_ISSUER:
         yield Warning(
             "GATEWAY_PASSWORD_LOGIN is off and GATEWAY_OIDC_ISSUER is not set: unless an identity provider is set up "
@@ -267,7 +267,7 @@ CHECKS = (
     redis_options_are_known,
     licences_can_be_checked,
     identity_provider_is_usable,
-    whoever_is_no_admin_can_log_in,
+    users_can_log_in,
 )
 
 

@@ -58,6 +58,7 @@ class Env:
         self.problems: list[str] | None = [] if collect_problems else None
         self.defaults: dict[str, str] = {}  # of each variable that was read, as it would be written
         self.durations: set[str] = set()  # the variables in seconds
+        self.secrets: set[str] = set()  # the variables whose values are shown to nobody
 
     def raise_problems(self) -> None:
         """Raise InvalidSetting for the collected problems, a line each."""
@@ -79,6 +80,16 @@ class Env:
     def text(self, name: str, default: str = "") -> str:
         self.defaults.setdefault(name, default)
         return self.variables.get(name, "").strip() or default
+
+    def secret(self, name: str) -> str:
+        """A text that the page System does not show; '' by default."""
+        self.secrets.add(name)
+        return self.text(name)
+
+    def secret_list(self, name: str) -> list[str]:
+        """A comma-separated list of secrets."""
+        self.secrets.add(name)
+        return self.names(name)
 
     def host(self, name: str, default: str) -> str:
         """A name or an address; an IPv6 address in brackets, as before a port."""

@@ -40,7 +40,7 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponseBase:
 
 
 def _first_page(request: HttpRequest) -> str:
-    """The pages of a user who is logged in without staff rights; else the console."""
+    """The pages of a logged-in user without the role admin; else the console."""
     user = getattr(request, "user", None)
     is_user = settings.GATEWAY_USER_PAGES and user is not None and user.is_authenticated and not user.is_staff
     return "me:overview" if is_user else "admin:index"

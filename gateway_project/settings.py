@@ -53,9 +53,9 @@ def _read(secret: Path | None) -> str:
 
 
 # Without any, a placeholder that the checks refuse: with an empty one Django fails before the checks can run.
-SECRET_KEY = env.text("SECRET_KEY") or _read(_local_secret("secret_key")) or "django-insecure-missing"
+SECRET_KEY = env.secret("SECRET_KEY") or _read(_local_secret("secret_key")) or "django-insecure-missing"
 # While keys are rotated: what these have signed is accepted too.
-SECRET_KEY_FALLBACKS = env.names("SECRET_KEY_FALLBACKS")
+SECRET_KEY_FALLBACKS = env.secret_list("SECRET_KEY_FALLBACKS")
 
 
 def _token_key(secret: str) -> str:
@@ -63,10 +63,10 @@ def _token_key(secret: str) -> str:
 
 
 # Signs access and refresh tokens; not SECRET_KEY itself, so that a leak of one does not expose the other's uses.
-GATEWAY_TOKEN_KEY = env.text("GATEWAY_TOKEN_KEY") or _token_key(SECRET_KEY)
-GATEWAY_TOKEN_KEY_FALLBACKS = [*env.names("GATEWAY_TOKEN_KEY_FALLBACKS"), *map(_token_key, SECRET_KEY_FALLBACKS)]
-# Encrypts provider credentials; the first key encrypts, all of them decrypt.
-GATEWAY_ENCRYPTION_KEYS: Sequence[str] = env.names("GATEWAY_ENCRYPTION_KEYS")
+GATEWAY_TOKEN_KEY = env.secret("GATEWAY_TOKEN_KEY") or _token_key(SECRET_KEY)
+GATEWAY_TOKEN_KEY_FALLBACKS = [*env.secret_list("GATEWAY_TOKEN_KEY_FALLBACKS"), *map(_token_key, SECRET_KEY_FALLBACKS)]
+# Encrypts stored secrets, such as the credentials of providers; the first key encrypts, all of them decrypt.
+GATEWAY_ENCRYPTION_KEYS: Sequence[str] = env.secret_list("GATEWAY_ENCRYPTION_KEYS")
 if not GATEWAY_ENCRYPTION_KEYS and (_key_file := _local_secret("encryption_key")):
     GATEWAY_ENCRYPTION_KEYS = KeyFile(_key_file)
 
@@ -175,7 +175,7 @@ AUTH_PASSWORD_VALIDATORS = [
         "OPTIONS": {"user_attributes": ("username", "display_name", "email")},
     },
 ]
-PASSWORD_HASHERS = ["accounts.guessing.hashing.OneLaneHasher"]
+PASSWORD_HASHERS = ["accounts.guessing.hashing.SingleThreadHasher"]
 LANGUAGE_CODE = "en"
 FORMAT_MODULE_PATH = "gateway_project.console.formats"
 TIME_ZONE = "UTC"
@@ -202,7 +202,7 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = 4 * 1024 * 1024  # the longest form: gateway_proje
 CSRF_FAILURE_VIEW = "gateway_project.error_views.forged"
 UNFOLD = theme.UNFOLD
 GATEWAY_PASSWORD_LOGIN = env.choice("GATEWAY_PASSWORD_LOGIN", ("on", "off"), "on")
-# The pages for users without staff rights, at /me/.
+# The pages for users without the role admin, at /me/.
 GATEWAY_USER_PAGES = env.flag("GATEWAY_USER_PAGES", True)
 
 # -- Management API ---------------------------------------------------------------------------------
@@ -270,7 +270,8 @@ GATEWAY_LIMITS = {
     "group": env.limits("GATEWAY_GROUP_LIMITS"),
     "provider": env.limits("GATEWAY_PROVIDER_LIMITS"),
 }
-# So that one caller does not take all: for users without a limit of that kind, their own or in GATEWAY_USER_LIMITS.
+# They keep one user from using all capacity: for users without a limit of that kind, their own or in
+# GATEWAY_USER_LIMITS.
 # An eighth of the threads. Of few threads it is a quarter, up to 16, and never fewer than 4: one program of one person
 # sends several requests at once.
 GATEWAY_USER_CONCURRENT = env.integer(
@@ -342,14 +343,14 @@ GATEWAY_KEY_MAX_DAYS = env.integer("GATEWAY_KEY_MAX_DAYS", 0, maximum=36_500)
 
 # -- Directory --------------------------------------------------------------------------------------
 # The bearer token of the directory that manages users and groups with SCIM; without it nobody can.
-GATEWAY_SCIM_TOKEN = env.text("GATEWAY_SCIM_TOKEN")
+GATEWAY_SCIM_TOKEN = env.secret("GATEWAY_SCIM_TOKEN")
 
 # -- Single sign-on ---------------------------------------------------------------------------------
 # One identity provider from the environment; more are in the console.
 GATEWAY_OIDC_ISSUER = env.text("GATEWAY_OIDC_ISSUER")
 GATEWAY_OIDC_NAME = env.text("GATEWAY_OIDC_NAME", "single sign-on")
 GATEWAY_OIDC_CLIENT_ID = env.text("GATEWAY_OIDC_CLIENT_ID")
-GATEWAY_OIDC_CLIENT_SECRET = env.text("GATEWAY_OIDC_CLIENT_SECRET")
+GATEWAY_OIDC_CLIENT_SECRET = env.secret("GATEWAY_OIDC_CLIENT_SECRET")
 GATEWAY_OIDC_SCOPES = env.text("GATEWAY_OIDC_SCOPES", "openid profile email")
 GATEWAY_OIDC_USER_NAME_CLAIM = env.text("GATEWAY_OIDC_USER_NAME_CLAIM", "preferred_username")
 GATEWAY_OIDC_DISPLAY_NAME_CLAIM = env.text("GATEWAY_OIDC_DISPLAY_NAME_CLAIM", "name")
@@ -361,23 +362,20 @@ GATEWAY_OIDC_RULES = env.text("GATEWAY_OIDC_RULES").replace(";", "\n")
 GATEWAY_OIDC_TIMEOUT = env.seconds("GATEWAY_OIDC_TIMEOUT", 10, maximum=60)
 
 # -- Metrics ----------------------------------------------------------------------------------------
-GATEWAY_METRICS_TOKEN = env.text("GATEWAY_METRICS_TOKEN")
+GATEWAY_METRICS_TOKEN = env.secret("GATEWAY_METRICS_TOKEN")
 
 # -- Releases ---------------------------------------------------------------------------------------
 GATEWAY_RELEASE_FEED = env.location("GATEWAY_RELEASE_FEED")
 
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
-LOGGED_ONCE_PER_MINUTE = ("hosts", "journal", "pool", "connections")
+LOGGED_ONCE_PER_MINUTE = ("hosts", "journal", "pool", "connections", "malformed")
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"plain": {"format": "{asctime} {levelname} {name}[{process}]: {message}", "style": "{"}},
     "filters": {
         "refusals": {"()": "gateway_project.server.logs.SkipUnavailable"},
-        **{
-            name: {"()": "gateway_project.server.logs.OncePerMinute"}
-            for name in ("hosts", "journal", "pool", "connections", "malformed")
-        },
+        **{name: {"()": "gateway_project.server.logs.OncePerMinute"} for name in LOGGED_ONCE_PER_MINUTE},
         **{name: {"()": "gateway_project.server.logs.EachOncePerMinute"} for name in ("sso", "login", "security")},
     },
     "handlers": {
@@ -389,7 +387,7 @@ LOGGING = {
         "gateway": {"level": env.choice("GATEWAY_LOG_LEVEL", LOG_LEVELS, "INFO")},
         # Refused requests are in the request log already.
         "django.request": {"level": "ERROR", "filters": ["refusals"]},
-        # Django logs a traceback for each such request, which anyone can send; responses.py logs one line.
+        # Django logs a traceback for each such request, which anyone can send; error_views.py logs one line.
         "django.security.DisallowedHost": {"level": "CRITICAL"},
         # Its loggers write a line, or a traceback, for each forged or malformed form. A filter of the handler sees the
         # records of all of them.

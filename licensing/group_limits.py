@@ -12,7 +12,9 @@ from gateway_project.api.access import Caller
 from gateway_project.errors import PermissionDenied
 from licensing.models import Limit, Unpriced
 
-ELSEWHERE = "An admin of a group can only set limits of its service accounts, of their keys, and of groups below it."
+OUTSIDE_OF_GROUP = (
+    "An admin of a group can only set limits of its service accounts, of their keys, and of groups below it."
+)
 
 
 def check_group_limit(caller: Caller, limit: Limit) -> None:
@@ -37,7 +39,7 @@ def check_subject(caller: Caller, limit: Limit) -> frozenset[int]:
         return frozenset()
     above = _groups_above(limit, administered_groups(caller), Group.objects.parents())
     if above is None:
-        raise PermissionDenied(ELSEWHERE)
+        raise PermissionDenied(OUTSIDE_OF_GROUP)
     return above
 
 

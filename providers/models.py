@@ -363,7 +363,7 @@ class ModelPrice(models.Model):
 
     @property
     def offer(self) -> Offer:
-        """It with whom it is for and when."""
+        """The price with its model, its provider and its time."""
         until = self.valid_until.timestamp() if self.valid_until else inf
         since, is_public = self.valid_from.timestamp(), self.source != PriceSource.EDITED
         return Offer(self.price, self.model, self.provider_id, self.host, since, until, is_public)

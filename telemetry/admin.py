@@ -22,9 +22,6 @@ from unfold.contrib.filters.admin import ChoicesDropdownFilter, TextFilter
 from unfold.decorators import display
 from unfold.paginator import InfinitePaginator as ThemesPaginator
 
-import telemetry.guardrails.page
-import telemetry.guardrails.samples_page
-import telemetry.statistics_page.page  # noqa: F401 - its page
 from accounts.models import User
 from gateway_project.api.audit import filters_of, start_export
 from gateway_project.console.display.money import money
@@ -310,7 +307,7 @@ class LogAdmin(EntryAdmin):
     def duration(self, row: LogEntry) -> str:
         return "" if row.duration_ms is None else f"{row.duration_ms:,.0f} ms"
 
-    @display(description="First token")
+    @display(description="First byte")
     def first_token(self, row: LogEntry) -> str:
         return "" if row.first_byte_ms is None else f"{row.first_byte_ms:,.0f} ms"
 

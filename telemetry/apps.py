@@ -19,8 +19,11 @@ class TelemetryConfig(AppConfig):
     def load_console(self) -> None:
         from keys import admin as key_admin
         from providers.console import listed_models
-        from telemetry import cache_admin  # noqa: F401  it adds its pages to the site
-        from telemetry.audit import admin  # noqa: F401  so does it
+        from telemetry import cache_admin  # noqa: F401  these five add their pages to the site
+        from telemetry.audit import admin  # noqa: F401
+        from telemetry.guardrails import page as guardrails  # noqa: F401
+        from telemetry.guardrails import samples_page  # noqa: F401
+        from telemetry.statistics_page import page as statistics  # noqa: F401
         from telemetry.usage.key_costs import costs_of_keys
         from telemetry.usage.model_traffic import requests_of_models
 

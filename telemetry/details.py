@@ -20,18 +20,11 @@ from telemetry.log_page.conversation import conversation
 from telemetry.log_page.links import pages_of, price_page, provider_pages
 from telemetry.log_page.mirrored import Side, pair
 from telemetry.log_page.neighbours import neighbours
-from telemetry.models import Candidate, CostStatus, EntryType, LogEntry, Operation
+from telemetry.models import LONG_JSON, Candidate, CostStatus, EntryType, LogEntry, Operation
 from telemetry.querysets import LogEntryQuerySet
 from telemetry.waterfall import waterfall
 
-LONG_FIELDS = (
-    "payload",
-    "stages",
-    "candidates",
-    "provider_calls",
-    "guardrails",
-    "decision",
-)  # not loaded by lists of entries
+LONG_FIELDS = ("payload", "stages", *LONG_JSON)  # not loaded by lists of entries
 REQUESTS = (EntryType.WORK_REQUEST, EntryType.MIRROR)
 NO_PRICE = "no price"  # of an answered request whose model has no price
 LABEL_VARIANTS = {

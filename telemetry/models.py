@@ -107,6 +107,10 @@ class CostStatus(models.TextChoices):
     UNKNOWN = "unknown"
 
 
+# Columns of any length, null where there is nothing: lists do not load them, and what must be short has none of them.
+LONG_JSON = ("candidates", "provider_calls", "guardrails", "decision")
+
+
 class LogEntry(models.Model):
     """One line of the log, written once; exactly one of type WorkRequest for each work request."""
 

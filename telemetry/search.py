@@ -1,4 +1,4 @@
-"""The trigram index for the search of logs, which an operator may want and no other is made to pay for.
+"""An optional trigram index for the search in the texts of the log.
 
 Of entries with a payload of 2 kB PostgreSQL writes 17,000 a second without it and 700 with it. Without it a
 search looks at the newest entries first and ends when its page is full, or when its time is up (paging.py).

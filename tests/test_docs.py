@@ -8,6 +8,7 @@ import pytest
 from django.conf import settings
 
 from gateway_project.api import strict_json
+from gateway_project.work.pipeline import STAGES
 from gateway_project.work.reading.headers import MAX_TAGS, TAG
 from gateway_project.work.reading.request import MODEL_LENGTH
 from providers.formats import FORMATS
@@ -69,6 +70,12 @@ def test_the_page_about_access_has_two_pages_and_names_all_that_it_summarises():
     )
     for topic in (*topics, "revocation", "explain", "management-api"):
         assert f"]({topic}.md" in page, topic
+
+
+def test_the_path_of_a_request_has_every_stage():
+    diagram = (ROOT / "docs/architecture.md").read_text().split("```")[1]
+    shown = [name for name in re.findall(r"[a-z_]+", diagram) if name in {stage.run.__name__ for stage in STAGES}]
+    assert shown == [stage.run.__name__ for stage in STAGES]
 
 
 def test_the_code_that_the_documents_name_exists():

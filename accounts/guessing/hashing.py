@@ -27,7 +27,7 @@ ONE_AT_A_TIME = "Another password of this user is being checked or set. Try agai
 T = TypeVar("T")
 
 
-class OneLaneHasher(Argon2PasswordHasher):
+class SingleThreadHasher(Argon2PasswordHasher):
     """Django's Argon2 with one lane: Argon2 starts a thread for each lane, and new threads escape the low priority."""
 
     parallelism = 1
@@ -96,7 +96,7 @@ class HashingQueue:
 
 def has_several_lanes(encoded: str) -> bool:
     """Whether Argon2 starts threads of its own to check a password against this hash."""
-    return bool(OneLaneHasher().decode(encoded)["params"].parallelism > OneLaneHasher.parallelism)
+    return bool(SingleThreadHasher().decode(encoded)["params"].parallelism > SingleThreadHasher.parallelism)
 
 
 def _lower_priority() -> None:

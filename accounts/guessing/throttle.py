@@ -53,7 +53,7 @@ def guess(
     )
     with ExitStack() as counting:
         counting.enter_context(by_address.counted(on_first_refusal))
-        # Names are endless: one that an address at its limit tries for the first time has counters once it is checked.
+        # Anybody can invent names without end: a new one of an address at its limit has counters only after its check.
         is_new = by_address.count > settings.GATEWAY_LOGIN_FAILURES_PER_ADDRESS and by_account.foresee() == 1
         if is_new:
             everywhere.foresee()

@@ -88,7 +88,7 @@ class ConsoleSite(UnfoldAdminSite):
         return self._leading_users(super().admin_view(self._checked(self._asking_for_reason(view)), cacheable))
 
     def _leading_users(self, view: Page) -> Page:
-        """The view; a logged-in user without staff rights is led to their own pages."""
+        """The view; a logged-in user without the role admin is led to their own pages."""
 
         @wraps(view)
         def answer(request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:

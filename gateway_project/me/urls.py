@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from gateway_project.me import access, account, keys, log, login, models, overview, second_factor, usage
+from gateway_project.me import access, account, keys, log, login, model_list, overview, second_factor, usage
 from gateway_project.me.groups import accounts, limits, members, pages, rules
 from gateway_project.me.groups import log as group_log
 
@@ -12,7 +12,7 @@ urlpatterns = [
     path("login/", login.login_page, name="login"),
     path("login/code/", login.second_step_page, name="login-code"),
     path("logout/", login.log_out, name="logout"),
-    path("models/", models.model_list, name="models"),
+    path("models/", model_list.model_list, name="models"),
     path("groups/", pages.group_list, name="groups"),
     path("groups/<int:group_id>/", members.member_list, name="group"),
     path("groups/<int:group_id>/members/<int:user_id>/admin/", members.appoint, name="group-member-admin"),

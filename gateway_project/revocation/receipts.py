@@ -53,7 +53,8 @@ class InForce(NamedTuple):
         return f"In force on {self.acknowledged} of {workers} after {self.seconds:.1f} s.{ended}"
 
 
-# Waits for a change by its mark in the change feed, for at most so many seconds; counts what was ended of credentials.
+# Waits until the change with this mark in the change feed is in force, for at most so many seconds; counts the requests
+# that were ended.
 await_in_force: Hook[[int, Collection[Credential], float], InForce] = Hook("await_in_force")
 
 

@@ -27,9 +27,9 @@ from providers.transport.calls import Call
 
 MAX_TOTAL_BYTES = 64 * MAX_MANAGEMENT_BYTES  # of all bodies that are being read at the same time
 PAGES = (CONSOLE, f"{USER_PAGES}/")
-# Pages whose form may be longer. It comes before its sender is known, but takes its room of the same memory.
+# Pages whose form may be longer. It is read before its sender is known, and counts in the same memory.
 LONG_FORMS = f"{CONSOLE}/rules/guardrail/"
-SLOW_SHARE = 16  # of an eighth of the threads for slow bodies (worker.py), half waits for bodies that may be anybody's
+SLOW_SHARE = 16  # half of the threads for slow bodies (worker.py): they may wait for bodies of unknown senders
 MAX_OWNER_BYTES = MAX_TOTAL_BYTES // 4  # of one address
 
 

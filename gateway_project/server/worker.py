@@ -55,7 +55,7 @@ NOTIFY_SECONDS = 1.0
 RESERVE_THREADS = 8
 PEEKED_BYTES = 16 * 1024  # a longer head, or body of a login, waits for its end in a thread
 # From so many busy threads on, a head is looked at before it gets a thread: of a new connection, and of a kept one.
-# Few are enough for new ones: floods come with them, and those who keep theirs pay nothing.
+# The number for new ones is low: floods come with them, and kept connections pay nothing for it.
 CROWD_FOR_NEW, CROWD = 4, 32
 MAX_LOGINS, MAX_LOGINS_OF_ADDRESS = 8, 3  # in a crowd: more would not get their hash within the second they wait
 ACCEPTED_AT_ONCE = 64
@@ -82,7 +82,7 @@ class GatewayThreadWorker(StoppingWorker):
         self.reading_heads: dict[int, tuple[TConn, float]] = {}
         # Connections that wait for the rest of a head, and since when, oldest first; only the accepting thread uses it.
         self.parked: dict[TConn, float] = {}
-        self.receiving: set[TConn] = set()  # those of which something is here
+        self.receiving: set[TConn] = set()  # those with unread data
         self.is_check_due = False  # whether the timer has asked to look for the rest
         self.logins = Places(MAX_LOGINS, MAX_LOGINS_OF_ADDRESS, logins.TOO_MANY_LOGINS)  # in a crowd
         self.login_hosts: dict[int, str] = {}  # by id(): the addresses of connections that have such a place

@@ -357,11 +357,6 @@ class Exchange:
         return self.request.model if self.request else ""
 
     @property
-    def alias_name(self) -> str:
-        """The name that was asked for, if it is that of an alias."""
-        return self.model if self.decision.alias is not None else ""
-
-    @property
     def fallback_on(self) -> frozenset[str]:
         """The causes after which the next target is asked."""
         if not self.options.may_fall_back:

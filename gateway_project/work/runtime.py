@@ -36,10 +36,10 @@ from gateway_project.work.streaming.relay import Relay
 from gateway_project.work.streaming.watch import Watcher
 from gateway_project.work.tasks.grant_ends import GrantEnder
 from gateway_project.work.tasks.health_checks import HealthChecker
-from gateway_project.work.tasks.housekeeping import TICK_SECONDS, housekeeping
 from gateway_project.work.tasks.issuer_keys import IssuerKeys
 from gateway_project.work.tasks.licence_expiry import warn_of_expiry
 from gateway_project.work.tasks.licence_uses import peak_recorder, uses_of
+from gateway_project.work.tasks.process_tasks import TICK_SECONDS, process_tasks
 from gateway_project.work.tasks.releases import UNKNOWN, ReleaseFeed
 from gateway_project.work.tasks.what_if import WhatIfStarter
 from licensing.models import Limit
@@ -186,14 +186,14 @@ def make_gateway() -> Gateway:
 
 
 def _add_threads(parts: Gateway) -> None:
-    """Those whose work needs the whole gateway, or other parts of it."""
+    """Add the threads that need the whole gateway, or other parts of it."""
     parts.follower.cut = parts.watcher.cut
     parts.acknowledger = Acknowledger(parts.state.acknowledgements, parts.follower, parts.watcher.cuts)
     parts.health_checker = HealthChecker(parts)
     parts.issuer_keys = IssuerKeys(parts)
     parts.grant_ender = GrantEnder(parts.snapshot)
     parts.what_if_starter = WhatIfStarter()
-    parts.housekeeper = PeriodicTasks("housekeeper", housekeeping(parts), every=TICK_SECONDS)
+    parts.housekeeper = PeriodicTasks("housekeeper", process_tasks(parts), every=TICK_SECONDS)
     parts.mirrors = Mirrors(partial(serve_mirrored, gateway=parts))
 
 

@@ -173,7 +173,7 @@ class Format(ABC):
     # What an error's message, code or type says of a conversation that is longer than the model's context: most
     # providers report that only in the message. Clients that get its code shorten the conversation.
     too_long_pattern: ClassVar[re.Pattern[str] | None] = None
-    # Of the list of models where it is not at /models below a provider's URL: relative to it, with what it asks for.
+    # Path and query of the list of models, relative to the provider's URL, if it is not /models.
     models_path: ClassVar[str] = ""
 
     @abstractmethod

@@ -121,7 +121,7 @@ class AliasAdmin(ServiceAdmin):
         services.update_alias(row, **_attributes(values))
 
     def store(self, request: HttpRequest, form: ServiceForm) -> Alias:
-        # What is mirrored and how much is one value; the lines are stored as what they say.
+        # Target and share of a mirror are stored as one value; the lines are stored as targets.
         if set(MIRRORED) & set(form.changed_data):
             form.changed_data += [name for name in MIRRORED if name not in form.changed_data]
         if "target_lines" in form.changed_data:

@@ -4,9 +4,7 @@ from datetime import datetime
 
 from django.db.models import Exists, OuterRef
 
-from rules.matching import RuleBook
 from rules.models import Everyone, Rule, RuleVersion
-from rules.snapshots import judged_snapshot_of
 
 
 def rules_at(moment: datetime) -> list[Rule]:
@@ -18,11 +16,6 @@ def rules_at(moment: datetime) -> list[Rule]:
     unversioned = Rule.objects.exclude(Exists(RuleVersion.objects.filter(rule_id=OuterRef("pk"))))
     rules = [rule_of(version) for version in versions]
     return sorted([*rules, *unversioned.filter(updated_at__lte=moment)], key=lambda rule: rule.pk)
-
-
-def rule_book_at(moment: datetime) -> RuleBook:
-    """The rules of a moment as requests were judged by them; it knows what rules_at() knows."""
-    return RuleBook(filter(None, map(judged_snapshot_of, rules_at(moment))))
 
 
 def rule_of(version: RuleVersion) -> Rule:

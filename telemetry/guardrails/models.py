@@ -14,7 +14,7 @@ class GuardrailHour(models.Model):
     """A part of what one guardrail came to within an hour in one direction (rollup.py); the parts add up."""
 
     hour = models.DateTimeField()  # with which it begins, UTC
-    merged = models.BooleanField(default=False, db_default=False)  # whether it is the only one but for what came later
+    merged = models.BooleanField(default=False, db_default=False)  # true for the sum; later entries add more rows
     guardrail_id = models.BigIntegerField()
     guardrail_name = models.CharField(max_length=100)
     direction = models.CharField(max_length=10)

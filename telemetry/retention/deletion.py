@@ -156,7 +156,7 @@ def delete_cache_records(now: datetime) -> bool:
 
 
 def delete_owners(now: datetime) -> bool:
-    """Delete whose responses were after GATEWAY_STORED_RESPONSE_DAYS, when the provider has deleted them too."""
+    """Delete the owners of stored responses after GATEWAY_STORED_RESPONSE_DAYS: the provider has deleted these, too."""
     if not settings.GATEWAY_STORED_RESPONSE_DAYS:
         return False
     limit = now - timedelta(days=settings.GATEWAY_STORED_RESPONSE_DAYS)

@@ -26,7 +26,7 @@ class Usage(models.Model):
     """
 
     hour = models.DateTimeField()  # with which the time begins, UTC
-    merged = columns.flag()  # whether it is the only one of its time and dimensions, but for what came later
+    merged = columns.flag()  # true for the sum of its time and dimensions; later entries add rows that are not merged
     user_id = columns.number()
     group_ids = columns.empty_list()
     key_id = columns.number()
@@ -82,7 +82,7 @@ class UsageHour(Usage):
 
 
 class UsageDay(Usage):
-    """Usage of a day (UTC): what its hours come to that are merged. A month of it is read in no time."""
+    """Usage of a day (UTC): the sum of its merged hours, for fast reading of months."""
 
     class Meta:
         verbose_name_plural = "days of usage"

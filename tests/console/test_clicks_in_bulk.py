@@ -88,7 +88,7 @@ def test_the_rule_that_makes_another_useless_is_opened_with_three_clicks(hand, w
     world.provider()
     first, second = world.allow(name=world.name("all"), position=1), world.allow(regex=world.model, position=2)
     hand.search(world.user.username, "User")
-    hand.click("#main [aria-label='What belongs to it'] a:has-text('Rules')")
+    hand.click("#main [aria-label='Related pages'] a:has-text('Rules')")
     hand.click(f"#result_list tr:has-text('{second.name}') a:has-text('Open {first.name}')")
     assert hand.page.url.endswith(f"/rules/rule/{first.pk}/change/")
     assert hand.clicks <= 3

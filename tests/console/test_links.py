@@ -36,7 +36,7 @@ def test_the_period_of_statistics_is_that_of_the_users_log_and_usage(console, en
     page = window.page.url
     for tab, names in {"Log": ("timestamp_from_0", "timestamp_to_0"), "Usage": ("start", "end")}.items():
         window.page.goto(page)
-        window.page.locator("[aria-label='What belongs to it'] a", has_text=re.compile(rf"^\s*{tab}\b")).click()
+        window.page.locator("[aria-label='Related pages'] a", has_text=re.compile(rf"^\s*{tab}\b")).click()
         stand_still(window.page)
         assert [_query(window)[name] for name in names] == [today, today], tab
         assert entry.username in window.page.inner_text("#main") or tab == "Usage"

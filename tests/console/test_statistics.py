@@ -242,7 +242,7 @@ def test_a_name_leads_to_what_it_names_and_a_heading_sorts(console, names):
     window.page.click(f"#main tbody >> text={names['user']}")
     stand_still(window.page)
     assert names["user"] in window.page.inner_text("h1")
-    window.page.click("#main [aria-label='What belongs to it'] >> text=Log")
+    window.page.click("#main [aria-label='Related pages'] >> text=Log")
     stand_still(window.page)
     assert f"user={names['user']}" in window.page.url
     assert window.check() == []

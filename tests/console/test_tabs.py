@@ -101,7 +101,7 @@ def _clicker(hand: Hand) -> Callable[[str], str]:
         if hand.page.url != start:
             hand.page.goto(start)
             hand.clicks = 1
-        tab = f"#main [aria-label='What belongs to it'] a:text-matches('^\\\\s*{title}\\\\b')"
+        tab = f"#main [aria-label='Related pages'] a:text-matches('^\\\\s*{title}\\\\b')"
         label = " ".join(hand.page.locator(tab).first.inner_text().split())
         hand.click(tab)
         assert hand.clicks <= 2, title

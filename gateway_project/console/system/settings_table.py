@@ -8,10 +8,9 @@ from django.conf import settings
 
 from gateway_project.settings import env
 
-# A setting whose name contains one of these is shown as "set" or "not set"; a new secret needs such a name.
-SECRET = ("SECRET", "TOKEN_KEY", "ENCRYPTION_KEYS", "METRICS_TOKEN", "SCIM_TOKEN", "PASSWORD")
 ADDRESSES = ("DATABASE_URL", "REDIS_URL")  # shown without users, passwords and options
-UNITS = {"_DAYS": "days", "_HOURS": "hours", "_MINUTES": "minutes", "_MS": "ms"}  # by the end of the name
+UNITS = {"_DAYS": "days", "_PERCENT": "%"}  # by the end of the name
+IN_SECONDS = ("_SECONDS", "_TTL")  # the ends of the names of whole seconds
 SIZES = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 
 
@@ -48,7 +47,7 @@ def _value(name: str) -> object:
 
 
 def _shown(name: str, value: object) -> str:
-    if any(word in name for word in SECRET):
+    if name in env.secrets:
         return "set" if value else "not set"
     return _shown_text(name, _in_words(value))
 
@@ -63,7 +62,7 @@ def with_unit(name: str, text: str) -> str:
         return text
     if name.endswith("_BYTES"):
         return _size(int(text))
-    if name in env.durations:
+    if name in env.durations or name.endswith(IN_SECONDS):
         return _duration(float(text))
     unit = next((unit for ending, unit in UNITS.items() if name.endswith(ending)), "")
     return f"{text} {unit}".rstrip()

@@ -7,10 +7,10 @@ from decimal import Decimal
 from gateway_project.json_types import JsonObject
 from gateway_project.work.explain.candidates import candidates_of
 from gateway_project.work.explain.walk import Walk
+from gateway_project.work.limits import active_uses
 from gateway_project.work.limits.checks import MAX_AMOUNT, USE, LimitCheck, Reading, window_begin, window_end
 from gateway_project.work.limits.kinds import COST, CREDENTIAL, LimitDescription, money
 from gateway_project.work.limits.messages import name_of
-from gateway_project.work.tasks import licence_uses
 
 ACTIVE_USES = "active uses of the licence"
 
@@ -38,7 +38,7 @@ def _checks(walk: Walk) -> Iterator[LimitCheck]:
     if caller is None:
         return
     yield from book.for_caller(exchange.identity.key, caller).checks
-    yield licence_uses.check_of(caller, walk.gateway.snapshot)
+    yield active_uses.check_of(caller, walk.gateway.snapshot)
     for target in (*candidates_of(walk), *exchange.limits.full_candidates):
         yield from book.for_provider(target.provider).checks
 

@@ -20,7 +20,7 @@ MAX_CHANNELS = 1000  # texts of an answer that are open at once
 
 
 class Channel:
-    """One text: `take` gives what is decided of it after each piece, without what goes."""
+    """One text: `take` gives what is decided of it after each piece, without what is redacted."""
 
     def __init__(self, search: Search | None, placeholders: Placeholders | None, path: Path, kind: Kind) -> None:
         self.path = path
@@ -85,7 +85,7 @@ class Channel:
         return [*([window.push(rest)] if rest else []), window.close()]
 
     def _passed_on(self, search: Search, step: Step) -> str:
-        """A step without what goes; JSON of which nothing goes keeps its escapes."""
+        """A step without what is redacted; JSON of which nothing is redacted keeps its escapes."""
         text = self._without(search, step) if step.findings else step.text
         if self._escapes is None:
             return text

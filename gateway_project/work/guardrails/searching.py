@@ -119,7 +119,7 @@ class Search:
             self.note_refusal([one for one in self.side.guardrails if _reads_texts(one)], UNREADABLE)
 
     def visit(self, text: str, kind: Kind, path: Path = None) -> str:
-        """The text without what goes; a function for texts.rewrite()."""
+        """The text without what is redacted; a function for texts.rewrite()."""
         if kind is Kind.TOOL:
             self._note_tool(text)
             return text
@@ -201,7 +201,7 @@ class Search:
             self.tallies[guardrail.id].seconds += seconds
 
     def note(self, guardrails: Sequence[GuardrailSnapshot], matches: Sequence[Match], text: str = "") -> list[Span]:
-        """Add the matches of their detector in a text up; what goes because of them."""
+        """Count the matches of the guardrails' detector in a text; returns the parts to redact."""
         spans: list[Span] = []
         for guardrail in guardrails:
             counts, rank = self.tallies[guardrail.id].counts, self._ranks[guardrail.id]

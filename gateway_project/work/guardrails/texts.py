@@ -30,12 +30,11 @@ CODES = frozenset({
 # Members whose string is JSON by itself.
 JSON_TEXTS = frozenset({"arguments", "partial_json"})
 # Members whose object a model has filled: names and numbers in it are its own words, too.
-CALLS = frozenset({"arguments", "args", "input"})
+ARGUMENTS = frozenset({"arguments", "args", "input"})
 # Members whose string is what the type of their event or item says, or the place of it.
 TYPED_TEXTS = frozenset({"delta", "input"})
-# What stands beside the name of a tool that is called, or offered.
-CALLED = frozenset({"arguments", "args", "input"})
-OFFERED = frozenset({"parameters", "input_schema", "inputSchema", "parametersJsonSchema", "description", "strict"})
+# What stands beside the name of a tool that is offered; beside that of one that is called stand its arguments.
+DEFINITIONS = frozenset({"parameters", "input_schema", "inputSchema", "parametersJsonSchema", "description", "strict"})
 # The tokens of a text, beside it.
 LOGPROBS = frozenset({"logprobs", "logprobsResult", "logprobs_result"})
 # What may be token ids in the place of a text (those of vLLM: prompt_token_ids, prompt_embeds).
@@ -87,7 +86,7 @@ def rewrite(value: object, visit: Visit, path: Path = None, member: str = "", *,
     if isinstance(value, str):
         return value if member in CODES and not in_call else visit(value, _kind(member, in_call), path)
     if isinstance(value, dict):
-        return _rewrite_object(value, visit, path, in_call=in_call or member in CALLS)
+        return _rewrite_object(value, visit, path, in_call=in_call or member in ARGUMENTS)
     if isinstance(value, list):
         return _rewrite_list(value, visit, path, member, in_call=in_call)
     if in_call and isinstance(value, int | float) and not isinstance(value, bool) and abs(value) >= MIN_CALL_NUMBER:
@@ -142,7 +141,7 @@ def _kind_by_type(members: JsonObject, name: str, path: Path) -> Kind | None:
 
 
 def _is_of_tool(members: JsonObject) -> bool:
-    return not (CALLED.isdisjoint(members) and OFFERED.isdisjoint(members))
+    return not (ARGUMENTS.isdisjoint(members) and DEFINITIONS.isdisjoint(members))
 
 
 def _rewrite_list(items: list[object], visit: Visit, path: Path, member: str, *, in_call: bool) -> list[object]:
@@ -198,7 +197,7 @@ def _readable_json(text: str) -> str:
 
 
 def _valid_json(new: str, before: str, visit: Visit, path: Path) -> str:
-    """What became of JSON: if it is none any more, what becomes of each of its values."""
+    """The new text if it is still JSON; otherwise the text before, with each of its values rewritten by itself."""
     try:
         loads(new)
         return new

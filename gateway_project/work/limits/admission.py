@@ -7,6 +7,7 @@ from time import time
 from gateway_project.errors import ValidationError
 from gateway_project.work.exchange import Exchange
 from gateway_project.work.gateway import Gateway
+from gateway_project.work.limits import active_uses
 from gateway_project.work.limits.checks import COUNT, Admission, CheckStatus, LimitCheck
 from gateway_project.work.limits.demand import (
     Demand,
@@ -21,7 +22,6 @@ from gateway_project.work.limits.records import record_readings
 from gateway_project.work.limits.settlement import settle_provider
 from gateway_project.work.log.entry import write_start
 from gateway_project.work.snapshot.records import Target
-from gateway_project.work.tasks import licence_uses
 from providers.formats.dialect import COUNT_TOKENS, WorkRequest
 from rules.aliases.models import FallbackCause
 
@@ -154,7 +154,7 @@ def _checks(exchange: Exchange, gateway: Gateway, *, calls_provider: bool) -> Ch
     checks: Checks = limits.own.checks
     if exchange.candidates:  # a request that was denied before takes no active use
         assert exchange.identity.caller is not None
-        checks = (*checks, licence_uses.check_of(exchange.identity.caller, gateway.snapshot))
+        checks = (*checks, active_uses.check_of(exchange.identity.caller, gateway.snapshot))
     if limits.statuses is not None:
         hold_names = {hold.check.name for hold in limits.holds}
         checks = [check for check in checks if check.kind != COUNT and check.name not in hold_names]

@@ -4,8 +4,8 @@ from gateway_project.errors import ActiveUseLimitReached, LimitError
 from gateway_project.work.cache.scopes import scope_at
 from gateway_project.work.cache.verdict import verdict_of
 from gateway_project.work.exchange import Exchange
+from gateway_project.work.limits import active_uses
 from gateway_project.work.limits.kinds import LimitDescription
-from gateway_project.work.tasks import licence_uses
 
 
 def logged_decision(exchange: Exchange) -> list[object] | None:
@@ -22,7 +22,7 @@ def logged_decision(exchange: Exchange) -> list[object] | None:
 def _refusing(error: LimitError) -> str:
     """The name of the check that refused."""
     if isinstance(error, ActiveUseLimitReached):
-        return licence_uses.NAME
+        return active_uses.NAME
     return error.limit.check_name if isinstance(error.limit, LimitDescription) else ""
 
 

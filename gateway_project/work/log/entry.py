@@ -37,6 +37,7 @@ from providers.pricing.prices import Cost
 from telemetry.attempts import Timing
 from telemetry.journal.files import JournalFull
 from telemetry.journal.records import empty_cache_entry, empty_log_entry, to_record
+from telemetry.models import LONG_JSON
 
 log = logging.getLogger("gateway.log")
 # Only in the entry of the request, not in its Message: sums over all entries count it once.
@@ -345,10 +346,7 @@ def _error_entry(entry: JsonObject, exchange: Exchange, error: GatewayError) -> 
         "entry_type": "Message",
         "message": message,
         "stages": [],
-        "candidates": None,
-        "provider_calls": None,
-        "guardrails": None,
-        "decision": None,
+        **dict.fromkeys(LONG_JSON),
         **({"user_id": None, "group_ids": []} if cause is not None else {}),
     }
 
@@ -357,7 +355,7 @@ def _short(entry: JsonObject) -> JsonObject:
     """The entry without what can be long: the journal always has room for it (RESERVE_BYTES)."""
     cut = {name: _cut(value) for name, value in entry.items() if isinstance(value, str) and name != "correlation_id"}
     groups = entry["group_ids"][:SHORT_MAX_GROUPS]
-    unlisted = dict.fromkeys(("candidates", "asked_before", "provider_calls", "guardrails", "decision"))
+    unlisted = dict.fromkeys(("asked_before", *LONG_JSON))
     return entry | cut | unlisted | {"group_ids": groups, "stages": [], "tags": {}, "cache_hash": ""}
 
 

@@ -7,7 +7,14 @@ from decimal import Decimal
 
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.routing.aliases import AliasTarget, Condition
-from gateway_project.work.routing.readiness import account_state, awake, first_to_ask, free, reachable, with_accounts
+from gateway_project.work.routing.readiness import (
+    account_state,
+    first_to_ask,
+    reachable,
+    with_accounts,
+    without_full,
+    without_resting,
+)
 from gateway_project.work.routing.strategies import DRAWABLE, Strategy, Weighted, rank, signal_key
 from gateway_project.work.snapshot.records import AliasSnapshot, ProviderSnapshot, Target
 from providers.catalogue import servable
@@ -70,7 +77,8 @@ class Preview:
         tiers = [self._ranked(drawn if _is_one_of(one, tier) else tier) for tier in self._tiers.values()]
         causes, gateway = self._alias.fallback_on, self._gateway
         targets = [target for tier in reachable(tiers, causes, gateway) for target in tier]
-        ready = free(awake([one for target in targets for one in with_accounts(target)], gateway), gateway)
+        accounts = [one for target in targets for one in with_accounts(target)]
+        ready = without_full(without_resting(accounts, gateway), gateway)
         first = first_to_ask(ready, causes, gateway)
         return first is not None and first.key == one.target.key
 

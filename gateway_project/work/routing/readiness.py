@@ -27,13 +27,13 @@ def with_accounts(target: Target) -> list[Target]:
     return [Target(account, target.model) for account in target.provider.accounts]
 
 
-def awake(targets: Sequence[Target], gateway: Gateway) -> list[Target]:
+def without_resting(targets: Sequence[Target], gateway: Gateway) -> list[Target]:
     """Those, each with one credential, that neither rest nor fail; all of them if each does."""
     return gateway.breakers.with_closed_breakers(gateway.rests.without_resting(targets))
 
 
-def free(targets: Sequence[Target], gateway: Gateway) -> list[Target]:
-    """Of those that are awake the ones whose limits are not known to be full; those that pause come last."""
+def without_full(targets: Sequence[Target], gateway: Gateway) -> list[Target]:
+    """Those whose limits are not known to be full; all of them if each is. Those that pause come last."""
     return gateway.rests.with_pausing_last(gateway.full_providers.without_full(targets))
 
 

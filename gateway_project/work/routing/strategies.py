@@ -27,8 +27,8 @@ class Strategy(StrEnum):
 
 # The strategies that need measurements.
 MEASURED = frozenset((Strategy.FASTEST, Strategy.LEAST_BUSY))
-# Those whose first choice the weights alone decide.
-DRAWN = frozenset((Strategy.WEIGHTED, Strategy.STICKY))
+# Those whose first target is chosen by weight alone.
+BY_WEIGHT = frozenset((Strategy.WEIGHTED, Strategy.STICKY))
 
 
 class Provider(Protocol):
@@ -82,7 +82,7 @@ def rank(
     strategy: Strategy, drawn: Sequence[Weighted[T]], signals: Signals, *, cost: Cost[T], is_streamed: bool = False
 ) -> list[T]:
     """The targets in the order of the strategy; those that it takes for equal stay as they were drawn."""
-    if len(drawn) < 2 or strategy in DRAWN:
+    if len(drawn) < 2 or strategy in BY_WEIGHT:
         return [one.target for one in drawn]
     if strategy is Strategy.CHEAPEST:
         return sorted((one.target for one in drawn), key=lambda target: _cost_rank(cost(target)))
@@ -93,7 +93,7 @@ def rank(
 
 def first_choices(strategy: Strategy, targets: Sequence[Weighted[T]]) -> list[T]:
     """The targets of a tier that may be asked first: one without weight is not drawn while another has some."""
-    drawn = [one.target for one in targets if one.weight >= DRAWABLE] if strategy in DRAWN else []
+    drawn = [one.target for one in targets if one.weight >= DRAWABLE] if strategy in BY_WEIGHT else []
     return drawn or [one.target for one in targets]
 
 

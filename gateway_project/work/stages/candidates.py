@@ -6,7 +6,7 @@ from gateway_project.work.exchange import Exchange
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.routing.credentials import account_seed, with_credentials
 from gateway_project.work.routing.ordering import in_order, seed_of, tiers_of
-from gateway_project.work.routing.readiness import account_state, awake, free, reachable
+from gateway_project.work.routing.readiness import account_state, reachable, without_full, without_resting
 from gateway_project.work.snapshot.records import Target, target_key
 from providers.catalogue import servable
 from rules.aliases.models import FallbackCause
@@ -46,7 +46,7 @@ def _in_order(targets: list[Target], exchange: Exchange, gateway: Gateway) -> li
 
 def _ready(ordered: list[Target], exchange: Exchange, gateway: Gateway) -> list[Target]:
     """Those that do not rest and whose limits are not known to be full; all of them if each is."""
-    ready = free(awake(ordered, gateway), gateway)
+    ready = without_full(without_resting(ordered, gateway), gateway)
     if len(ready) < len(ordered):
         for target in ordered:
             if target not in ready:

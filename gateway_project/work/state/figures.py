@@ -1,4 +1,4 @@
-"""What a state knows of limits, for those who only look: it is copied, so that nothing is taken and nothing begins."""
+"""A copy of what a state knows of limits, for reading: nothing is taken, and no window begins."""
 
 from typing import NamedTuple
 

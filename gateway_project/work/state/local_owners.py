@@ -22,7 +22,7 @@ class LocalOwners:
         return {digest: user_id for digest, (user_id, until) in entries.items() if until > now}
 
     def claim(self, claims: Mapping[str, int]) -> dict[str, int]:
-        """Note whose each is unless it is somebody's; returns whose they are."""
+        """Record an owner for each thing that has none; returns the owner of each."""
         now = time.monotonic()
         with self._lock:
             for digest, user_id in claims.items():

@@ -140,7 +140,7 @@ class SharedState(Protocol):
         """The user ids of those of these things that were claimed lately; None if that is not known now."""
 
     def claim_owners(self, claims: Mapping[str, int]) -> dict[str, int] | None:
-        """Note whose each thing is unless it is somebody's already; returns whose they are, None if that failed."""
+        """Record an owner for each thing that has none; returns the owner of each, None if that failed."""
 
     def probe(self) -> None:
         """Check whether a store that was down is back."""

@@ -1,1 +1,1 @@
-"""What would have been otherwise, had a draft of rules been in force: recorded traffic is judged again."""
+"""What a draft would have changed for recorded requests: they are judged again."""

@@ -27,7 +27,7 @@ class Change(Enum):
     REROUTED = "rerouted"
     REPRICED = "repriced"  # nothing but its cost
 
-    __hash__ = object.__hash__  # a function of Python that an Enum has instead takes longer than what it is for
+    __hash__ = object.__hash__  # Enum's own is Python code, and takes longer than the look-up
 
 
 COUNTED = (Change.ALLOWED, Change.DENIED, Change.REROUTED, Change.REPRICED)

@@ -16,9 +16,9 @@ FROM_ENVIRONMENT = (
 
 
 class Command(BaseCommand):
-    """Encrypts every provider's credential under the first key, while the gateway serves."""
+    """Encrypts every stored secret under the first key, while the gateway serves."""
 
-    help = "Re-encrypts the credentials of all providers under the first of the encryption keys."
+    help = "Re-encrypts all stored secrets, such as credentials of providers, under the first of the encryption keys."
 
     def add_arguments(self, parser: CommandParser) -> None:
         local = parser.add_mutually_exclusive_group()
@@ -63,5 +63,5 @@ class Command(BaseCommand):
         if dropped:
             self._record(f"dropped old encryption keys: {dropped}")
 
-    def _record(self, deed: str) -> None:
-        record_command("rotate", "providers", message=f"{operator()} {deed}, by manage.py.")
+    def _record(self, action: str) -> None:
+        record_command("rotate", "providers", message=f"{operator()} {action}, by manage.py.")

@@ -1,4 +1,4 @@
-"""manage.py housekeep: runs the whole maintenance now, which a running gateway does in the background."""
+"""manage.py housekeep: runs the maintenance of the log now, which a running gateway does in the background."""
 
 from django.core.management.base import BaseCommand, CommandError
 
@@ -9,7 +9,7 @@ from telemetry.retention.housekeeping import Housekeeper
 class Command(BaseCommand):
     """Deletes old entries, merges usage and creates partitions; exits with status 1 if a task failed."""
 
-    help = "Runs the background maintenance now: retention, partitions and the merging of usage."
+    help = "Runs the maintenance of the log now: retention, partitions and the merging of usage."
 
     def handle(self, *args: object, **options: object) -> None:
         progress = Progress(self.stderr)

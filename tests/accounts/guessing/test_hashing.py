@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.embedded, pytest.mark.long]
 @pytest.fixture(autouse=True)
 def gateway_hashers(settings):
     """Those of the gateway, which other tests do without."""
-    settings.PASSWORD_HASHERS = ["accounts.guessing.hashing.OneLaneHasher"]
+    settings.PASSWORD_HASHERS = ["accounts.guessing.hashing.SingleThreadHasher"]
 
 
 @pytest.fixture

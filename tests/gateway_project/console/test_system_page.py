@@ -92,8 +92,21 @@ def test_each_variable_is_shown_and_secrets_are_not(shown, settings):
     documented = {name for cell in first_cells for name in re.findall("`(.*?)`", cell)}
     assert len(documented) > 80
     assert documented <= shown.keys() == env.defaults.keys()
-    for name in ("SECRET_KEY", "SECRET_KEY_FALLBACKS", "GATEWAY_TOKEN_KEY", "GATEWAY_ENCRYPTION_KEYS"):
+    for name in (
+        *("SECRET_KEY", "SECRET_KEY_FALLBACKS", "GATEWAY_TOKEN_KEY", "GATEWAY_TOKEN_KEY_FALLBACKS"),
+        *("GATEWAY_ENCRYPTION_KEYS", "GATEWAY_SCIM_TOKEN", "GATEWAY_OIDC_CLIENT_SECRET", "GATEWAY_METRICS_TOKEN"),
+    ):
         assert shown[name] in {"set", "not set"}
+
+
+def test_a_setting_that_only_sounds_like_a_secret_is_shown(shown):
+    assert shown["GATEWAY_PASSWORD_LOGIN"] == "on"
+
+
+def test_numbers_have_units(shown):
+    assert shown["GATEWAY_REFRESH_TOKEN_SECONDS"] == "604,800 s (10,080 minutes)"
+    assert shown["GATEWAY_RETRY_PERCENT"].endswith(" %")
+    assert shown["GATEWAY_CACHE_TTL"].endswith(" s (60 minutes)")
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,11 @@ from accounts.services import create_group, delete_group, delete_user
 from gateway_project.api.audit import operator
 from gateway_project.errors import Conflict, NotFound, ValidationError
 from providers.services import create_provider
-from rules.matching import Mismatch
+from rules.matching import Mismatch, RuleBook
 from rules.models import Rule, RuleVersion
 from rules.services import create_rule, delete_rule, restore_rule, update_rule
-from rules.versions.history import rule_book_at, rules_at
+from rules.snapshots import judged_snapshot_of
+from rules.versions.history import rules_at
 from rules.versions.recording import attributes_of
 from tests.support.management import new_user
 
@@ -23,6 +24,10 @@ def history(rule_id):
     """What happened in each version, the oldest first."""
     versions = RuleVersion.objects.of(rule_id).order_by("number")
     return [(version.number, version.change, version.changes) for version in versions]
+
+
+def rule_book_at(moment):
+    return RuleBook(filter(None, map(judged_snapshot_of, rules_at(moment))))
 
 
 def names_at(moment):

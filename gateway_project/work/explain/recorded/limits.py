@@ -6,10 +6,10 @@ from typing import NamedTuple
 from accounts.models import Group
 from gateway_project.json_types import JsonObject
 from gateway_project.work.explain.limits import row_of
+from gateway_project.work.limits import active_uses
 from gateway_project.work.limits.book import KINDS, WINDOWS
 from gateway_project.work.limits.checks import USE, LimitCheck, Reading
 from gateway_project.work.limits.kinds import CREDENTIAL, PROVIDER, LimitDescription, Subject
-from gateway_project.work.tasks import licence_uses
 from providers.models import Provider, ProviderCredential
 from telemetry.journal.decisions import LoggedDecision, LoggedLimit
 from telemetry.models import LogEntry
@@ -56,7 +56,7 @@ def _is_shown(subject: Subject, groups: Collection[int] | None) -> bool:
 
 def _subject(name: str) -> Subject:
     """Whose limit it is, by the name of its check."""
-    if name == licence_uses.NAME:
+    if name == active_uses.NAME:
         return Subject("licence", 0)
     _, kind, number, _ = name.split(":")
     return Subject(kind, int(number))
@@ -64,7 +64,7 @@ def _subject(name: str) -> Subject:
 
 def _reading(limit: LoggedLimit, subject: Subject, names: Mapping[Subject, str]) -> Reading:
     name, amount, usage, reserved, remaining, _ = limit
-    if name == licence_uses.NAME:
+    if name == active_uses.NAME:
         check = LimitCheck(name, amount, kind=USE)
     else:
         measure, _, _, window = name.split(":")

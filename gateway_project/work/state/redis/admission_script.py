@@ -24,8 +24,10 @@ if flies and mode == 2 then redis.call('SET', KEYS[2], token, 'PX', FLIGHT) end
 #
 # KEYS: answer, flight, one for each check. ARGV: number of the caller's own checks, number of candidates with checks,
 # whether to read the answer, token, whether to claim the flight, how lost counts are treated, the key of the epoch; and
-# for each check: its candidate (0: the caller's own), kind, amount, window, take, minimum or member, since, and when it
-# was set (ms; 0 if unknown). If it is PLAIN: only amount, window and take.
+# for each check: its candidate (0: the caller's own), kind (of LimitKind: n COUNT, r RESERVE, l LEASE, u USE), amount,
+# window, take, minimum or member, since, and when it was set (ms; 0 if unknown): the eight values of check i begin at
+# ARGV[8 * i]. If it is PLAIN: only amount, window and take, the three of check i from ARGV[3 * i + 5] on. RedisState
+# writes the arguments (state.py), replies.py reads the reply.
 ADMIT = (
     CLOCK
     + f"local FLIGHT, LEASE = {FLIGHT_MS}, {LEASE_MS}\n"

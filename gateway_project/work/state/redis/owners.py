@@ -26,7 +26,7 @@ class RedisOwners:
         return self._owners_in(digests, values)
 
     def claim(self, claims: Mapping[str, int]) -> dict[str, int] | None:
-        """Note whose each is unless it is somebody's; returns whose they are, None if Redis does not answer."""
+        """Record an owner for each thing that has none; returns the owner of each, None if Redis does not answer."""
         names = [self._name(digest) for digest in claims]
         users = [self._seals.seal(name, b"%d" % user) for name, user in zip(names, claims.values(), strict=True)]
         try:

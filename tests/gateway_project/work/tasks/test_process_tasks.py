@@ -5,7 +5,7 @@ import threading
 
 from gateway_project.background import PeriodicTasks
 from gateway_project.work import runtime as gateway_of_process
-from gateway_project.work.tasks.housekeeping import housekeeping
+from gateway_project.work.tasks.process_tasks import process_tasks
 
 
 def test_a_disk_that_fails_keeps_nothing_else_from_being_done(settings, tmp_path, monkeypatch, caplog):
@@ -17,7 +17,7 @@ def test_a_disk_that_fails_keeps_nothing_else_from_being_done(settings, tmp_path
 
     monkeypatch.setattr(gateway.journal, "preallocate", broken)
     monkeypatch.setattr(gateway.state, "renew_holds", renewed.release)
-    keeper = PeriodicTasks("housekeeper", housekeeping(gateway), every=0.01)
+    keeper = PeriodicTasks("housekeeper", process_tasks(gateway), every=0.01)
     keeper.start()
     assert all(renewed.acquire(timeout=10) for _ in range(5))
     keeper.stop()

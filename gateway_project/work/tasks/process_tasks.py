@@ -12,7 +12,7 @@ TICK_SECONDS, PUBLISH_EVERY_SECONDS, TIDY_EVERY_SECONDS, FORGET_EVERY_SECONDS = 
 ANSWER_EVERY_SECONDS = 0.25  # the requests of other processes to ship at once
 
 
-def housekeeping(gateway: Gateway) -> tuple[PeriodicTask, ...]:
+def process_tasks(gateway: Gateway) -> tuple[PeriodicTask, ...]:
     """The tasks; they run in a thread of their own, since they may wait for Redis or the disk."""
     metrics, state = gateway.metrics, gateway.state
 
