@@ -19,6 +19,7 @@ from telemetry.usage.rollups import (
     ANY_MERGED,
     DAY,
     DIMENSIONS,
+    HOUR,
     HOUR_BETWEEN,
     MEASURES,
     MODEL_DIMENSIONS,
@@ -130,14 +131,32 @@ def days(start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:
         start = next_start
 
 
-def repair(start: datetime, end: datetime) -> int:
-    """Rebuild the hours that differ from the log and the days whose rollups differ; returns their number."""
-    repaired: set[Rebuilding] = set()
-    while wrong := {_rebuilding(one) for one in differences(start, end)} - repaired:
+def repair(start: datetime, end: datetime, *, allow_fewer: bool = False) -> int:
+    """Rebuild the hours that differ from the log and the days whose rollups differ; returns their number.
+
+    Hours of which the log has fewer requests than the usage stay as they are, unless `allow_fewer`: most often their
+    entries were deleted.
+    """
+    seen: set[Rebuilding] = set()
+    number = 0
+    while wrong := {_rebuilding(one) for one in differences(start, end)} - seen:
         for rebuild, begin in sorted(wrong, key=itemgetter(1)):
-            rebuild(begin)
-        repaired |= wrong
-    return len(repaired)
+            if allow_fewer or rebuild is rollups.rebuild_day or not has_lost_entries(begin):
+                rebuild(begin)
+                number += 1
+        seen |= wrong
+    return number
+
+
+def has_lost_entries(hour: datetime) -> bool:
+    """Whether the log has fewer requests of an hour than its usage."""
+    entries = rollups.log_rows('"timestamp" >= %s AND "timestamp" < %s')
+    rows = f'SELECT sum("requests") FROM "{USAGE}" WHERE {ANY_MERGED} AND {HOUR_BETWEEN}'
+    bounds = [rollups.sql_timestamp(hour), rollups.sql_timestamp(hour + HOUR)]
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT (SELECT count(*) FROM {entries}), ({rows})", bounds * 2)
+        logged, used = cursor.fetchone()
+    return logged < (used or 0)
 
 
 def _rebuilding(difference: Difference) -> Rebuilding:
@@ -147,9 +166,11 @@ def _rebuilding(difference: Difference) -> Rebuilding:
 
 
 def _sum(name: str) -> str:
-    """The sum of a measure. SQLite sums decimals as floating point: these sums are rounded before they are compared."""
+    """The sum of a measure. SQLite sums decimals as floating point: a tiny part of all that is added up is none."""
     sum_ = f'coalesce(sum("{name}"), 0)'
-    return f"round({sum_}, 9)" if connection.vendor == "sqlite" and name in MONEY else sum_
+    if connection.vendor != "sqlite" or name not in MONEY:
+        return sum_
+    return f'CASE WHEN abs({sum_}) > 5e-10 + 1e-13 * sum(abs("{name}")) THEN round({sum_}, 9) ELSE 0 END'
 
 
 def _difference(row: Sequence[Any], names: Sequence[str], measures: Sequence[str]) -> Difference:

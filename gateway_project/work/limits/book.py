@@ -105,7 +105,7 @@ class LimitBook:
 
     def for_caller(self, key: Holder | None, caller: Member) -> Limits:
         """The limits of a request: of its key (None for a login), its user, and each group of the user."""
-        cache_key = key.id if key is not None else None, caller.id, caller.group_ids
+        cache_key = key and (key.id, key.name), caller.id, caller.name, caller.group_ids
         limits = self._cache.get(cache_key)
         if limits is None:
             subjects = [("user", caller.id, caller.name)]
@@ -116,7 +116,7 @@ class LimitBook:
 
     def for_provider(self, provider: AccountHolder) -> Limits:
         """The limits of the requests to a provider with one of its credentials."""
-        cache_key = "provider", provider.account
+        cache_key = "provider", provider.account, provider.name
         limits = self._cache.get(cache_key)
         if limits is None:
             subjects = [("provider", provider.id, provider.name)]

@@ -91,6 +91,12 @@ class AliasRow:
     hedge: bool = False
     enabled: bool = True
 
+    @property
+    def provider_ids(self) -> set[int]:
+        """The providers of its targets and of its mirror."""
+        ids = {target.provider_id for target in self.targets if target.provider_id is not None}
+        return ids if self.mirror is None else {*ids, self.mirror.provider_id}
+
 
 class Mirror(NamedTuple, Generic[P]):
     """The target that a share of the requests is sent to as well."""

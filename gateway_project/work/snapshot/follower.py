@@ -158,11 +158,19 @@ class Follower(BackgroundThread):
         changes, position = self._changes(since)
         if "key" in changes:
             self._unknown_keys.clear()
+        failure: Exception | None = None
         # Keys last: a request that finds a new key must also find its owner and the rules.
         for kind, ids in sorted(changes.items(), key=lambda change: change[0] == "key"):
-            loading.load(self.snapshot, kind, ids)
+            try:
+                loading.load(self.snapshot, kind, ids)
+            except DatabaseError:
+                raise
+            except Exception as error:  # a row that cannot be read must not keep a revoked key alive
+                failure = failure or error
         if self.cut is not None and (credentials := cuts_in(changes)):
             self.cut(credentials)
+        if failure is not None:
+            raise failure
         # Only now: what could not be applied is fetched again.
         self._position = position
         self.changes_applied += bool(changes)

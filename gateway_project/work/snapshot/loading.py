@@ -70,7 +70,7 @@ def load_keys(snapshot: Snapshot, ids: Collection[int] | None) -> None:
         last_used_first = F("last_used").desc(nulls_last=True), "-id"
         # The first in the dictionary are the first to be evicted.
         keys = dict(reversed(list(key_records(rows.order_by(*last_used_first)[:max_keys]))))
-        snapshot.keys_complete = len(keys) < max_keys
+        snapshot.keys_complete = rows.count() < max_keys
         snapshot.public_ids = _by_key(keys)
         snapshot.keys = keys
         return
@@ -83,8 +83,11 @@ def load_keys(snapshot: Snapshot, ids: Collection[int] | None) -> None:
 
 
 def load_wanted_keys(snapshot: Snapshot, public_ids: Collection[str]) -> None:
-    """Load keys that requests used and memory did not have."""
-    for public_id, key in key_records(ApiKey.objects.live().with_public_id(*public_ids)):
+    """Load keys that requests used and memory did not have, after their owners, who may be as new."""
+    keys = dict(key_records(ApiKey.objects.live().with_public_id(*public_ids)))
+    if new_owners := {key.owner_id for key in keys.values()} - snapshot.callers.keys():
+        load_callers(snapshot, new_owners)
+    for public_id, key in keys.items():
         snapshot.put_key(public_id, key)
     _evict_oldest(snapshot)
 
@@ -129,19 +132,26 @@ def load_rules(snapshot: Snapshot, ids: Collection[int] | None) -> None:
 
 
 def load_providers(snapshot: Snapshot, ids: Collection[int] | None = None) -> None:
-    """Load enabled providers, all or those with these ids; one of whose credentials none can be used is left out."""
+    """Load enabled providers, all or those with these ids; one that cannot be used as it is stored is left out."""
     rows, providers = Provider.objects.served(), {}
     if ids is not None:
         rows = rows.filter(id__in=ids)
         providers = {provider.id: provider for provider in snapshot.providers.values() if provider.id not in ids}
     for row in rows:
-        if (provider := provider_record(row, snapshot.providers.get(row.id))) is not None:
+        try:
+            provider = provider_record(row, snapshot.providers.get(row.id))
+        except ValueError as error:  # a value of another version, or one that was written past the services
+            log.error("Provider %s is not used: %s", row.name, error)
+            continue
+        if provider is not None:
             providers[row.id] = provider
     snapshot.put_providers([providers[provider_id] for provider_id in sorted(providers)])
 
 
 def load_accounts(snapshot: Snapshot, ids: Collection[int] | None) -> None:
-    """Load providers with the limits of their credentials."""
+    """Load providers with the limits of their credentials, and the aliases that name models of them."""
+    if ids is None or any(not row.provider_ids.isdisjoint(ids) for row in snapshot.alias_rows):
+        snapshot.alias_rows = stored_aliases()
     load_providers(snapshot, ids)
     load_credential_limits(snapshot)
 
@@ -151,7 +161,7 @@ def load_roles(snapshot: Snapshot, ids: Collection[int] | None) -> None:
     if ids is None:
         load_callers(snapshot)
         return
-    holders = User.roles.through.objects.filter(role_id__in=ids).values_list("user_id", flat=True)
+    holders = User.roles.through.objects.filter(role_id__in=ids).values_list("user_id", flat=True).distinct()
     load_callers(snapshot, _ids_or_all({*holders[: LOAD_ALL_ABOVE + 1]}))
 
 
@@ -170,7 +180,7 @@ def _members_or_all(snapshot: Snapshot, group_ids: frozenset[int]) -> Collection
     """The users in these groups or in groups below them, in the database or in the snapshot."""
     if (below := _ids_or_all(with_descendants(group_ids, Group.objects.parents()))) is None:
         return None
-    members = Group.members.through.objects.filter(group_id__in=below).values_list("user_id", flat=True)
+    members = Group.members.through.objects.filter(group_id__in=below).values_list("user_id", flat=True).distinct()
     former = (caller.id for caller in snapshot.callers.values() if not group_ids.isdisjoint(caller.group_ids))
     return _ids_or_all({*members[: LOAD_ALL_ABOVE + 1], *former})
 
@@ -181,13 +191,18 @@ def load_prices(snapshot: Snapshot) -> None:
 
 
 def load_aliases(snapshot: Snapshot) -> None:
-    """Load all aliases; disabled ones too, as another may contain one."""
-    snapshot.put_aliases([_alias(row) for row in Alias.objects.shown()])
+    """Load all aliases."""
+    snapshot.put_aliases(stored_aliases())
+
+
+def stored_aliases() -> tuple[AliasRow, ...]:
+    """All aliases; disabled ones too, as another may contain one."""
+    return tuple(map(_alias, Alias.objects.shown()))
 
 
 def resolve_stored_aliases(providers: Mapping[int, OfferedProvider]) -> list[OfferedAlias]:
     """The stored aliases that are enabled, by id, with those of their targets that these providers have."""
-    return AliasBook([_alias(row) for row in Alias.objects.shown()], providers).offered()
+    return AliasBook(stored_aliases(), providers).offered()
 
 
 def load_grants(snapshot: Snapshot) -> None:

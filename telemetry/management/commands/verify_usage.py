@@ -11,6 +11,10 @@ from gateway_project.wording import plural
 from telemetry.usage.verification import Difference, days, differences, full_hours, repair
 
 SHOWN = 20
+FEWER = (
+    "Where the log has fewer requests than the usage, its entries were most likely deleted: --repair leaves the usage "
+    "as it is. With --allow-fewer it rebuilds these hours, too."
+)
 FIRST_YEAR, LAST_YEAR = 1970, 9998
 
 
@@ -36,6 +40,11 @@ class Command(BaseCommand):
         parser.add_argument(
             "--repair", action="store_true", help="rebuild what differs: hours from the log, sums from hours"
         )
+        parser.add_argument(
+            "--allow-fewer",
+            action="store_true",
+            help="with --repair: also rebuild hours of which the log has fewer requests than the usage",
+        )
 
     def handle(self, *args: object, start: datetime | None, end: datetime | None, **options: object) -> None:
         start, end = full_hours(start, end, timezone.now())
@@ -44,11 +53,13 @@ class Command(BaseCommand):
         period = f"From {start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC"
         progress, parts = Progress(self.stderr), list(days(start, end))
         if options["repair"]:
-            repaired = sum(repair(*day) for day in progress.counting(parts, "Repairing days"))
+            days_shown = progress.counting(parts, "Repairing days")
+            repaired = sum(repair(*day, allow_fewer=bool(options["allow_fewer"])) for day in days_shown)
             self.stdout.write(f"{period}: {plural(repaired, 'hour')} repaired.")
         remaining = [item for day in progress.counting(parts, "Comparing days") for item in differences(*day)]
         if remaining:
-            raise CommandError("\n".join([f"{period}: log and usage differ.", *_lines(remaining)]))
+            hint = [FEWER] if any(one.amounts.get("requests", 0) < 0 for one in remaining) else []
+            raise CommandError("\n".join([f"{period}: log and usage differ.", *_lines(remaining), *hint]))
         self.stdout.write(f"{period}: the difference between log and usage is 0.")
 
 

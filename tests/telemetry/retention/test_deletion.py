@@ -354,6 +354,16 @@ class TestTheCommand:
         call_command("verify_usage", repair=True)
         assert "2 hours repaired" in capsys.readouterr().out
 
+    def test_it_keeps_the_usage_of_entries_that_an_earlier_setting_deleted(self, capsys):
+        insert_log_entries([aged(days) for days in (0, 5)])
+        LogEntry.objects.filter(timestamp__lt=NOW - DAY).delete()
+        period = {"start": NOW - 9 * DAY, "repair": True}
+        with pytest.raises(CommandError, match="requests -1(.|\n)*its entries were most likely deleted"):
+            call_command("verify_usage", **period)
+        assert UsageHour.objects.count() == 2
+        call_command("verify_usage", **period, allow_fewer=True)
+        assert UsageHour.objects.count() == 1
+
     def test_a_period_can_be_told(self, capsys):
         insert_log_entries([aged(days) for days in (0, 1, 5)])
         UsageHour.objects.filter(hour__lt=NOW - 4 * DAY).delete()

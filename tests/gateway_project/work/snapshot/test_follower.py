@@ -13,6 +13,7 @@ from accounts.models import Group, Role, Session, User
 from accounts.services import create_user
 from gateway_project.errors import ServiceUnavailable
 from gateway_project.work.limits.kinds import Subject
+from gateway_project.work.snapshot import loading
 from gateway_project.work.snapshot.follower import Follower
 from gateway_project.work.snapshot.records import Snapshot
 from keys.models import ApiKey
@@ -101,6 +102,21 @@ GOODBYES = {
 @pytest.mark.parametrize("goodbye", GOODBYES.values(), ids=GOODBYES)
 def test_a_key_that_is_deleted_by_whatever_path_is_gone(follower, key, goodbye):
     assert after(follower, lambda: goodbye(key)).keys == {}
+
+
+def test_a_row_that_cannot_be_read_keeps_no_revoked_key_alive(follower, key, monkeypatch, caplog):
+    position = follower.mark
+
+    def fail(snapshot, ids):
+        raise ValueError("a value of another version")
+
+    monkeypatch.setitem(loading.BY_ID, "rule", fail)
+    create_rule(name="new", user_id=0)
+    assert after(follower, lambda: ApiKey.objects.update(is_deleted=True)).keys == {}
+    assert follower.mark == position, "what failed is tried again"
+    assert "a value of another version" in caplog.text
+    monkeypatch.undo()
+    assert "new" in {rule.name for rule in after(follower, lambda: None).rules.rules}
 
 
 def test_keys_made_in_bulk_are_known(follower, ann):

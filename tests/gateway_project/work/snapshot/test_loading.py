@@ -23,12 +23,15 @@ from providers.sealing import reseal_credentials
 from providers.services import (
     add_credential,
     add_model,
+    change_model,
     change_price,
     create_provider,
     end_price,
     set_price,
     update_provider,
 )
+from rules.aliases.drafts import MirrorDraft, TargetDraft
+from rules.aliases.services import create_alias
 from rules.models import Rule
 from rules.services import create_rule
 
@@ -145,8 +148,20 @@ def test_a_key_that_comes_to_a_full_memory_takes_the_place_of_the_longest_unused
 
 def test_memory_that_has_room_for_all_keys_is_complete(ann, settings):
     settings.GATEWAY_SNAPSHOT_KEYS = 4
-    many_keys(ann, 3)
+    keys = many_keys(ann, 3)
     assert loaded().keys_complete
+    unreadable, _ = [issue_key(owner=ann, name=name).key for name in "ab"]
+    ApiKey.objects.filter(id=unreadable.id).update(permissions={"not": "a list"})
+    assert not loaded().keys_complete, "one that cannot be read takes a place, and another one is left out"
+    assert keys[0].public_id not in loaded().keys
+
+
+def test_a_key_that_is_looked_up_comes_with_its_owner(snapshot):
+    loading.load_all(snapshot)
+    owner = create_user(username="new", password="a long pass phrase")
+    key = issue_key(owner=owner, name="k").key
+    loading.load_wanted_keys(snapshot, {key.public_id})
+    assert snapshot.keys[key.public_id].owner_id in snapshot.callers
 
 
 def test_a_user_has_the_features_of_all_roles_and_all_groups(ann):
@@ -210,6 +225,20 @@ def test_a_change_of_a_role_loads_who_has_it(ann, snapshot):
     loading.load(snapshot, "role", {role.id})
     assert "logs.view_all" in snapshot.callers[ann.id].features
     assert snapshot.callers[bob.id] is unchanged
+
+
+def test_roles_that_the_same_users_have_count_each_user_once(ann, snapshot, monkeypatch):
+    monkeypatch.setattr(loading, "LOAD_ALL_ABOVE", 3)
+    roles = [Role.objects.create(name=name) for name in ("reader", "writer")]
+    users = [ann, *(create_user(username=name, password="a long pass phrase") for name in ("bob", "cem"))]
+    for role in roles:
+        role.features.add(Feature.objects.get(name="logs.view_all"))
+    for user in users:
+        user.roles.add(*roles[users.index(user) // 2 :])  # the last one has one of them
+    loading.load_all(snapshot)
+    Role.features.through.objects.filter(role__in=roles).delete()
+    loading.load(snapshot, "role", {role.id for role in roles})
+    assert not any("logs.view_all" in snapshot.callers[user.id].features for user in users)
 
 
 def test_an_admin_has_every_feature_there_is():
@@ -280,6 +309,28 @@ def test_a_change_of_one_provider_leaves_the_others(snapshot):
     loading.load(snapshot, "provider", {first, third})
     assert list(snapshot.providers) == [first, second]
     assert [target.provider.id for target in snapshot.targets_for("m")] == [first]
+
+
+def test_a_provider_with_a_value_that_nothing_knows_is_left_out_and_said(caplog):
+    row = create_provider(name="newer", url="https://api.example.org", format_name="openai")
+    create_provider(name="fine", url="https://api.example.org", format_name="openai")
+    Provider.objects.filter(id=row.id).update(cache_scope="team")
+    assert set(loaded("provider").providers_by_name) == {"fine"}
+    assert "newer" in caplog.text
+
+
+def test_an_alias_follows_the_names_of_its_models(snapshot):
+    provider = create_provider(name="p", url="https://api.example.org", format_name="openai", models=["a", "m"])
+    model, mirrored = provider.models.order_by("name")
+    create_alias(name="al", targets=[TargetDraft(provider.id, "a")], mirror=MirrorDraft(provider.id, "m", 0.1))
+    loading.load_all(snapshot)
+    change_model(model, name="b")
+    change_model(mirrored, name="n")
+    add_model(provider=provider, name="a")
+    loading.load(snapshot, "provider", {provider.id})
+    alias = snapshot.aliases.resolve("al")
+    assert [one.target.model for tier in alias.tiers for one in tier] == ["b"]
+    assert alias.mirror.target.model == "n"
 
 
 def test_a_provider_whose_credential_cannot_be_read_is_left_out_and_said(caplog):
@@ -429,6 +480,25 @@ def test_limits_have_the_names_that_groups_and_keys_have_now(ann, snapshot):
     limits = snapshot.limits.for_caller(snapshot.keys[key.public_id], snapshot.callers[ann.id])
     names = {check.limit.subject.kind: check.limit.name for check in limits.checks}
     assert (names["group"], names["key"]) == ("new", "new")
+
+
+def test_default_limits_have_the_names_that_users_and_providers_have_now(ann, snapshot, settings):
+    settings.GATEWAY_LIMITS = {kind: {("requests", "day"): Decimal(7)} for kind in ("user", "provider")}
+    provider = create_provider(name="old", url="https://api.example.org", format_name="openai")
+    loading.load_all(snapshot)
+
+    def names():
+        limits = snapshot.limits
+        checks = [*limits.for_caller(None, snapshot.callers[ann.id]).checks]
+        checks += limits.for_provider(snapshot.providers[provider.id]).checks
+        return {check.limit.subject.kind: check.limit.name for check in checks}
+
+    assert (names()["user"], names()["provider"]) == ("ann", "old")
+    User.objects.filter(id=ann.id).update(username="eve")
+    Provider.objects.update(name="new")
+    loading.load(snapshot, "user", {ann.id})
+    loading.load(snapshot, "provider", {provider.id})
+    assert (names()["user"], names()["provider"]) == ("eve", "new")
 
 
 def test_a_change_of_a_provider_leaves_all_limits(provider_of_accounts, snapshot):
