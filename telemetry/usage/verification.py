@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
+from functools import partial
 from operator import itemgetter
 from typing import Any
 
@@ -68,16 +69,20 @@ def differences(start: datetime, end: datetime) -> list[Difference]:
 
     One statement reads both sides from one snapshot: an entry that arrives meanwhile is in both or in neither.
     """
+    return [*_hour_differences(start, end), *_all_rollup_differences(start, end)]
+
+
+def _hour_differences(start: datetime, end: datetime) -> list[Difference]:
+    """Those between the log, and the hours of usage and of guardrails."""
     entries = rollups.log_rows('"timestamp" >= %s AND "timestamp" < %s', has_overflow=have_overflowed())
-    log = rollups.aggregation(entries)
-    hours = _differences(log, USAGE, start, end)
+    hours = _differences(rollups.aggregation(entries), USAGE, start, end)
     counts = guardrails.counts(guardrails.log_rows('"timestamp" >= %s AND "timestamp" < %s'))
     of_guardrails = _differences(counts, guardrails.TABLE, start, end, guardrails.DIMENSIONS, guardrails.MEASURES)
-    return [
-        *hours,
-        *(difference for rollup in rollups.ROLLUPS for difference in _rollup_differences(rollup, start, end)),
-        *(replace(difference, of_guardrail=True) for difference in of_guardrails),
-    ]
+    return [*hours, *(replace(difference, of_guardrail=True) for difference in of_guardrails)]
+
+
+def _all_rollup_differences(start: datetime, end: datetime) -> list[Difference]:
+    return [difference for rollup in rollups.ROLLUPS for difference in _rollup_differences(rollup, start, end)]
 
 
 def _rollup_differences(rollup: Rollup, start: datetime, end: datetime) -> list[Difference]:
@@ -137,15 +142,24 @@ def repair(start: datetime, end: datetime, *, allow_fewer: bool = False) -> int:
     Hours of which the log has fewer requests than the usage stay as they are, unless `allow_fewer`: most often their
     entries were deleted.
     """
-    seen: set[Rebuilding] = set()
-    number = 0
-    while wrong := {_rebuilding(one) for one in differences(start, end)} - seen:
+    if not differences(start, end):
+        return 0
+    number, hour = 0, start
+    while hour < end:
+        if allow_fewer or not has_lost_entries(hour):
+            number += _rebuild(partial(_hour_differences, hour, hour + HOUR))
+        hour += HOUR
+    return number + _rebuild(partial(_all_rollup_differences, start, end))
+
+
+def _rebuild(find: Callable[[], Sequence[Difference]]) -> int:
+    """Rebuild what differs until nothing new does; one call does not find all of very many."""
+    earlier: set[Rebuilding] = set()
+    while wrong := set(map(_rebuilding, find())) - earlier:
         for rebuild, begin in sorted(wrong, key=itemgetter(1)):
-            if allow_fewer or rebuild is rollups.rebuild_day or not has_lost_entries(begin):
-                rebuild(begin)
-                number += 1
-        seen |= wrong
-    return number
+            rebuild(begin)
+        earlier |= wrong
+    return len(earlier)
 
 
 def has_lost_entries(hour: datetime) -> bool:
@@ -156,8 +170,8 @@ def has_lost_entries(hour: datetime) -> bool:
     both = f"SELECT (SELECT count(*) FROM {entries}), ({rows})"
     with connection.cursor() as cursor:
         cursor.execute(both, bounds * 2)
-        logged, used = cursor.fetchone()
-    return logged < (used or 0)
+        log_count, usage_count = cursor.fetchone()
+    return log_count < (usage_count or 0)
 
 
 def _rebuilding(difference: Difference) -> Rebuilding:
