@@ -15,7 +15,7 @@ from providers.formats.neutral.chat import Chat, Embedding, Tool
 from providers.formats.neutral.messages import File, Image, Message, Part, Refusal, Text, ToolCall, ToolResult, Verbatim
 from providers.formats.neutral.reply import FinishReason
 
-KINDS = {Image: "an image", File: "a file", ToolCall: "a tool call", ToolResult: "a tool result"}
+NOUNS = {Image: "an image", File: "a file", ToolCall: "a tool call", ToolResult: "a tool result"}
 
 
 def text_of(parts: Sequence[Part]) -> str:
@@ -176,7 +176,7 @@ def path_segment(name: str) -> str:
 
 def unsupported_part(part: Part) -> ValidationError:
     """The error for a part that the provider does not support."""
-    kind = KINDS.get(type(part), "this")
+    kind = NOUNS.get(type(part), "this")
     if isinstance(part, Verbatim):
         kind = f"a part of the type {part.value.get('type')!r}"
     return ValidationError(f"messages: {kind} cannot be sent to this provider.")

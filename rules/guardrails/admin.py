@@ -21,7 +21,7 @@ from gateway_project.json_types import JsonObject
 from keys.models import ApiKey
 from rules.aliases.models import Alias
 from rules.guardrails import services
-from rules.guardrails.audience import KINDS, Reference
+from rules.guardrails.audience import AUDIENCE_KINDS, Reference
 from rules.guardrails.models import EVERYONE, Action, Guardrail, default_action
 from rules.guardrails.viewsets import GuardrailViewSet
 from rules.models import Rule
@@ -107,7 +107,7 @@ class GuardrailList(ChangeList):
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
         self.result_list = list(self.result_list)
-        rows = {kind: self._rows_of(kind) for kind in KINDS}
+        rows = {kind: self._rows_of(kind) for kind in AUDIENCE_KINDS}
         for guardrail in self.result_list:
             guardrail.audience_rows = rows
 
@@ -160,7 +160,7 @@ class GuardrailAdmin(ServiceAdmin):
     def audience(self, row: Any) -> str:
         if row.applies_to.get(EVERYONE):
             return EVERYONE
-        lists = ((kind, row.applies_to.get(kind, ())) for kind in KINDS)
+        lists = ((kind, row.applies_to.get(kind, ())) for kind in AUDIENCE_KINDS)
         parts = ((kind, _names(references, row.audience_rows[kind])) for kind, references in lists if references)
         return format_html_join("; ", "{} {}", parts)
 

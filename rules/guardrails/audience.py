@@ -16,7 +16,7 @@ from rules.models import Rule
 
 MAX_REFERENCES = 1000  # of a kind
 IDS, NAMES = ("groups", "users", "rules", "keys"), ("aliases",)
-KINDS = (*IDS, *NAMES)
+AUDIENCE_KINDS = (*IDS, *NAMES)
 Reference = int | str
 
 
@@ -24,12 +24,12 @@ def read_audience(data: object, place: str = "appliesTo") -> JsonObject:
     """The audience in a JSON object, ids as numbers. Raises ValidationError with the place of the mistake."""
     if not isinstance(data, dict):
         raise ValidationError("must be an object.", field=place)
-    if unknown := data.keys() - {EVERYONE, *KINDS}:
-        members = ", ".join((EVERYONE, *KINDS))
+    if unknown := data.keys() - {EVERYONE, *AUDIENCE_KINDS}:
+        members = ", ".join((EVERYONE, *AUDIENCE_KINDS))
         raise ValidationError(f"must only have the members {members}.", field=f"{place}.{min(unknown)}")
     if EVERYONE in data and data[EVERYONE] is not True and data[EVERYONE] is not False:
         raise ValidationError("must be true or false.", field=f"{place}.{EVERYONE}")
-    references = {kind: _references(data[kind], kind, f"{place}.{kind}") for kind in KINDS if data.get(kind)}
+    references = {kind: _references(data[kind], kind, f"{place}.{kind}") for kind in AUDIENCE_KINDS if data.get(kind)}
     if data.get(EVERYONE):
         if references:
             raise ValidationError(
@@ -37,7 +37,9 @@ def read_audience(data: object, place: str = "appliesTo") -> JsonObject:
             )
         return {EVERYONE: True}
     if not references:
-        raise ValidationError(f'must be {{"everyone": true}}, or name some of {", ".join(KINDS)}.', field=place)
+        raise ValidationError(
+            f'must be {{"everyone": true}}, or name some of {", ".join(AUDIENCE_KINDS)}.', field=place
+        )
     return references
 
 

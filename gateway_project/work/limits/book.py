@@ -21,7 +21,7 @@ from gateway_project.work.limits.kinds import (
 )
 
 WINDOWS = {"minute": MINUTE, "day": DAY, "month": MONTH, "none": 0}
-KINDS = {REQUESTS: COUNT, TOKENS: RESERVE, COST: RESERVE, CONCURRENT: LEASE}
+KIND_BY_MEASURE = {REQUESTS: COUNT, TOKENS: RESERVE, COST: RESERVE, CONCURRENT: LEASE}
 MAX_CACHED = 100_000
 
 
@@ -151,7 +151,7 @@ class LimitBook:
             description.check_name,
             units,
             seconds,
-            KINDS[measure],
+            KIND_BY_MEASURE[measure],
             since=since if rebuilt else 0.0,
             set_at=int(since * 1000) if rebuilt and set_at else 0,
             is_new=row.is_new,

@@ -7,7 +7,7 @@ from accounts.models import Group
 from gateway_project.json_types import JsonObject
 from gateway_project.work.explain.limits import row_of
 from gateway_project.work.limits import active_uses
-from gateway_project.work.limits.book import KINDS, WINDOWS
+from gateway_project.work.limits.book import KIND_BY_MEASURE, WINDOWS
 from gateway_project.work.limits.checks import USE, LimitCheck, Reading
 from gateway_project.work.limits.kinds import CREDENTIAL, PROVIDER, LimitDescription, Subject
 from providers.models import Provider, ProviderCredential
@@ -69,7 +69,7 @@ def _reading(limit: LoggedLimit, subject: Subject, names: Mapping[Subject, str])
     else:
         measure, _, _, window = name.split(":")
         description = LimitDescription(subject, names.get(subject) or str(subject.id), measure, window)
-        check = LimitCheck(name, amount, WINDOWS[window], KINDS[measure], limit=description)
+        check = LimitCheck(name, amount, WINDOWS[window], KIND_BY_MEASURE[measure], limit=description)
     return Reading(check, usage, reserved, remaining, 0)
 
 
