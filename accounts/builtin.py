@@ -28,7 +28,8 @@ RISKS = {
     "rules.view": "Shows all rules: who may use which model.",
     "rules.modify": "Decides who may use which model of which provider, for everybody and oneself.",
     "guardrails.modify": "Decides what guardrails search for in everybody's requests and answers, and what happens "
-    "then. Can remove this protection.",
+    "then. Can remove this protection, and can make guardrails that send everybody's requests and answers to a "
+    "service.",
     "logs.view_all": "Shows everybody's log entries, with prompts and answers where the settings keep them.",
     "audit.view": "Shows who changed what, with the values before and after, and when everybody logged in.",
     "cache.view_all": "Shows everybody's cached answers.",

@@ -154,7 +154,8 @@ class UserViewSet(RevocationMixin, ListMixin, CreateMixin, UpdateMixin, DestroyM
             services.update_user(row, **values)
             return
         check_manageable(caller, row)
-        role_ids = {role.pk for role in row.roles.all()}
+        services.lock_user(row)
+        role_ids = set(row.roles.values_list("pk", flat=True))
         if set(values.get("role_ids", role_ids)) != role_ids:
             check_roles(caller, row, Role.objects.filter(pk__in=values["role_ids"]))
         if values.get("group_id", row.owning_group_id) == row.owning_group_id:

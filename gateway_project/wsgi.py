@@ -29,7 +29,11 @@ from gateway_project.server.connections.turns import END_TURN  # noqa: E402
 from gateway_project.server.connections.unlisted_proxies import UnlistedProxies  # noqa: E402
 from gateway_project.server.http1 import has_arrived  # noqa: E402
 from gateway_project.server.http_delivery import error_response  # noqa: E402
-from gateway_project.server.management_bodies import SLOW_SHARE, ManagementBodies  # noqa: E402
+from gateway_project.server.management_bodies import (  # noqa: E402
+    SLOW_SHARE,
+    ManagementBodies,
+    refuse_other_charsets,
+)
 from gateway_project.server.paths import LOGIN_API  # noqa: E402
 from gateway_project.server.proxies import PEER, TrustedProxies  # noqa: E402
 from gateway_project.server.request_ids import request_id  # noqa: E402
@@ -127,7 +131,8 @@ def _route(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[
 
 
 def _manage(environ: WSGIEnvironment, start_response: StartResponse, is_login: bool) -> Iterable[bytes]:
-    """Django's response, within the bounds of its resources. Raises ServiceUnavailable."""
+    """Django's response, within the bounds of its resources. Raises ServiceUnavailable and UnsupportedMediaType."""
+    refuse_other_charsets(environ.get("CONTENT_TYPE", ""))
     # A login's body is read before it takes its place, which slow bodies would keep from others.
     with BODIES.bounding(environ, at_once=is_login):
         if is_login:  # needs no turn: it waits for its hash

@@ -35,8 +35,11 @@ def refuse_own_key(caller: Caller, user_id: int | None) -> None:
 
 
 def check_roles(caller: Caller, user: User, roles: Iterable[Role]) -> None:
-    """Raise PermissionDenied unless the caller may give the user these roles, in the place of all others."""
-    if caller.is_admin:
+    """Raise PermissionDenied unless the caller may give the user these roles, in the place of all others.
+
+    Whether the caller is an admin is asked again: the role may have been taken away since the request came.
+    """
+    if caller.is_admin and User.objects.admins().filter(pk=caller.user.pk).exists():
         return
     if caller.owns(user.pk) or not caller.has(MANAGE_USERS):
         raise PermissionDenied(

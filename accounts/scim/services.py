@@ -18,9 +18,9 @@ delete_keys_of: Hook[[User], None] = Hook("delete_keys_of")
 
 @transaction.atomic
 def restore_user(user: User) -> None:
-    """Let a deleted user be one again, with the role user and nothing else of what they had.
+    """Let a deleted user be one again, with the role user.
 
-    No group, key, password or second factor comes back. Raises NotFound.
+    No group, key, password or second factor comes back; rules and limits for the user apply again. Raises NotFound.
     """
     lock_user(user)
     delete_keys_of(user)

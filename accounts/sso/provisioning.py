@@ -158,6 +158,7 @@ def _update_user(
     identity: Identity, granted: set[int], *, managed: set[int], display_name: str | None, email: str | None
 ) -> None:
     user = identity.user
+    services.lock_user(user)  # an admin may change the roles at this moment
     current = set(user.roles.values_list("pk", flat=True))
     roles = (current - managed) | granted
     if roles == current and display_name in (None, user.display_name) and email in (None, user.email):

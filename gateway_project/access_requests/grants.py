@@ -19,7 +19,7 @@ from gateway_project.errors import Conflict
 from licensing import services as licensing
 from licensing.models import Limit
 from licensing.viewsets import LimitViewSet, without_usage
-from rules.models import Rule
+from rules.models import Effect, Rule
 from rules.services import create_rule, delete_rule
 from rules.viewsets import RuleViewSet
 
@@ -45,8 +45,9 @@ def _free_name(name: str) -> str:
 
 
 def revoke_model(request: AccessRequest, actor: audit.Actor) -> None:
-    """Delete the rule, unless it was deleted, or made one for somebody else."""
-    rule = Rule.objects.filter(pk=_grant_id(request), user_id=request.user_id).first()
+    """Delete the rule, unless it was deleted, or made one that says something else."""
+    granted = {"user_id": request.user_id, "provider_id": request.provider_id, "regex": re.escape(request.model)}
+    rule = Rule.objects.filter(pk=_grant_id(request), effect=Effect.ALLOW, **granted).first()
     if rule is not None:
         before = RuleViewSet.serialize_row(rule)
         delete_rule(rule)

@@ -13,6 +13,14 @@ class ApiRequest(Request):
     correlation_id: str  # the request id, which the middleware assigns
     max_body_bytes = MAX_MANAGEMENT_BYTES
 
+    def receive(self) -> None:
+        """Read the whole body, without looking at what it says. Raises PayloadTooLarge and ValidationError."""
+        self.stream  # noqa: B018  its first access reads
+
+    def authenticate_again(self) -> None:
+        """Ask once more whose request it is. Raises AuthenticationFailed."""
+        self._authenticate()
+
     def _load_stream(self) -> None:
         # DRF takes a body without Content-Length, which a chunked one has not, for an empty one.
         body = read_body(self._request.META, self.max_body_bytes)

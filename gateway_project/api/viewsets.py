@@ -5,6 +5,7 @@ and body, existence.
 """
 
 import json
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import ClassVar, Generic, TypeVar, Unpack
@@ -36,6 +37,7 @@ from gateway_project.json_types import JsonObject
 from gateway_project.server.bodies import MAX_MANAGEMENT_BYTES
 
 PAGING = ("page[size]", "page[number]")
+PROMPT_SECONDS = 0.1  # a body that arrives within this time arrives with its head
 Row = TypeVar("Row", bound=models.Model)
 Value = TypeVar("Value")
 
@@ -118,10 +120,19 @@ class ApiViewSet(GenericViewSet[Row], Generic[Row]):
         if str(request.method).lower() not in self.action_map:
             raise MethodNotAllowed(f"This path supports {', '.join(self.allowed_methods)}.")
         super().initial(request, *args, **kwargs)
+        self._receive_body()
         self._write = count_write(self.caller, str(request.method))
         override_reason()  # one that is none is refused, whether it is needed or not
         require_licence_for(self.resource_name)
         self.check_query()
+
+    def _receive_body(self) -> None:
+        """Read the body. If that takes time, it is asked again who sends it, who may have lost rights meanwhile."""
+        started_at = time.monotonic()
+        self.request.receive()
+        if time.monotonic() - started_at > PROMPT_SECONDS:
+            self.request.authenticate_again()
+            self.check_permissions(self.request)
 
     def finalize_response(self, request: Request, response: Response, *args: object, **kwargs: object) -> Response:
         if response.status_code >= 400:  # nothing was written

@@ -1,6 +1,7 @@
 """Limits on the bodies of management requests, which are read before their sender is authenticated."""
 
 import math
+import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,7 +11,7 @@ from time import monotonic
 from typing import Any
 from wsgiref.types import WSGIEnvironment
 
-from gateway_project.errors import ServiceUnavailable
+from gateway_project.errors import ServiceUnavailable, UnsupportedMediaType
 from gateway_project.server.bodies import (
     MAX_LIST_BYTES,
     MAX_MANAGEMENT_BYTES,
@@ -30,7 +31,15 @@ PAGES = (CONSOLE, f"{USER_PAGES}/")
 # Pages whose form may be longer. It is read before its sender is known, and counts in the same memory.
 LONG_FORMS = f"{CONSOLE}/rules/guardrail/"
 SLOW_SHARE = 16  # half of the threads for slow bodies (worker.py): they may wait for bodies of unknown senders
+CHARSET, UTF_8 = re.compile(r"charset\s*=\s*[\"']?([^\s;\"']*)", re.IGNORECASE), ("utf-8", "utf8", "us-ascii")
 MAX_OWNER_BYTES = MAX_TOTAL_BYTES // 4  # of one address
+
+
+def refuse_other_charsets(content_type: str) -> None:
+    """Raise UnsupportedMediaType for a charset that is not UTF-8: Django would decode the query with any codec, too."""
+    charset = CHARSET.search(content_type)
+    if charset is not None and charset[1].lower() not in UTF_8:
+        raise UnsupportedMediaType("The only charset that is accepted is UTF-8.")
 
 
 class ManagementBodies:

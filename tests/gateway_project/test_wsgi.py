@@ -52,5 +52,15 @@ def test_while_all_threads_are_busy_health_is_answered_and_metrics_are_refused(o
     assert statuses("/metrics", "/version") == [200, 200]
 
 
+@pytest.mark.parametrize("charset", ["rot13", "undefined", "utf-7", '"punycode"', "latin-1"])
+def test_a_charset_that_is_not_utf_8_is_refused_before_django_decodes_with_it(world, charset):
+    for path in ("/version/?a=1", "/users/", "/admin/login/", "/me/login/"):
+        headers = {"Content-Type": f"text/plain; Charset = {charset}"}
+        response = requests.get(world.gateway.url + path, headers=headers, timeout=10)
+        assert (response.status_code, response.json()["exception"]) == (415, "UnsupportedMediaType"), path
+    headers = {"Content-Type": "text/plain; charset=UTF-8"}
+    assert requests.get(f"{world.gateway.url}/version/", headers=headers, timeout=10).status_code == 200
+
+
 def _statuses(url, *paths):
     return [requests.get(url + path, timeout=10).status_code for path in paths]

@@ -12,7 +12,7 @@ from gateway_project.work.guardrails.remote.judging import judge, judge_texts, r
 from gateway_project.work.guardrails.searching import Search
 from gateway_project.work.guardrails.streams import StreamGuard
 from gateway_project.work.guardrails.texts import Kind, Path, Visit, of_whole_texts, rewrite, without_logprobs
-from gateway_project.work.streaming.stream import Stream
+from gateway_project.work.streaming.stream import EVENT_STREAM, Stream
 from providers.formats.json_values import dumped, read_json
 
 
@@ -29,6 +29,10 @@ def guard_whole_answer(exchange: Exchange, gateway: Gateway, guarding: Guarding)
     search = _search_of_answers(guarding)
     if hit is not None and hit.chunk_sizes is not None:
         _guard_stored_stream(exchange, gateway, guarding, hit.chunk_sizes)
+    elif answer.content_type.startswith(EVENT_STREAM):  # a whole answer, written as events for a client that streams
+        _guard_stored_stream(exchange, gateway, guarding, [len(answer.body)])
+        if guarding.chunks is not None:
+            guarding.answer, guarding.chunks = replace(answer, body=b"".join(guarding.chunks)), None
     else:
         value = read_json(answer.body)
         visit = None if search is None else _visit_of(exchange, gateway, search, answer.body, value)

@@ -12,6 +12,7 @@ from json import JSONDecodeError, dumps, loads
 from typing import Any, TypeAlias
 
 from gateway_project.json_types import JsonObject
+from gateway_project.work.guardrails.escapes import Escapes
 
 # Members that hold names and codes, which nobody reads as text and which must stay as they are.
 CODES = frozenset({
@@ -35,6 +36,8 @@ ARGUMENTS = frozenset({"arguments", "args", "input"})
 TYPED_TEXTS = frozenset({"delta", "input"})
 # What stands beside the name of a tool that is offered; beside that of one that is called stand its arguments.
 DEFINITIONS = frozenset({"parameters", "input_schema", "inputSchema", "parametersJsonSchema", "description", "strict"})
+# In these, too, a name is that of a tool.
+TOOLS = frozenset({"tools", "function", "functions", "functionDeclarations", "function_declarations"})
 # The tokens of a text, beside it.
 LOGPROBS = frozenset({"logprobs", "logprobsResult", "logprobs_result"})
 # What may be token ids in the place of a text (those of vLLM: prompt_token_ids, prompt_embeds).
@@ -120,7 +123,7 @@ def _rewrite_object(members: JsonObject, visit: Visit, path: Path, *, in_call: b
 
 
 def _rewrite_member(members: JsonObject, name: str, item: object, visit: Visit, path: Path, *, in_call: bool) -> Any:
-    if name == "name" and not in_call and isinstance(item, str) and _is_of_tool(members):
+    if name == "name" and not in_call and isinstance(item, str) and _is_of_tool(members, path):
         return visit(item, Kind.TOOL, (path, name))
     if name in TYPED_TEXTS and isinstance(item, str) and not in_call and (kind := _kind_by_type(members, name, path)):
         return visit(item, kind, (path, name))
@@ -140,8 +143,17 @@ def _kind_by_type(members: JsonObject, name: str, path: Path) -> Kind | None:
     return Kind.CALL_TEXT if is_custom else None
 
 
-def _is_of_tool(members: JsonObject) -> bool:
-    return not (ARGUMENTS.isdisjoint(members) and DEFINITIONS.isdisjoint(members))
+def _is_of_tool(members: JsonObject, path: Path) -> bool:
+    """Whether these are the members of a tool that is called or offered, by what they are, or where they stand."""
+    if "role" in members:  # a message has the name of who says it
+        return False
+    if not (ARGUMENTS.isdisjoint(members) and DEFINITIONS.isdisjoint(members)):
+        return True
+    while path is not None:
+        path, member = path
+        if member in TOOLS:
+            return True
+    return False
 
 
 def _rewrite_list(items: list[object], visit: Visit, path: Path, member: str, *, in_call: bool) -> list[object]:
@@ -187,28 +199,31 @@ def of_whole_texts(visit: Visit) -> Visit:
 
 
 def _readable_json(text: str) -> str:
-    """JSON without escapes that hide letters; the text itself if it is no JSON, or has no such escape."""
+    """JSON without escapes that hide letters, also where it is cut off or repeats a name."""
     if "\\u" not in text and "\\/" not in text:
         return text
-    try:
-        return _json_text(loads(text))
-    except (ValueError, RecursionError):
-        return text
+    escapes = Escapes()
+    return escapes.read(text) + escapes.end()
 
 
 def _valid_json(new: str, before: str, visit: Visit, path: Path) -> str:
-    """The new text if it is still JSON; otherwise the text before, with each of its values rewritten by itself."""
+    """The new text if it is still JSON; otherwise the text before, with each of its values rewritten by itself.
+
+    If something is found in that, too, as where a name says what the value is, it is the new text: no JSON, but safe.
+    """
     try:
         loads(new)
         return new
     except JSONDecodeError:
         pass
-    except RecursionError:
+    except (ValueError, RecursionError):  # a very long number, or too deep
         return new
     try:
-        return _json_text(rewrite(loads(before), visit, path, in_call=True))
+        value = loads(before)
+        text = _json_text(rewrite(value, visit, path, in_call=True))
     except (ValueError, RecursionError):
         return new
+    return text if text != _json_text(value) and visit(text, Kind.CALL_JSON, path) == text else new
 
 
 def _json_text(value: object) -> str:

@@ -11,11 +11,8 @@ from gateway_project.work.exchange import Exchange
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.limits.checks import MAX_AMOUNT, CheckStatus
 from gateway_project.work.streaming.live_chunks import live_chunks
-from gateway_project.work.streaming.subscription import (
-    EVENT_STREAM,
-    HEARTBEAT,
-    followed_stream,
-)
+from gateway_project.work.streaming.stream import EVENT_STREAM
+from gateway_project.work.streaming.subscription import HEARTBEAT, followed_stream
 from providers.formats import ClientResponse
 from providers.transport.calls import End
 

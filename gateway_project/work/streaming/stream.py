@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from providers.formats.sse import ChunkTemplate
     from providers.transport.provider_response import ProviderResponse
 
+EVENT_STREAM = "text/event-stream"  # how the content type of events begins
+
 
 @dataclass(slots=True)
 class ClientConnection:

@@ -20,12 +20,11 @@ from gateway_project.work.guardrails.streams import StreamGuard
 from gateway_project.work.log.content import content_kind
 from gateway_project.work.log.entry import write_log
 from gateway_project.work.streaming.broadcast import Result, Subscription
-from gateway_project.work.streaming.stream import Stream
+from gateway_project.work.streaming.stream import EVENT_STREAM, Stream
 from providers.transport.calls import End, Interrupted
 
 log = logging.getLogger("gateway.work")
 
-EVENT_STREAM = "text/event-stream"
 # Of a stream that was ended by something other than its provider; otherwise it is truncated.
 OUTCOMES = {End.CLIENT_CLOSED: "client_closed", End.REVOKED: "revoked"}
 HEARTBEAT = b": heartbeat\n\n"

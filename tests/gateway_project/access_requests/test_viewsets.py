@@ -242,6 +242,14 @@ class TestGranting:
         let_end(path)
         assert Rule.objects.exists()
 
+    @pytest.mark.parametrize("changes", [{"effect": "deny"}, {"regex": "gpt-.*"}])
+    def test_a_rule_that_says_something_else_now_stays(self, as_ann, admin, changes):
+        path = ask(as_ann, **MODEL)
+        admin.post(f"{path}grant/", until=in_an_hour())
+        update_rule(Rule.objects.get(), **changes)
+        let_end(path)
+        assert Rule.objects.exists()
+
     def test_what_is_gone_cannot_be_granted(self, as_ann, admin, group, first_provider):
         about_group = ask(as_ann, **membership(group))
         about_provider = ask(as_ann, **MODEL | {"providerId": first_provider.pk})

@@ -1,18 +1,21 @@
 """Writes that cross: one that refers to what is deleted at the same time, or to what others change."""
 
 import itertools
+import json
 import random
+import socket
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from django.db import connection
 
-from accounts.models import Group
-from accounts.services import create_group
+from accounts.models import Group, User
+from accounts.services import create_group, update_user
 from licensing.models import Limit
 from providers.services import create_provider, set_price
 from rules.models import Rule
-from tests.support.management import PASSWORD, new_admin, new_user, refused
+from tests.support.management import JSON_API, PASSWORD, new_admin, new_user, refused, token_of
 from tests.support.thoroughness import first_of
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.either_store]
@@ -41,6 +44,41 @@ def test_what_refers_to_a_row_that_was_deleted_meanwhile_is_a_conflict(admin, mo
     refused(admin.post("/limits/", **attributes), 409, "Conflict", "Nothing was saved", "at the same time")
     assert not Limit.objects.exists()
     assert Group.objects.exists()
+
+
+def test_a_role_that_is_taken_away_does_not_come_back_with_what_its_holder_sends(nobody, admin, monkeypatch):
+    boss = new_admin()
+    roles = [{"id": role.pk} for role in boss.roles.all()]
+
+    def take_away(caller, user):
+        update_user(User.objects.get(pk=boss.pk), role_ids=[])
+
+    monkeypatch.setattr("accounts.viewsets.check_manageable", take_away)
+    refused(nobody.as_user(boss).patch("/users/", displayName="x", roles=roles), 403, "PermissionDenied", "roles")
+
+
+@pytest.mark.parametrize("fate", ["demoted", "deactivated"])
+def test_who_sends_a_body_slowly_has_the_rights_of_its_end(world, fate):
+    boss = new_admin(username=world.name("boss"))
+    new_admin(username=world.name("other"))
+    roles = [{"id": role.pk} for role in boss.roles.all()]
+    end = json.dumps({"data": {"attributes": {"roles": roles, "active": True}}}).encode()
+    blanks = b" " * 30_000  # enough for a thread to begin with it
+    head = (
+        f"PATCH /users/ HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: {JSON_API}\r\nConnection: close\r\n"
+        f"Authorization: Bearer {token_of(boss)}\r\nContent-Length: {len(blanks) + len(end)}\r\n\r\n"
+    )
+    with socket.create_connection(("127.0.0.1", world.gateway.port), timeout=20) as client:
+        client.sendall(head.encode() + blanks)
+        time.sleep(0.5)
+        if fate == "demoted":
+            update_user(boss, role_ids=[])
+        else:
+            update_user(boss, is_active=False)
+        client.sendall(end)
+        status = client.makefile("rb").readline().split()[1]
+    boss = User.objects.get(pk=boss.pk)
+    assert (status, boss.is_admin and boss.is_active) == (b"403" if fate == "demoted" else b"401", False)
 
 
 @pytest.mark.long

@@ -111,10 +111,13 @@ class GuardrailTrial:
         sides = ((REQUEST, guardrail.is_for_requests), (RESPONSE, guardrail.is_for_answers))
         directions = [direction for direction, is_searched in sides if is_searched]
         earlier = _earlier(record, directions).get(guardrail.id)
+        result = PASSED
         if earlier is not None and self._sources.get(guardrail.id) == guardrail.source:
-            return RESULTS[guardrail.action] if earlier in (*TAKEN_OUT, MONITORED) else earlier
+            result = RESULTS[guardrail.action] if earlier in (*TAKEN_OUT, MONITORED) else earlier
+            if result == BLOCKED or _has_run(record, guardrail.id, directions):
+                return result
         is_known = is_whole and guardrail.service is None and earlier not in TAKEN_OUT
-        return (searched or PASSED) if is_known else UNKNOWN
+        return strictest(result, searched or PASSED) if is_known else UNKNOWN
 
 
 def is_blocked(traffic: Traffic) -> bool:
@@ -152,6 +155,12 @@ def _earlier(record: RequestRecord, directions: Collection[str]) -> Mapping[int,
             continue
         results[row["id"]] = strictest(results.get(row["id"], PASSED), row["result"])
     return results
+
+
+def _has_run(record: RequestRecord, guardrail_id: int, directions: Collection[str]) -> bool:
+    """Whether a guardrail has searched the request in each of these directions, as far as there was an answer."""
+    past = {row["direction"] for row in record.guardrails or () if row["id"] == guardrail_id}
+    return past.issuperset(directions)
 
 
 def _searched(requests: Side | None, answers: Side | None, texts: Texts, model: str) -> dict[int, str]:
