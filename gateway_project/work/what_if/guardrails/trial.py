@@ -23,11 +23,13 @@ from gateway_project.work.what_if.traffic import RequestRecord, Traffic
 from rules.guardrails.audience import check_audience
 from rules.guardrails.models import Guardrail, GuardrailType, default_action, for_everyone
 from rules.matching import RuleBook
+from telemetry.log_page.logged_json import logged_object
 from telemetry.models import Outcome
 
 BLOCKED = RESULTS[BLOCK]
 DIRECTIONS = (REQUEST, RESPONSE)
 SECRET = "secret"  # the parameter that is stored by itself
+EVENTS = ("data:", "event:", ":")  # how a stream of events begins
 
 
 class Verdict(Enum):
@@ -44,6 +46,7 @@ class Texts(NamedTuple):
 
     request: JsonObject | None
     response: object
+    is_raw: bool = False  # the answer is a stream, or was cut: what its parts come to is not known
 
 
 class Results(NamedTuple):
@@ -102,11 +105,11 @@ class GuardrailTrial:
             for one in applicable
         )
         guardrails = () if applicable[1] is None else applicable[1].guardrails
-        drafted = {one: self._result(one, after.get(one.id), record, is_whole) for one in guardrails}
+        drafted = {one: self._result(one, after.get(one.id), record, texts) for one in guardrails}
         may_be_blocked = any(one.action == BLOCK and result == UNKNOWN for one, result in drafted.items())
         return Results({**before, **earlier}, {one.id: result for one, result in drafted.items()}, may_be_blocked)
 
-    def _result(self, guardrail: Snapshot, searched: str | None, record: RequestRecord, is_whole: bool) -> str:
+    def _result(self, guardrail: Snapshot, searched: str | None, record: RequestRecord, texts: Texts) -> str:
         """What a guardrail of the draft does with a request, by what is found now and what was found then."""
         sides = ((REQUEST, guardrail.is_for_requests), (RESPONSE, guardrail.is_for_answers))
         directions = [direction for direction, is_searched in sides if is_searched]
@@ -116,7 +119,9 @@ class GuardrailTrial:
             result = RESULTS[guardrail.action] if earlier in (*TAKEN_OUT, MONITORED) else earlier
             if result == BLOCKED or _has_run(record, guardrail.id, directions):
                 return result
-        is_known = is_whole and guardrail.service is None and earlier not in TAKEN_OUT
+        is_known = texts.request is not None and guardrail.service is None and earlier not in TAKEN_OUT
+        if texts.is_raw and guardrail.is_for_answers and (searched or PASSED) == PASSED:
+            is_known = False
         return strictest(result, searched or PASSED) if is_known else UNKNOWN
 
 
@@ -189,12 +194,16 @@ def _texts(payload: str) -> Texts:
         document = json.loads(payload)
     except (ValueError, RecursionError):
         return Texts(None, None)
-    request = document.get("request") if isinstance(document, dict) else None
-    if not isinstance(request, dict) or "model" not in request:
+    request, is_whole = logged_object(document.get("request") if isinstance(document, dict) else None)
+    if request is None or not is_whole or "model" not in request:
         return Texts(None, None)
-    response = document.get("response")
-    is_digest = isinstance(response, dict) and response.keys() == {"bytes", "sha256"}
-    return Texts(request, None if is_digest else response)
+    answer = document.get("response")
+    response, is_whole = logged_object(answer)
+    if response is None:
+        return Texts(request, answer, isinstance(answer, str) and answer.startswith(EVENTS))
+    if response.keys() == {"bytes", "sha256"}:
+        return Texts(request, None)
+    return Texts(request, response, not is_whole)
 
 
 def _drafted(draft: RowDraft, new_id: int) -> Guardrail:

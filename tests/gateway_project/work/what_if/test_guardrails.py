@@ -88,6 +88,25 @@ def test_answers_are_searched(admin, served):
         assert result["blockedByGuardrails"] == number, direction
 
 
+def test_one_that_searches_answers_from_now_on_searches_those_that_were_kept(admin, served, guardrail):
+    answer = {"choices": [{"message": {"role": "assistant", "content": "swordfish"}}]}
+    served(1, payload=payload("which", answer), guardrails=ran(guardrail, "passed"))
+    draft = {"id": guardrail.pk, "name": "fish", "direction": "both", **WORDS}
+    assert row_of(result_of(admin, guardrails=[draft]))["blocked"] == 1
+
+
+def test_an_answer_that_is_kept_as_a_text_is_read_and_of_a_stream_nothing_is_claimed(admin, served):
+    """JSON that is not ASCII is kept as a text; the words of a stream stand in several of its events."""
+    events = [{"choices": [{"index": 0, "delta": {"content": text}}]} for text in ("the sw", "ordfi", "sh")]
+    stream = "".join(f"data: {json.dumps(event)}\n\n" for event in events)
+    answer = {"choices": [{"message": {"role": "assistant", "content": "Grüße,\nswordfish"}}]}
+    for response in (json.dumps(answer, ensure_ascii=False), stream):
+        served(1, payload=payload("which", response))
+    draft = {"name": "g", "type": "pattern", "parameters": {"patterns": [",\\sswordfish"]}, "direction": "response"}
+    row = row_of(result_of(admin, guardrails=[draft]))
+    assert (row["blocked"], row["unknown"]) == (1, 1)
+
+
 def test_a_deleted_one_releases_what_it_has_blocked(admin, blocked, guardrail):
     entries = blocked(2)
     result = result_of(admin, delete={"guardrails": [guardrail.pk]})
