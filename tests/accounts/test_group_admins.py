@@ -294,6 +294,13 @@ class TestLimits:
         assert issue(amount=100).status_code == 201
         assert Limit.objects.get(key__owner=account).amount == 100
 
+    def test_nothing_tells_them_which_limits_others_have(self, as_boss):
+        with_limit, without = new_user(), new_user()
+        set_limit(user=with_limit, amount=5, **self.DAY)
+        for user in (with_limit, without):
+            response = as_boss.post("/limits/", userId=user.pk, amount=5, **self.DAY)
+            refused(response, 403, "PermissionDenied", "service accounts")
+
     def test_nor_a_limit_of_a_group_above(self, as_boss, group, other, account):
         update_group(group, parent_id=other.pk)
         set_limit(group=other, amount=10, **self.DAY)
