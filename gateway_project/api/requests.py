@@ -19,7 +19,7 @@ class ApiRequest(Request):
 
     def authenticate_again(self) -> None:
         """Ask once more whose request it is. Raises AuthenticationFailed."""
-        self._authenticate()
+        self._authenticate()  # type: ignore[attr-defined]  # the stub does not have it
 
     def _load_stream(self) -> None:
         # DRF takes a body without Content-Length, which a chunked one has not, for an empty one.

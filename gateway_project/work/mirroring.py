@@ -5,12 +5,13 @@ import os
 from gateway_project.work.exchange import Decision, Exchange, Guarding, RequestLimits, RequestOptions, Selection
 from gateway_project.work.failover.candidates import ask
 from gateway_project.work.gateway import Gateway
-from gateway_project.work.limits.admission import admit_to_provider
+from gateway_project.work.limits.admission import admit_to_provider, refuse_unaccountable
 from gateway_project.work.pipeline import Stage, finish, run
 from gateway_project.work.routing.credentials import with_credentials
 from gateway_project.work.routing.mirrors import MirroredRequest
 from gateway_project.work.routing.readiness import account_state
 from gateway_project.work.snapshot.records import Target
+from gateway_project.work.stages.authentication import is_usable, may_work
 from gateway_project.work.stages.guardrails import guard_answer
 from gateway_project.work.streaming.stream import ClientConnection
 from providers.catalogue import servable
@@ -55,6 +56,7 @@ def _exchange(mirrored: MirroredRequest, target: Target, gateway: Gateway) -> Ex
 def _ask_mirror(exchange: Exchange, gateway: Gateway) -> None:
     target = exchange.candidates[0]
     gateway.watcher.add(exchange.call)
+    refuse_unaccountable(exchange, gateway, target)
     admit_to_provider(exchange, gateway, target)
     ask(exchange, gateway, target)
 
@@ -64,11 +66,16 @@ def _may_serve(target: Target, gateway: Gateway) -> bool:
 
 
 def _is_allowed(mirrored: MirroredRequest, gateway: Gateway) -> bool:
-    """Whether the rules and the key let the caller ask the mirror."""
-    caller, key, target = mirrored.identity.caller, mirrored.identity.key, mirrored.target
-    assert caller is not None
+    """Whether the rules and the key let the caller ask the mirror, as all of them are now: a copy may have waited."""
+    identity, target, snapshot = mirrored.identity, mirrored.target, gateway.snapshot
+    assert identity.caller is not None
+    caller = snapshot.callers.get(identity.caller.id)
+    key = None if identity.key is None else snapshot.key(identity.key.id)
+    has_lost_key = identity.key is not None and (key is None or not is_usable(key))
+    if caller is None or not caller.usable or has_lost_key or not may_work(caller, key):
+        return False
     if key is not None and key.provider_id not in (None, target.provider.id):
         return False
     if key is not None and key.restrictions is not None and not key.restrictions.allow_model(target.model):
         return False
-    return gateway.snapshot.rules.allows(target, user_id=caller.id, group_ids=caller.group_ids)
+    return snapshot.rules.allows(target, user_id=caller.id, group_ids=caller.group_ids)

@@ -91,6 +91,7 @@ class HTTPResponse:
         self.status = self._parser.get_status_code()
         if self.status < 200:  # an interim response: the real one follows
             self.headers.clear()
+            self._framed = False
         else:
             self._head_done = True
 

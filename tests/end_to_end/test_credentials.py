@@ -353,6 +353,11 @@ class TestLimits:
         assert provider.shares[OWN] in (5, 6)  # a minute may end meanwhile
         assert sum(provider.shares.values()) == 8
 
+    def test_it_leaves_them_to_the_others_where_no_other_provider_may_be_asked(self, world, provider):
+        self.limit(world, provider, requests_per_minute=1)
+        statuses = [world.ask(f"{n}", headers={"X-Svc-Fallback": "off"}).status_code for n in range(4)]
+        assert statuses == [200] * 4
+
     def test_tokens_are_counted_for_the_one_that_answered(self, world, provider):
         self.limit(world, provider, tokens_per_minute=1_000)
         provider.default = Answer(usage={"prompt_tokens": 900, "completion_tokens": 200, "total_tokens": 1_100})

@@ -1,10 +1,13 @@
 """A share of an alias's requests goes to another target too, once they are answered."""
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from keys.services import delete_keys
 from licensing.models import Limit
+from providers.models import ModelPrice
 from rules.aliases.drafts import MirrorDraft, TargetDraft
 from rules.aliases.services import create_alias
 from telemetry.models import LogEntry
@@ -127,6 +130,57 @@ def test_the_limits_of_its_own_provider_count_it(world, main, mirror, alias):
     outcomes = sorted(world.entry(response, "Mirror").outcome for response in responses)
     assert outcomes == ["completed", "completed", "denied", "denied"]
     assert counts(mirror) == (2,)
+
+
+@pytest.mark.parametrize(
+    ("limit", "body"),
+    [
+        ({"measure": "cost", "amount": 1}, {}),  # and the mirror's model has no price
+        ({"measure": "tokens", "amount": 100_000}, {"background": True}),
+    ],
+)
+def test_what_the_limits_of_its_provider_cannot_count_is_not_mirrored(world, main, mirror, alias, limit, body):
+    name = alias()
+    ModelPrice.objects.filter(model="shadow").delete()
+    Limit.objects.create(provider=world.row(mirror), window="day", **limit)
+    world._settled = False
+    response = world.ask("x", body={"model": name, **body})
+    assert response.status_code == 200
+    assert world.entry(response, "Mirror").outcome in ("denied", "failed")
+    assert counts(main, mirror) == (1, 0)
+
+
+def test_a_count_of_tokens_is_not_mirrored(world, mirror):
+    world.allow()
+    counter = world.provider(format_name="anthropic")
+    counter.default = Answer(body={"input_tokens": 7})
+    name = world.name("alias")
+    target, shadow = TargetDraft(world.row(counter).pk, world.model), MirrorDraft(world.row(mirror).pk, "shadow", 1.0)
+    create_alias(name=name, targets=[target], mirror=shadow)
+    world._settled = False
+    body = {"model": name, "messages": [{"role": "user", "content": "hi"}]}
+    response = world.post(body, path="/v1/messages/count_tokens")
+    assert (response.status_code, response.json()) == (200, {"input_tokens": 7})
+    time.sleep(0.6)
+    assert not LogEntry.objects.filter(
+        correlation_id=response.headers["X-Svc-Request-ID"], entry_type="Mirror"
+    ).exists()
+    assert counts(mirror) == (0,)
+
+
+def test_a_copy_that_waits_is_not_sent_for_a_key_that_is_gone(world, main, mirror, alias):
+    name, mirror.default = alias(), Answer(delay=2)
+    with ThreadPoolExecutor(32) as pool:  # as many as are asked at once
+        list(pool.map(lambda number: world.ask(f"question {number}", body={"model": name}), range(32)))
+    mirror.wait_for(32)
+    key = world.new_key()
+    assert world.ask("the last", key=key.text, body={"model": name}).status_code == 200
+    delete_keys([key.key])
+    world.soon(lambda: world.ask("x", key=key.text, body={"model": name}), 401)
+    mirror.default = Answer()
+    assert world.ask("one more", body={"model": name}).status_code == 200
+    seen = mirror.wait_for(33, 10)
+    assert [one.json["messages"][0]["content"] for one in seen[32:]] == ["one more"]
 
 
 def test_who_may_not_ask_the_mirror_is_not_mirrored(world, main, mirror, alias):

@@ -116,6 +116,20 @@ class TestLeastBusy:
             list(pool.map(lambda number: ask(world, name, number), range(12)))
         assert min(counts(*pair)) >= 4
 
+    def test_a_target_that_cannot_express_a_request_is_not_busy_with_it(self, world, alias):
+        world.allow()
+        unfit, fit = world.provider(format_name="ollama"), world.provider()
+        message = {"role": "assistant", "content": "hi"}
+        unfit.default = Answer(body={"model": "m", "message": message, "done": True, "done_reason": "stop"})
+        name = alias("least-busy", unfit, fit)
+        image = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
+        for number in range(30):
+            messages = [{"role": "user", "content": [{"type": "text", "text": str(number)}, image]}]
+            assert world.post({"model": name, "messages": messages}, path="/v1/chat/completions").status_code == 200
+        for number in range(30):
+            ask(world, name, number)
+        assert counts(unfit)[0] > 3
+
     def test_a_stream_counts_until_it_ends(self, world, pair, alias):
         name = alias("least-busy", *pair)
         for one in pair:

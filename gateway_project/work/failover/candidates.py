@@ -71,6 +71,7 @@ def _try(exchange: Exchange, gateway: Gateway, target: Target) -> UpstreamError 
             exchange.attempts.has_asked_paused = True
         _ask_once_or_twice(exchange, gateway, target)
     except (LimitError, ValidationError) as unfit:  # its limit is reached, or its format cannot express it
+        exchange.attempts.end_sending()
         exchange.attempts.failure = exchange.attempts.failure or unfit
         note_outcome(exchange, target, Candidate.FULL if isinstance(unfit, LimitError) else Candidate.UNFIT, unfit)
         if isinstance(unfit, LimitError) and not exchange.falls_back_on(unfit):

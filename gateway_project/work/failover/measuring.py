@@ -10,9 +10,14 @@ from providers.transport.calls import End
 
 
 def begin_measuring(exchange: Exchange, gateway: Gateway, target: Target) -> None:
-    """A target is asked: measure it if an alias, or the request, wants that."""
+    """A target is asked: measure it if an alias, or the request, wants that.
+
+    Not the models that a provider does not list, which a linked key may name: clients could invent any number.
+    """
     request = exchange.request
     assert request is not None
+    if target.model not in target.provider.models:
+        return
     if gateway.snapshot.aliases.needs_measurements or exchange.options.strategy in MEASURED:
         exchange.attempts.sending = gateway.signals.begin(signal_key(target, is_streamed=request.stream))
 

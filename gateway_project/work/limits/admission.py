@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import takewhile
 from time import time
 
 from gateway_project.errors import ValidationError
@@ -126,6 +127,16 @@ def exclude_unaccountable(exchange: Exchange, gateway: Gateway) -> None:
         raise limits.refusal
 
 
+def refuse_unaccountable(exchange: Exchange, gateway: Gateway, target: Target) -> None:
+    """The same for one provider, by its limits alone. Raises ValidationError and QuotaExceeded."""
+    request, limits = exchange.request, gateway.snapshot.limits.for_provider(target.provider)
+    assert request is not None
+    if limits.reserves:
+        _refuse_uncountable(request)
+    if limits.refusing_unpriced and gateway.snapshot.price(target, time()) is None:
+        raise unpriced_error(limits.refusing_unpriced[0].limit, target.provider.name, target.model)
+
+
 def _refuse_uncountable(request: WorkRequest) -> None:
     """Raise ValidationError for what can use more than is counted, under a limit of tokens or cost."""
     if request.runs_in_background:
@@ -166,9 +177,9 @@ def _checks(exchange: Exchange, gateway: Gateway, *, calls_provider: bool) -> Ch
 def _candidate_checks(exchange: Exchange, gateway: Gateway) -> Sequence[Checks]:
     """The checks of each remaining candidate, up to the first without any, which always has room."""
     candidate_checks: list[Checks] = []
-    # Without this cause a full provider is no reason to ask another one.
-    may_choose = FallbackCause.BUDGET in exchange.fallback_on
-    for target in exchange.remaining if may_choose else exchange.remaining[:1]:
+    # Without this cause a full provider is no reason to ask another one, but a full credential is one to try the next.
+    may_choose, first = FallbackCause.BUDGET in exchange.fallback_on, exchange.remaining[0]
+    for target in takewhile(lambda one: may_choose or one.key == first.key, exchange.remaining):
         checks = gateway.snapshot.limits.for_provider(target.provider).checks
         reservation = _reserving(checks, (target,), exchange, gateway)
         candidate_checks.append(reservation)

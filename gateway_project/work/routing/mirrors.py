@@ -12,6 +12,7 @@ from gateway_project.server.threads import started_threads
 from gateway_project.work.doors.base import Endpoint
 from gateway_project.work.exchange import Exchange, Identity
 from providers.formats import WorkRequest
+from providers.formats.dialect import COUNT_TOKENS
 
 if TYPE_CHECKING:
     from gateway_project.work.guardrails.book import Applicable
@@ -129,9 +130,11 @@ def _count_thread() -> None:
 
 
 def _is_worth_it(exchange: Exchange) -> bool:
-    """Whether a provider answered it, and it does not refer to what only that provider keeps."""
+    """Whether a provider answered it with more than a count, and it does not refer to what only that one keeps."""
     if exchange.error is not None or exchange.outcome not in ("", "completed"):
         return False
     request = exchange.request
     is_own = exchange.answer is not None and not exchange.is_from_others and exchange.attempts.count > 0
-    return is_own and request is not None and not request.stateful_parameter
+    if not is_own or request is None:
+        return False
+    return request.operation != COUNT_TOKENS and not request.stateful_parameter

@@ -223,6 +223,11 @@ class Snapshot(Catalogue[ProviderSnapshot]):
         """An enabled provider."""
         return self.providers.get(provider_id)
 
+    def key(self, key_id: int) -> KeySnapshot | None:
+        """A key in memory."""
+        public_ids = self.public_ids.get(key_id, ())
+        return next((key for one in reversed(public_ids) if (key := self.keys.get(one)) is not None), None)
+
     def put_key(self, public_id: str, key: KeySnapshot) -> None:
         self.keys[public_id] = key
         public_ids = self.public_ids.get(key.id, ())

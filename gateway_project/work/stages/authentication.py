@@ -84,13 +84,15 @@ def may_work(caller: Caller, key: KeySnapshot | None) -> bool:
 
 def require_usable(key: KeySnapshot | None) -> KeySnapshot:
     """The key, if it is not locked and its time has begun and not ended. Raises AuthenticationFailed."""
-    if key is None or key.locked or not _is_in_force(key, time.time()):
+    if key is None or not is_usable(key):
         raise AuthenticationFailed
     return key
 
 
-def _is_in_force(key: KeySnapshot, now: float) -> bool:
-    return now < key.expires and (key.restrictions is None or key.restrictions.not_before <= now)
+def is_usable(key: KeySnapshot) -> bool:
+    """Whether the key is not locked, and its time has begun and not ended."""
+    now = time.time()
+    return not key.locked and now < key.expires and (key.restrictions is None or key.restrictions.not_before <= now)
 
 
 def _usable_caller(user_id: int, gateway: Gateway) -> Caller:

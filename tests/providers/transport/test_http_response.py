@@ -74,6 +74,13 @@ def test_headers_are_known_before_the_body_comes():
         assert (reply.status, reply.headers["content-type"]) == (200, "application/json")
 
 
+def test_a_length_of_an_interim_answer_is_not_that_of_the_answer():
+    interim = b"HTTP/1.1 103 Early Hints\r\nContent-Length: 0\r\n\r\n"
+    with Provider(interim + b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nwhole") as reply:
+        reply.read_head()
+        assert reply.read() == b"whole"
+
+
 @pytest.mark.parametrize("interim", [b"100 Continue", b"102 Processing", b"103 Early Hints"])
 def test_an_interim_answer_is_not_the_answer(interim):
     said = b"HTTP/1.1 %b\r\nLink: </x>\r\n\r\n" % interim
