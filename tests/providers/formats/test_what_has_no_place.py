@@ -194,6 +194,22 @@ def test_that_places_in_a_document_are_to_be_cited_is_named_where_nobody_else_ca
 
 
 @pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ({"type": "text", "media_type": "text/plain", "data": "Lisbon."}, ()),
+        ({"type": "base64", "media_type": "application/pdf", "data": "aGk="}, ("document.context",)),
+    ],
+)
+def test_what_is_said_of_a_document_stands_before_its_text_or_is_named(source, told):
+    document = {"type": "document", "source": source, "title": "Atlas", "context": "Of 1990."}
+    body = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": [document]}]}
+    outgoing = FORMATS["openai"].request(request(body, door=True, dialect=SHAPES["anthropic-messages"]), "m")
+    assert outgoing.dropped == told
+    assert (b"Of 1990." in outgoing.body) is not bool(told)
+    assert b"Atlas" in outgoing.body
+
+
+@pytest.mark.parametrize(
     ("model", "thinks"),
     [
         ("us.amazon.nova-pro-v1:0", False),

@@ -45,7 +45,7 @@ READ = frozenset(
 )
 ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "system": "system"}
 CHOICES = {"auto": ToolMode.AUTO, "any": ToolMode.REQUIRED, "none": ToolMode.NONE, "tool": ToolMode.TOOL}
-CITATIONS = "document.citations"
+CITATIONS, CONTEXT = "document.citations", "document.context"  # of documents, which other shapes cannot express
 CUSTOM = "custom"  # the type of tools that the client describes itself; they may have none
 
 
@@ -73,8 +73,11 @@ class AnthropicMessages(Dialect):
             chat.messages += read_messages(message, f"messages[{number}]", names)
         fields.read_parameters(chat, body, PARAMETERS)
         chat.extra = fields.unknown_parameters(body, READ)
-        if any(map(_wants_citations, body["messages"])):
+        documents = [document for message in body["messages"] for document in _documents(message)]
+        if any(as_dict(document.get("citations")).get("enabled") is True for document in documents):
             chat.extra[CITATIONS] = True
+        if any(document.get("context") and not _is_text(document) for document in documents):
+            chat.extra[CONTEXT] = True
         _read_user(chat)
         _read_tier(chat)
         _read_tools(chat, body)
@@ -175,8 +178,10 @@ def _document(block: JsonObject, where: str) -> Part:
     if kind == "base64":
         media_type = required(source, "media_type", fields.non_empty, inside)
         return File(required(source, "data", fields.non_empty, inside), media_type, title, cache=_cache(block, where))
-    if kind == "text":  # the words themselves, which every provider takes
-        return Text(required(source, "data", fields.text, inside), _cache(block, where))
+    if kind == "text":  # the words themselves, which every provider takes, after those about them
+        about = title, optional(block, "context", fields.text, where, "")
+        words = [text for text in (*about, required(source, "data", fields.text, inside)) if text]
+        return Text("\n\n".join(words), _cache(block, where))
     return Verbatim(block, NAME)
 
 
@@ -217,11 +222,13 @@ BLOCKS: dict[str, Callable[[JsonObject, str], Part]] = {
 }
 
 
-def _wants_citations(message: JsonObject) -> bool:
-    """Whether the model is to cite a document, which other shapes cannot ask for."""
+def _documents(message: JsonObject) -> list[JsonObject]:
     content = message.get("content")
-    documents = (block for block in content if block.get("type") == "document") if type(content) is list else ()
-    return any(as_dict(document.get("citations")).get("enabled") is True for document in documents)
+    return [block for block in content if block.get("type") == "document"] if type(content) is list else []
+
+
+def _is_text(document: JsonObject) -> bool:
+    return as_dict(document.get("source")).get("type") == "text"
 
 
 # --- Parameters ---

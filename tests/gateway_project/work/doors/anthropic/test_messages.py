@@ -95,6 +95,10 @@ class TestMessagesAreRead:
             ),
             ({"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "Hi"}}, Text("Hi")),
             (
+                {"type": "document", "title": "A", "context": "B", "source": {"type": "text", "data": "Hi"}},
+                Text("A\n\nB\n\nHi"),
+            ),
+            (
                 {"type": "image", "source": {"type": "file", "file_id": "file_1"}},
                 Verbatim({"type": "image", "source": {"type": "file", "file_id": "file_1"}}, "anthropic"),
             ),
