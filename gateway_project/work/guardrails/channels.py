@@ -17,6 +17,7 @@ from gateway_project.work.guardrails.texts import Kind, Path
 log = logging.getLogger("gateway.guardrails")
 
 MAX_CHANNELS = 1000  # texts of an answer that are open at once
+ChannelKey = tuple[Scope, Path, Kind]
 
 
 class Channel:
@@ -107,11 +108,11 @@ class Channels:
 
     def __init__(self, search: Search | None, placeholders: Placeholders | None) -> None:
         self._search, self._placeholders = search, placeholders
-        self._open: dict[tuple[Scope, Path], Channel] = {}
+        self._open: dict[ChannelKey, Channel] = {}
         self._event: tuple[bytes, JsonObject] = (b"", {})
         self._ending = NOTHING
         self.has_texts = False  # whether there was any
-        self._taken: set[tuple[Scope, Path]] = set()  # of the present event
+        self._taken: set[ChannelKey] = set()  # of the present event
 
     def begin_event(self, event: bytes, value: JsonObject, ending: Ending) -> None:
         """The pieces that come next are those of this event."""
@@ -119,8 +120,8 @@ class Channels:
         self._taken.clear()
 
     def of(self, scope: Scope, path: Path, kind: Kind) -> Channel:
-        """The channel of a text of the present event."""
-        key = (scope, path)
+        """The channel of a text of the present event; reasoning may stand in the place of the answer."""
+        key = (scope, path, kind)
         channel = self._open.get(key)
         if channel is None:
             if len(self._open) >= MAX_CHANNELS:

@@ -55,6 +55,7 @@ FILE_PLACES = FILES | FILE_URLS | frozenset({
 })  # fmt: skip
 # Of objects of these types no member is the answer itself.
 REASONING = frozenset({"reasoning", "thinking", "summary_text", "reasoning_text"})
+THOUGHTS = frozenset({"reasoningContent", "thinking"})  # members whose texts are reasoning
 ANSWERS = frozenset({"content", "text"})
 _BASE64 = re.compile(r"(data:[\w.+/-]{1,100};base64,)?[A-Za-z0-9+/_-]*+={0,2}\s*\Z", re.ASCII)
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
@@ -129,8 +130,21 @@ def _rewrite_member(members: JsonObject, name: str, item: object, visit: Visit, 
         return visit(item, kind, (path, name))
     if isinstance(item, str) and len(item) >= MIN_ENCODED and not in_call and _is_file(members, name, item, path):
         return item
-    is_aside = name in ANSWERS and (in_call or members.get("type") in REASONING)
+    is_aside = name in ANSWERS and (in_call or _is_thought(members, path))
     return rewrite(item, visit, (path, name), "" if is_aside else name, in_call=in_call)
+
+
+def _is_thought(members: JsonObject, path: Path) -> bool:
+    """Whether a text is reasoning, by the type or the mark of its object, or by what that stands in."""
+    return members.get("type") in REASONING or members.get("thought") is True or _stands_in(path, THOUGHTS)
+
+
+def _stands_in(path: Path, names: frozenset[str]) -> bool:
+    while path is not None:
+        path, member = path
+        if member in names:
+            return True
+    return False
 
 
 def _kind_by_type(members: JsonObject, name: str, path: Path) -> Kind | None:
@@ -147,13 +161,7 @@ def _is_of_tool(members: JsonObject, path: Path) -> bool:
     """Whether these are the members of a tool that is called or offered, by what they are, or where they stand."""
     if "role" in members:  # a message has the name of who says it
         return False
-    if not (ARGUMENTS.isdisjoint(members) and DEFINITIONS.isdisjoint(members)):
-        return True
-    while path is not None:
-        path, member = path
-        if member in TOOLS:
-            return True
-    return False
+    return not (ARGUMENTS.isdisjoint(members) and DEFINITIONS.isdisjoint(members)) or _stands_in(path, TOOLS)
 
 
 def _rewrite_list(items: list[object], visit: Visit, path: Path, member: str, *, in_call: bool) -> list[object]:

@@ -15,6 +15,7 @@ from providers.transport.calls import Call
 from rules.aliases.drafts import MirrorDraft
 from rules.guardrails.services import create_guardrail, delete_guardrail, update_guardrail
 from tests.support.provider import ScriptedProvider
+from tests.support.provider_answers import Answer
 
 pytestmark = pytest.mark.either_store
 
@@ -441,6 +442,23 @@ def test_a_whole_answer_to_a_client_that_streams_is_searched_as_one(world, guard
     for stream in (False, True):
         response = ask(world, path, prompt=f"{path} {stream}", stream=stream)
         assert ("guardrail_blocked" in response.text) is (blocking is not None), stream
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+@pytest.mark.parametrize(("thought", "text", "is_blocked"), [("Let me", '{"a": 1}', False), ('{"a": 1}', "No.", True)])
+def test_a_thought_is_not_the_answer(world, guard, stream, thought, text, is_blocked):
+    provider = world.provider(format_name="gemini")
+    parts = {"text": thought, "thought": True}, {"text": text}
+
+    def event(*own):
+        return {"candidates": [{"content": {"role": "model", "parts": list(own)}, "finishReason": "STOP", "index": 0}]}
+
+    provider.default.body = event(*parts)
+    if stream:
+        provider.default = Answer(stream=[event(part) for part in parts])
+    guard(direction="response", type="json", parameters={})
+    response = ask(world, stream=stream)
+    assert ("guardrail" in response.text) is is_blocked
 
 
 def test_models_and_tools_that_are_not_allowed(world, guard):
