@@ -170,8 +170,10 @@ def test_a_count_of_tokens_is_not_mirrored(world, mirror):
 
 def test_a_copy_that_waits_is_not_sent_for_a_key_that_is_gone(world, main, mirror, alias):
     name, mirror.default = alias(), Answer(delay=2)
+    own = world.key
+    world.settle()  # here: each of the threads would open a connection to the database
     with ThreadPoolExecutor(32) as pool:  # as many as are asked at once
-        list(pool.map(lambda number: world.ask(f"question {number}", body={"model": name}), range(32)))
+        list(pool.map(lambda number: world.ask(f"question {number}", key=own, body={"model": name}), range(32)))
     mirror.wait_for(32)
     key = world.new_key()
     assert world.ask("the last", key=key.text, body={"model": name}).status_code == 200
