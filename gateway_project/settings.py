@@ -270,7 +270,7 @@ GATEWAY_LIMITS = {
     "group": env.limits("GATEWAY_GROUP_LIMITS"),
     "provider": env.limits("GATEWAY_PROVIDER_LIMITS"),
 }
-# They keep one user from using all capacity: for users without a limit of that kind, their own or in
+# Defaults that keep one user from using all capacity, for users without a limit of that kind, their own or in
 # GATEWAY_USER_LIMITS.
 # An eighth of the threads. Of few threads it is a quarter, up to 16, and never fewer than 4: one program of one person
 # sends several requests at once.

@@ -146,7 +146,7 @@ class LimitViewSet(ListMixin[Limit], CreateMixin[Limit], UpdateMixin[Limit], Des
         return without_usage(super().serialized(row))
 
     def perform_create(self, values: JsonObject) -> Limit:
-        subject = {name: values[name] for name in ("key", "user", "group", "provider") if name in values}
+        subject = {name: values[name] for name in SUBJECTS if name in values}
         check_subject(self.authenticated_caller, Limit(**subject))  # before what others have set is looked at
         limit = services.set_limit(**values)
         check_group_limit(self.authenticated_caller, limit)

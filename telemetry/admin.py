@@ -275,7 +275,7 @@ class LogAdmin(EntryAdmin):
         if is_messages:
             return ["moment", "result", cells.user, "short_message"]
         names = [cells.key, cells.user, cells.model_name, cells.provider]
-        return ["moment", "result", *names, "tokens", "price", "first_token", "duration"]
+        return ["moment", "result", *names, "tokens", "price", "first_byte", "duration"]
 
     def list_context(self, request: HttpRequest) -> JsonObject:
         query, tab = request.GET.dict(), _tab(request)
@@ -308,7 +308,7 @@ class LogAdmin(EntryAdmin):
         return "" if row.duration_ms is None else f"{row.duration_ms:,.0f} ms"
 
     @display(description="First byte")
-    def first_token(self, row: LogEntry) -> str:
+    def first_byte(self, row: LogEntry) -> str:
         return "" if row.first_byte_ms is None else f"{row.first_byte_ms:,.0f} ms"
 
     @display(description="Tokens")

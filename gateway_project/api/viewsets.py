@@ -37,7 +37,7 @@ from gateway_project.json_types import JsonObject
 from gateway_project.server.bodies import MAX_MANAGEMENT_BYTES
 
 PAGING = ("page[size]", "page[number]")
-PROMPT_SECONDS = 0.1  # a body that arrives within this time arrives with its head
+PROMPT_SECONDS = 0.1  # a body that takes longer arrives well after its sender was authenticated
 Row = TypeVar("Row", bound=models.Model)
 Value = TypeVar("Value")
 
@@ -127,7 +127,7 @@ class ApiViewSet(GenericViewSet[Row], Generic[Row]):
         self.check_query()
 
     def _receive_body(self) -> None:
-        """Read the body. If that takes time, it is asked again who sends it, who may have lost rights meanwhile."""
+        """Read the body. After a slow one the sender is authenticated again, since rights may be lost meanwhile."""
         started_at = time.monotonic()
         self.request.receive()
         if time.monotonic() - started_at > PROMPT_SECONDS:

@@ -153,7 +153,7 @@ def repair(start: datetime, end: datetime, *, allow_fewer: bool = False) -> int:
 
 
 def _rebuild(find: Callable[[], Sequence[Difference]]) -> int:
-    """Rebuild what differs until nothing new does; one call does not find all of very many."""
+    """Rebuild what differs until nothing new does: one call may not find all differences."""
     earlier: set[Rebuilding] = set()
     while wrong := set(map(_rebuilding, find())) - earlier:
         for rebuild, begin in sorted(wrong, key=itemgetter(1)):
@@ -181,7 +181,7 @@ def _rebuilding(difference: Difference) -> Rebuilding:
 
 
 def _sum(name: str) -> str:
-    """The sum of a measure. SQLite sums decimals as floating point: a tiny part of all that is added up is none."""
+    """The sum of a measure. SQLite sums in floating point: there a rest tiny beside what is added up counts as 0."""
     sum_ = f'coalesce(sum("{name}"), 0)'
     if connection.vendor != "sqlite" or name not in MONEY:
         return sum_

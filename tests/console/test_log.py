@@ -161,7 +161,7 @@ names => Object.fromEntries(names.map(name => {
   return [name, [new Set([...range.getClientRects()].map(line => line.top)).size, range.getBoundingClientRect().width]];
 }))
 """
-COLUMNS = ("key", "user", "model_name", "provider", "tokens", "price", "first_token", "duration")
+COLUMNS = ("key", "user", "model_name", "provider", "tokens", "price", "first_byte", "duration")
 
 
 @pytest.fixture

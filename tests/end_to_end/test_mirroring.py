@@ -181,8 +181,8 @@ def test_a_copy_that_waits_is_not_sent_for_a_key_that_is_gone(world, main, mirro
     world.soon(lambda: world.ask("x", key=key.text, body={"model": name}), 401)
     mirror.default = Answer()
     assert world.ask("one more", body={"model": name}).status_code == 200
-    seen = mirror.wait_for(33, 10)
-    assert [one.json["messages"][0]["content"] for one in seen[32:]] == ["one more"]
+    requests = mirror.wait_for(33, 10)
+    assert [one.json["messages"][0]["content"] for one in requests[32:]] == ["one more"]
 
 
 def test_who_may_not_ask_the_mirror_is_not_mirrored(world, main, mirror, alias):

@@ -217,7 +217,8 @@ def _readable_json(text: str) -> str:
 def _valid_json(new: str, before: str, visit: Visit, path: Path) -> str:
     """The new text if it is still JSON; otherwise the text before, with each of its values rewritten by itself.
 
-    If something is found in that, too, as where a name says what the value is, it is the new text: no JSON, but safe.
+    If something is still found there, for example because a name says what a value is, the new text is used: it is
+    not JSON, but safe.
     """
     try:
         loads(new)

@@ -128,7 +128,7 @@ def exclude_unaccountable(exchange: Exchange, gateway: Gateway) -> None:
 
 
 def refuse_unaccountable(exchange: Exchange, gateway: Gateway, target: Target) -> None:
-    """The same for one provider, by its limits alone. Raises ValidationError and QuotaExceeded."""
+    """Refuse what one provider's limits could not count: a copy. Raises ValidationError and QuotaExceeded."""
     request, limits = exchange.request, gateway.snapshot.limits.for_provider(target.provider)
     assert request is not None
     if limits.reserves:

@@ -224,7 +224,7 @@ class Snapshot(Catalogue[ProviderSnapshot]):
         return self.providers.get(provider_id)
 
     def key(self, key_id: int) -> KeySnapshot | None:
-        """A key in memory."""
+        """A key in memory: with its present secret, or else with its latest former one."""
         public_ids = self.public_ids.get(key_id, ())
         return next((key for one in reversed(public_ids) if (key := self.keys.get(one)) is not None), None)
 
