@@ -288,7 +288,7 @@ class GroupAdmin(RevocableAdmin[Group]):
     autocomplete_fields = ["parent", "members", "admins"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Group]:
-        return Group.objects.with_size()
+        return Group.objects.with_size().order_by(*self.ordering)  # counting drops the model's own order
 
     @display(description="Members", ordering="size")
     def size(self, row: Group) -> int:

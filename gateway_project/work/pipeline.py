@@ -144,15 +144,13 @@ def run(exchange: Exchange, gateway: Gateway, stages: Sequence[Stage]) -> None:
 
 
 def _run_stages(exchange: Exchange, gateway: Gateway, stages: Sequence[Stage]) -> None:
-    name, started_at = "", 0.0
+    name, started_at, timings = "", 0.0, exchange.timings
     try:
         for step, name in stages:
-            if not name:
-                step(exchange, gateway)
-                continue
             started_at = perf_counter()
             step(exchange, gateway)
-            exchange.record_timing(name, started_at)
+            if name:
+                timings.append((name, started_at, perf_counter()))
     except BaseException:
         if name:
             exchange.record_timing(name, started_at)

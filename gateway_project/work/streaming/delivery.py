@@ -127,17 +127,15 @@ def add_headers(headers: list[tuple[str, str]], exchange: Exchange) -> None:
 
 def _add_limits(headers: list[tuple[str, str]], statuses: list[CheckStatus]) -> None:
     """RateLimit headers (draft-ietf-httpapi-ratelimit-headers-10); a limit without a window has no reset time."""
-    policies = [status for status in statuses if status.check.limit.policy and status.check.amount < MAX_AMOUNT]
+    policies, items = [], []
+    for check, remaining, reset in statuses:
+        limit = check.limit
+        if limit.policy and check.amount < MAX_AMOUNT:
+            until = f";t={reset}" if check.window_seconds else ""
+            policies.append(limit.header)
+            items.append(f'"{limit.policy}";r={limit.header_amount(max(remaining, 0))}{until}')
     if policies:
-        headers.append(("RateLimit-Policy", ", ".join([check.limit.header for check, _, _ in policies])))
-        headers.append(("RateLimit", ", ".join(map(_rate_limit_item, policies))))
-
-
-def _rate_limit_item(status: CheckStatus) -> str:
-    check, remaining, reset = status
-    limit = check.limit
-    until = f";t={reset}" if check.window_seconds else ""
-    return f'"{limit.policy}";r={limit.header_amount(max(remaining, 0))}{until}'
+        headers += (("RateLimit-Policy", ", ".join(policies)), ("RateLimit", ", ".join(items)))
 
 
 def _replayed(body: bytes, chunk_sizes: list[int]) -> Iterator[bytes]:
