@@ -1,4 +1,4 @@
-"""Changes that only a directory makes; all others are in accounts/services.py."""
+"""Changes that only a directory makes; all others are in accounts/services/."""
 
 from collections.abc import Collection, Iterator
 

@@ -10,6 +10,7 @@ from accounts import services, sessions
 from accounts.guessing import hashing
 from accounts.guessing.hashing import HashingQueue
 from accounts.models import User
+from accounts.services import users
 from accounts.sessions import log_in
 from gateway_project.errors import AuthenticationFailed, RateLimited, ServiceUnavailable
 from tests.support.promises import promise
@@ -64,7 +65,7 @@ def test_one_that_does_not_begin_in_time_is_refused_and_leaves_its_place(gate, m
 
 def test_setting_a_password_waits_for_its_turn_but_takes_no_place_of_logins(db, monkeypatch):
     monkeypatch.setattr(hashing, "PATIENT_SECONDS", 0.05)
-    monkeypatch.setattr(services, "hashing_queue", full := HashingQueue(threads=1, waiting=0))
+    monkeypatch.setattr(users, "hashing_queue", full := HashingQueue(threads=1, waiting=0))
     full._places.acquire()
     ann = services.create_user(username="ann", password="a good one 5!")
     services.update_user(ann, password="another good one 6!")

@@ -1,4 +1,4 @@
-"""Every change to users, roles, features and groups; those to sessions are in sessions.py."""
+"""Every change to users, people and service accounts; those to their sessions are in accounts/sessions.py."""
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, nullcontext
@@ -10,16 +10,15 @@ from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError as PasswordRefused
 from django.core.validators import MaxLengthValidator
 from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 
-from accounts.builtin import ADMIN_ROLE, ROLES, USER_ROLE
-from accounts.group_tree import MAX_DEPTH, depth, with_ancestors
+from accounts.builtin import ADMIN_ROLE, USER_ROLE
 from accounts.guessing.hashing import hashing_queue
-from accounts.models import LONGEST_USERNAME, MAX_PASSWORD_LENGTH, Feature, Group, Role, User, UserKind, check_text
+from accounts.models import LONGEST_USERNAME, MAX_PASSWORD_LENGTH, Group, Role, User, UserKind, check_text
 from accounts.sessions import end_sessions
 from gateway_project.database.guarding import Access, guarded_change
 from gateway_project.database.saving import lock_row, rows_by_id, save_or_refuse
-from gateway_project.errors import Conflict, NotFound, ValidationError
+from gateway_project.errors import Conflict, ValidationError
 
 
 @transaction.atomic
@@ -121,56 +120,6 @@ def _set_roles(user: User, role_ids: Collection[int]) -> None:
 
 
 @transaction.atomic
-def create_feature(*, name: str) -> Feature:
-    """Create a feature; raises Conflict if the name exists, and ValidationError."""
-    feature = Feature(name=name)
-    save_or_refuse(feature, conflict=f"A feature named {name!r} exists already.")
-    return feature
-
-
-@transaction.atomic
-def create_role(*, name: str, feature_ids: Collection[int] = (), requires_second_factor: bool = False) -> Role:
-    """Create a role that grants these features; raises Conflict if the name exists, and ValidationError."""
-    role = Role(name=name, requires_second_factor=requires_second_factor)
-    _save_role(role)
-    role.features.set(rows_by_id(Feature.objects.all(), feature_ids, field="features"))
-    return role
-
-
-@guarded_change(Access.CALLERS)
-def update_role(
-    role: Role,
-    *,
-    name: str | None = None,
-    feature_ids: Collection[int] | None = None,
-    requires_second_factor: bool | None = None,
-) -> None:
-    """Store a new name and another set of features, where given; raises Conflict, NotFound and ValidationError.
-
-    The built-in roles keep their names, which the code uses. The role admin keeps all features. Where a role begins to
-    require a second factor, sessions go on: it is asked for at the next login.
-    """
-    lock_row(role, Role.objects.all())
-    if name is not None and name != role.name:
-        if role.name in ROLES:
-            raise Conflict(f"The role {role.name!r} is built in and keeps its name.")
-        role.name = name
-        _save_role(role)
-    if requires_second_factor is not None:
-        role.requires_second_factor = requires_second_factor
-        role.save(update_fields=["requires_second_factor"])
-    if feature_ids is not None:
-        features = rows_by_id(Feature.objects.all(), feature_ids, field="features")
-        if role.name == ADMIN_ROLE and set(features) != set(role.granted):
-            raise Conflict(f"the role {role.name!r} always has every feature.", field="features")
-        role.features.set(features)
-
-
-def _save_role(role: Role) -> None:
-    save_or_refuse(role, conflict=f"A role named {role.name!r} exists already.")
-
-
-@transaction.atomic
 def update_user(
     user: User,
     *,
@@ -264,139 +213,6 @@ def _keeping_an_admin(user: User) -> Iterator[None]:
     yield
     if was_admin and not User.objects.able_to_log_in().admins().exists():
         raise Conflict("The last active admin cannot be deleted, deactivated or stripped of the role.")
-
-
-@guarded_change(Access.CALLERS)
-def create_group(
-    *,
-    name: str,
-    member_ids: Collection[int] = (),
-    admin_ids: Collection[int] = (),
-    parent_id: int | None = None,
-    external_id: str = "",
-) -> Group:
-    """Create a group of these users; raises Conflict if the name exists, and ValidationError."""
-    group = Group(name=name, external_id=external_id)
-    if parent_id is not None:
-        _set_parent(group, parent_id)
-    _save_group(group)
-    group.members.set(rows_by_id(_eligible_members(group), member_ids, field="members"))
-    _set_admins(group, admin_ids)
-    return group
-
-
-@guarded_change(Access.CALLERS)
-def update_group(
-    group: Group,
-    *,
-    name: str | None = None,
-    member_ids: Collection[int] | None = None,
-    admin_ids: Collection[int] | None = None,
-    parent_id: int | EllipsisType | None = ...,
-    external_id: str | None = None,
-) -> None:
-    """Store a new name, other sets of members and of admins, and another parent, where given.
-
-    The service accounts of the group stay members, listed or not. Whoever is no member any more is no admin.
-    Raises Conflict, NotFound and ValidationError.
-    """
-    lock_row(group, Group.objects.all())
-    if parent_id is not ... and parent_id != group.parent_id:
-        _set_parent(group, parent_id)
-        _save_group(group)
-    if name is not None or external_id is not None:
-        group.name = group.name if name is None else name
-        group.external_id = group.external_id if external_id is None else external_id
-        _save_group(group)
-    if member_ids is not None:
-        members = rows_by_id(_eligible_members(group), member_ids, field="members")
-        group.members.set({*members, *group.service_accounts.live()})
-        group.admins.remove(*group.admins.exclude(groups=group))
-    if admin_ids is not None:
-        _set_admins(group, admin_ids)
-
-
-def _set_parent(group: Group, parent_id: int | None) -> None:
-    """Put a group below another one, without saving it; raises ValidationError, also for a circle."""
-    # All of them are locked: two changes at once could make a circle.
-    parents = dict(Group.objects.select_for_update().order_by("pk").values_list("pk", "parent_id"))
-    above = {child: parent for child, parent in parents.items() if parent is not None and child != group.pk}
-    if parent_id is None:
-        group.parent = None
-        return
-    (group.parent,) = rows_by_id(Group.objects.all(), [parent_id], field="parent_id")
-    ancestors = with_ancestors([parent_id], above)
-    if group.pk in ancestors:
-        raise ValidationError("must not be the group itself or a group below it.", field="parent_id")
-    if len(ancestors) + (depth(group.pk, above) if group.pk else 1) > MAX_DEPTH:
-        raise ValidationError(f"must not make more than {MAX_DEPTH} levels of groups.", field="parent_id")
-
-
-def _set_admins(group: Group, user_ids: Collection[int]) -> None:
-    group.admins.set(rows_by_id(_eligible_admins(group), user_ids, field="admins"))
-
-
-@guarded_change(Access.CALLERS)
-def add_member(group: Group, *, user_id: int, is_admin: bool | None = None) -> User:
-    """Add a member, who may be one already, and say whether they are an admin (None: as before); returns the user.
-
-    Raises NotFound and ValidationError, also for a service account as an admin.
-    """
-    lock_row(group, Group.objects.all())
-    (user,) = rows_by_id(_eligible_members(group), [user_id], field="id")
-    if not group.members.contains(user):
-        group.members.add(user)
-        group.admins.remove(user)
-    if is_admin:
-        if user.is_service:
-            raise ValidationError("must not be true for a service account, which never logs in.", field="admin")
-        group.admins.add(user)
-    elif is_admin is not None:
-        group.admins.remove(user)
-    return user
-
-
-@guarded_change(Access.CALLERS)
-def remove_member(group: Group, *, user_id: int) -> User:
-    """Remove a member and return the user; raises NotFound, and Conflict for a service account of the group."""
-    member = group.members.filter(pk=user_id).first()
-    if member is None:
-        raise NotFound(f"The group has no member with the id {user_id}.")
-    if member.owning_group_id == group.pk and not member.is_deleted:
-        raise Conflict(f"{member.username!r} is a service account of this group. Delete it, or give it another group.")
-    group.members.remove(member)
-    group.admins.remove(member)
-    return member
-
-
-@guarded_change(Access.CALLERS, Access.RULES)
-def delete_group(group: Group) -> None:
-    """Delete a group; its rules stay and are for nobody, its limits are deleted.
-
-    Raises NotFound, and Conflict if it owns service accounts or has groups below it.
-    """
-    # Locked first, as in update_group(): a transaction that is about to refer to it waits, and finds it deleted.
-    lock_row(group, Group.objects.all())
-    if names := list(group.service_accounts.live().order_by("username").values_list("username", flat=True)[:10]):
-        raise Conflict(
-            f"This group owns service accounts ({', '.join(names)}). Delete them, or give them another group."
-        )
-    if names := list(group.children.order_by("name").values_list("name", flat=True)[:10]):
-        raise Conflict(f"There are groups below this one ({', '.join(names)}). Delete or move them first.")
-    group.delete()
-
-
-def _eligible_members(group: Group) -> QuerySet[User]:
-    """The users who may be members: not deleted, or members already, so that other changes of the group succeed."""
-    return User.objects.filter(Q(is_deleted=False) | Q(groups=group)).distinct()
-
-
-def _eligible_admins(group: Group) -> QuerySet[User]:
-    return User.objects.filter(groups=group, kind=UserKind.PERSON)
-
-
-def _save_group(group: Group) -> None:
-    save_or_refuse(group, conflict=f"A group named {group.name!r} exists already.")
 
 
 def _validated_password(password: str, user: User, field: str = "password") -> str:
