@@ -7,7 +7,8 @@ import fcntl
 import socket
 import sys
 import termios
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 
 from gunicorn.config import Config
 from gunicorn.http import wsgi
@@ -17,6 +18,15 @@ from gunicorn.http.message import Request
 from gunicorn.http.parser import Parser, RequestParser
 
 from gateway_project.server import overload
+from gateway_project.server.heads import (
+    LENGTH,
+    Header,
+    RequestLines,
+    are_usual,
+    base_environ,
+    date_at,
+    usual_headers,
+)
 from gateway_project.server.sockets import ReaderPace, SlowReaders, is_plain
 
 MAX_DISCARDED_BYTES = 64 * 1024  # of an unread body, between requests: gunicorn's own bound
@@ -29,6 +39,7 @@ def install(readers: SlowReaders) -> None:
     RequestParser.mesg_class = GatewayRequest
     RequestParser.finish_body = finish_body
     wsgi.Response = JoinedResponse
+    wsgi.base_environ = base_environ
 
 
 class GatewayRequest(Request):
@@ -42,10 +53,27 @@ class GatewayRequest(Request):
     """
 
     on_answer: Callable[[], None] | None = None  # called when the answer begins
+    lines = RequestLines()
 
     def __init__(self, *arguments: object) -> None:
         self.is_overloaded = overload.is_overloaded()  # should_close() also runs in the thread of the next request
         super().__init__(*arguments)
+
+    def parse_request_line(self, line: bytes) -> None:
+        if (parts := self.lines.find(line)) is not None:
+            self.method, self.uri, self.path, self.query, self.fragment, self.version = parts
+        else:
+            super().parse_request_line(line)
+            self.lines.keep(line, (self.method, self.uri, self.path, self.query, self.fragment, self.version))
+
+    def parse_headers(self, data: bytes, from_trailer: bool = False) -> list[Header]:
+        is_peer_heard = self.cfg.forwarded_allow_ips or not isinstance(self.peer_addr, tuple)  # what it says of clients
+        if not (from_trailer or is_peer_heard):
+            headers = usual_headers(data, self.limit_request_fields, self.limit_request_field_size)
+            if headers is not None:
+                return headers
+        read: list[Header] = super().parse_headers(data, from_trailer)
+        return read
 
     def set_body_reader(self) -> None:
         for name, value in self.headers:
@@ -79,6 +107,25 @@ class JoinedResponse(wsgi.Response):
     def __init__(self, req: GatewayRequest, sock: socket.socket, cfg: Config) -> None:
         super().__init__(req, sock, cfg)
         self._send_all = ReaderPace(self.readers, sock, req).send if is_plain(sock) else sock.sendall
+
+    def process_headers(self, headers: Sequence[Header]) -> None:
+        if not are_usual(headers):
+            super().process_headers(headers)
+            return
+        for name, value in headers:
+            if name == LENGTH:
+                self.response_length = int(value)
+            self.headers.append((name, value.strip(" \t")))
+
+    def default_headers(self) -> list[str]:
+        """gunicorn's, with a date that is written once a second."""
+        connection = "upgrade" if self.upgrade else "close" if self.should_close() else "keep-alive"
+        major, minor = self.req.version
+        return [
+            f"HTTP/{major}.{minor} {self.status}\r\nServer: {self.version}\r\nDate: {date_at(int(time.time()))}\r\n"
+            f"Connection: {connection}\r\n",
+            *(["Transfer-Encoding: chunked\r\n"] if self.chunked else []),
+        ]
 
     def send_headers(self) -> None:
         """Do nothing: gunicorn calls this before each chunk of the body; _send() sends the head."""

@@ -39,6 +39,7 @@ from gateway_project.server.connections.parking import (
 )
 from gateway_project.server.connections.refusals import refuse_login, send_error
 from gateway_project.server.connections.stopping import StoppingWorker
+from gateway_project.server.heads import settle
 from gateway_project.server.http1 import has_arrived
 from gateway_project.server.logs import is_not_client_timeout
 from gateway_project.server.proxies import TrustedProxies
@@ -76,6 +77,7 @@ class GatewayThreadWorker(StoppingWorker):
         self.client_timeout = settings.GATEWAY_CLIENT_TIMEOUT
         self.readers = SlowReaders(self._slow_places, self.client_timeout, settings.GATEWAY_MIN_BODY_RATE)
         http1.install(self.readers)
+        settle(self.cfg)
         self.closer = LingeringCloser()
         self.closer.start()
         # By id(): the connections whose heads threads are reading, and since when.

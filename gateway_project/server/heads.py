@@ -1,0 +1,91 @@
+"""Heads of requests and responses, read and checked as gunicorn does it, but at once where they are of the usual form.
+
+gunicorn spends a third of the CPU time of a short request on them, header by header. What has not the usual form is
+left to gunicorn, so that its rules, and its errors, hold for everything. Each part has a test that compares both.
+"""
+
+import re
+from collections.abc import Sequence
+from email.utils import formatdate
+from functools import lru_cache
+from typing import Any
+
+from gunicorn.config import Config
+from gunicorn.http import wsgi
+from gunicorn.util import is_hoppish
+
+Header = tuple[str, str]
+RequestLine = tuple[str, str, str, str, str, tuple[int, int]]  # method, target, path, query, fragment, version
+
+# Lines `name: value` without a fold, a control character, or a `_` in a name, of which gunicorn decides by the peer.
+_USUAL_LINES = re.compile(rb"(?:[!#$%&'*+\-.^`|~0-9A-Za-z]++:[\t\x20-\x7e\x80-\xff]*+(?:\r\n(?=[^\r])|\Z))++")
+_ONLY_ONCE = ("HOST", "CONTENT-TYPE")
+_VALUES = re.compile(r"[ \t\x21-\x7e\x80-\xff\n]*+")  # of headers, joined by line breaks
+LENGTH = "Content-Length"
+MAX_LINES, MAX_LINE_BYTES = 1024, 128
+
+
+def settle(config: Config) -> None:
+    """Make all settings attributes of their own: gunicorn looks each up in a dictionary of objects, 30 per request."""
+    vars(config).update({name: setting.get() for name, setting in config.settings.items()})
+
+
+def usual_headers(data: bytes, most: int, most_bytes: int) -> list[Header] | None:
+    """The names, in upper case, and values of these lines; None if gunicorn has to read them.
+
+    `most` is the number of lines, and `most_bytes` the length of a line with its end, that gunicorn accepts.
+    """
+    if not _USUAL_LINES.fullmatch(data):
+        return None
+    lines = data.decode("latin-1").split("\r\n")
+    headers, names = [], []
+    for line in lines:
+        name, _, value = line.partition(":")
+        names.append(name := name.upper())
+        headers.append((name, value.strip(" \t")))
+    is_usual = len(lines) <= most and max(map(len, lines)) + 2 <= most_bytes and "EXPECT" not in names
+    return headers if is_usual and all(names.count(name) <= 1 for name in _ONLY_ONCE) else None
+
+
+class RequestLines:
+    """What gunicorn has read of short request lines: clients send the same ones again and again.
+
+    Those with a query are left out, since it may hold a key.
+    """
+
+    def __init__(self) -> None:
+        self._lines: dict[bytes, RequestLine] = {}
+
+    def find(self, line: bytes) -> RequestLine | None:
+        return self._lines.get(line)
+
+    def keep(self, line: bytes, parts: RequestLine) -> None:
+        if len(line) <= MAX_LINE_BYTES and b"?" not in line and len(self._lines) < MAX_LINES:
+            self._lines[line] = parts
+
+
+def are_usual(headers: Sequence[Header]) -> bool:
+    """Whether an application's headers may be sent as they are: none is of a hop, and LENGTH has that spelling."""
+    values = "\n".join([value for _, value in headers])
+    is_usual = values.count("\n") == len(headers) - 1 and _VALUES.fullmatch(values) is not None
+    return is_usual and all(_is_usual_name(name) for name, _ in headers)
+
+
+@lru_cache(maxsize=1024)
+def _is_usual_name(name: str) -> bool:
+    is_other_length = name != LENGTH and name.lower() == LENGTH.lower()
+    return wsgi.TOKEN_RE.fullmatch(name) is not None and not is_hoppish(name) and not is_other_length
+
+
+def base_environ(config: Config) -> dict[str, Any]:
+    """What WSGI's environment has for every request: gunicorn's, made once."""
+    return _base_environ(config).copy()
+
+
+_base_environ = lru_cache(maxsize=1)(wsgi.base_environ)
+
+
+@lru_cache(maxsize=2)
+def date_at(second: int) -> str:
+    """The header Date of a response that is sent in this second (since 1970)."""
+    return formatdate(second, usegmt=True)
