@@ -19,7 +19,6 @@ RequestLine = tuple[str, str, str, str, str, tuple[int, int]]  # method, target,
 
 # Lines `name: value` without a fold, a control character, or a `_` in a name, of which gunicorn decides by the peer.
 _USUAL_LINES = re.compile(rb"(?:[!#$%&'*+\-.^`|~0-9A-Za-z]++:[\t\x20-\x7e\x80-\xff]*+(?:\r\n(?=[^\r])|\Z))++")
-_ONLY_ONCE = ("HOST", "CONTENT-TYPE")
 _VALUES = re.compile(r"[ \t\x21-\x7e\x80-\xff\n]*+")  # of headers, joined by line breaks
 LENGTH = "Content-Length"
 MAX_LINES, MAX_LINE_BYTES = 1024, 128
@@ -31,20 +30,18 @@ def settle(config: Config) -> None:
 
 
 def usual_headers(data: bytes, most: int, most_bytes: int) -> list[Header] | None:
-    """The names, in upper case, and values of these lines; None if gunicorn has to read them.
+    """The names, in upper case, and values of these lines; None if gunicorn has to read them, as for a repeated name.
 
     `most` is the number of lines, and `most_bytes` the length of a line with its end, that gunicorn accepts.
     """
     if not _USUAL_LINES.fullmatch(data):
         return None
     lines = data.decode("latin-1").split("\r\n")
-    headers, names = [], []
-    for line in lines:
-        name, _, value = line.partition(":")
-        names.append(name := name.upper())
-        headers.append((name, value.strip(" \t")))
-    is_usual = len(lines) <= most and max(map(len, lines)) + 2 <= most_bytes and "EXPECT" not in names
-    return headers if is_usual and all(names.count(name) <= 1 for name in _ONLY_ONCE) else None
+    parts = [line.partition(":") for line in lines]
+    headers = [(name.upper(), value.strip(" \t")) for name, _, value in parts]
+    names = dict(headers)
+    is_short = len(lines) <= most and max(map(len, lines)) + 2 <= most_bytes
+    return headers if is_short and len(names) == len(headers) and "EXPECT" not in names else None
 
 
 class RequestLines:
@@ -66,9 +63,12 @@ class RequestLines:
 
 def are_usual(headers: Sequence[Header]) -> bool:
     """Whether an application's headers may be sent as they are: none is of a hop, and LENGTH has that spelling."""
-    values = "\n".join([value for _, value in headers])
-    is_usual = values.count("\n") == len(headers) - 1 and _VALUES.fullmatch(values) is not None
-    return is_usual and all(_is_usual_name(name) for name, _ in headers)
+    if not headers:
+        return True
+    names, values = zip(*headers, strict=True)
+    text = "\n".join(values)
+    is_usual = text.count("\n") == len(values) - 1 and _VALUES.fullmatch(text) is not None
+    return is_usual and all(map(_is_usual_name, names))
 
 
 @lru_cache(maxsize=1024)

@@ -112,10 +112,9 @@ class JoinedResponse(wsgi.Response):
         if not are_usual(headers):
             super().process_headers(headers)
             return
-        for name, value in headers:
-            if name == LENGTH:
-                self.response_length = int(value)
-            self.headers.append((name, value.strip(" \t")))
+        self.headers += [(name, value.strip(" \t")) for name, value in headers]
+        if length := dict(headers).get(LENGTH):
+            self.response_length = int(length)
 
     def default_headers(self) -> list[str]:
         """gunicorn's, with a date that is written once a second."""
@@ -154,7 +153,7 @@ class JoinedResponse(wsgi.Response):
             self._send_all(data)
 
     def _head(self) -> bytes:
-        lines = [*self.default_headers(), *(f"{name}: {value}\r\n" for name, value in self.headers), "\r\n"]
+        lines = [*self.default_headers(), *map("%s: %s\r\n".__mod__, self.headers), "\r\n"]
         return "".join(lines).encode("latin-1")
 
 
