@@ -7,13 +7,15 @@ from django.conf import settings
 if TYPE_CHECKING:
     from gateway_project.work.exchange import Exchange
 
+# Read once: each request asks several times, and Django's settings answer with function calls.
+KIND: str = settings.GATEWAY_LOG_PAYLOAD
+MAX_BYTES: int = settings.GATEWAY_LOG_PAYLOAD_MAX_BYTES
 LEVELS = ("none", "redacted", "full")  # of GATEWAY_LOG_PAYLOAD, the least content first
 
 
 def content_kind(exchange: "Exchange") -> str:
     """full, redacted or none."""
-    kind: str = settings.GATEWAY_LOG_PAYLOAD
     key = exchange.identity.key
     if key is None or key.restrictions is None or key.restrictions.content_logging not in LEVELS:
-        return kind
-    return min(kind, key.restrictions.content_logging.value, key=LEVELS.index)
+        return KIND
+    return min(KIND, key.restrictions.content_logging.value, key=LEVELS.index)

@@ -5,14 +5,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import orjson
-from django.conf import settings
 
 from gateway_project.errors import LimitError
 from gateway_project.json_types import JsonObject
 from gateway_project.work.exchange import Exchange
 from gateway_project.work.guardrails.reports import logged_answer
-from gateway_project.work.log.content import content_kind
-from gateway_project.work.log.secret_masking import LOOK_AHEAD_BYTES, mask_secrets, mask_secrets_in_each
+from gateway_project.work.log.content import MAX_BYTES, content_kind
+from gateway_project.work.log.secret_masking import LOOK_AHEAD_BYTES, has_secrets, mask_secrets
 from gateway_project.work.snapshot.records import ProviderSnapshot
 
 if TYPE_CHECKING:
@@ -24,8 +23,7 @@ def logged_payload(exchange: Exchange) -> str:
     kind = content_kind(exchange)
     if kind == "none" or exchange.request is None or isinstance(exchange.error, LimitError):
         return ""  # a client that is over a limit must not fill the disk instead
-    whole_answer, target, is_streamed = exchange.answer, exchange.target, exchange.is_streamed
-    request = exchange.request.raw
+    request, whole_answer = exchange.request.raw, exchange.answer
     answer = whole_answer.body if whole_answer else b"".join(exchange.delivery.chunks)
     is_live = exchange.attempts.stream is not None or exchange.cache.subscription is not None
     size = exchange.delivery.size if is_live else len(answer)
@@ -39,14 +37,16 @@ def logged_payload(exchange: Exchange) -> str:
             "response": _fingerprint(size, digest),
         }
         return orjson.dumps(payload).decode()
-    max_bytes, provider = settings.GATEWAY_LOG_PAYLOAD_MAX_BYTES // 2, target and target.provider
+    max_bytes, is_streamed = MAX_BYTES // 2, exchange.is_streamed
     # A stream of JSON lines looks like an object but is not one.
     show = _json if not is_streamed else _string
     parts = exchange.cache.logged_parts if exchange.guarding is None else None
     if parts is None:
-        parts = _stored_parts((request, answer), max_bytes, provider, is_stream=is_streamed)
-    first, second = parts[0][:max_bytes], parts[1][:max_bytes]
-    return f'{{"request": {_json(first, len(request), max_bytes)}, "response": {show(second, size, max_bytes)}}}'
+        target = exchange.target
+        parts = masked_parts(request, answer, max_bytes, target and target.provider, is_stream=is_streamed)
+    first, second = parts
+    shown_request = _json(first[:max_bytes], len(request), max_bytes)
+    return f'{{"request": {shown_request}, "response": {show(second[:max_bytes], size, max_bytes)}}}'
 
 
 def listed_answer(
@@ -58,32 +58,33 @@ def listed_answer(
     if is_guarded or content_kind(exchange) != "full":
         return "", None
     assert exchange.request is not None
-    max_bytes = settings.GATEWAY_LOG_PAYLOAD_MAX_BYTES
-    parts = _stored_parts((exchange.request.raw, body), max_bytes, provider, is_stream=is_stream)
-    return _text(parts[1], len(body), max_bytes), parts
+    parts = masked_parts(exchange.request.raw, body, MAX_BYTES, provider, is_stream=is_stream)
+    return _text(parts[1][:MAX_BYTES], len(body), MAX_BYTES), parts
 
 
 def _fingerprint(size: int, digest: "HASH") -> JsonObject:
     return {"bytes": size, "sha256": digest.hexdigest()}
 
 
-def _stored_parts(
-    bodies: Sequence[bytes], max_bytes: int, provider: ProviderSnapshot | None, *, is_stream: bool
+def masked_parts(
+    request: bytes, answer: bytes, max_bytes: int, provider: ProviderSnapshot | None, *, is_stream: bool
 ) -> Sequence[bytes]:
-    """The parts of request and answer that are kept, without credentials; they are masked before they are cut."""
+    """At least the first `max_bytes` of request and answer, without credentials; the caller cuts them."""
+    end = max_bytes + LOOK_AHEAD_BYTES
+    if not is_stream:  # one search in both, which seldom finds anything: each hands the interpreter to another thread
+        seen_end = end if provider is None else end + provider.longest_secret_bytes
+        bodies = request[:seen_end], answer[:seen_end]
+        together = b"\n".join(bodies)  # no pattern tells a line break from the end of a text
+        if not has_secrets(together) and (provider is None or not provider.leaks_credential(together)):
+            return bodies
     if provider is not None:
-        bodies = [provider.redact_body(body, max_bytes + LOOK_AHEAD_BYTES) for body in bodies]
-    if is_stream:
-        request, answer = bodies
-        bodies = mask_secrets(request, max_bytes), mask_secrets(answer, max_bytes, is_stream=True)
-    else:
-        bodies = mask_secrets_in_each(bodies, max_bytes)
-    return [body[:max_bytes] for body in bodies]
+        request, answer = provider.redact_body(request, end), provider.redact_body(answer, end)
+    return mask_secrets(request, max_bytes), mask_secrets(answer, max_bytes, is_stream=is_stream)
 
 
 def _json(body: bytes, size: int, max_bytes: int) -> str:
     """What is kept of a body of this size as a JSON value: unchanged if it is a JSON object, otherwise as a string."""
-    if size <= max_bytes and body[:1] == b"{" and body.rstrip()[-1:] == b"}" and body.isascii():
+    if size <= max_bytes and body.startswith(b"{") and body.rstrip().endswith(b"}") and body.isascii():
         return body.decode()
     return _string(body, size, max_bytes)
 

@@ -79,13 +79,9 @@ def mask_secrets(text: bytes, max_bytes: int, *, is_stream: bool = False) -> byt
     return window if masked is readable else masked
 
 
-def mask_secrets_in_each(texts: Sequence[bytes], max_bytes: int) -> Sequence[bytes]:
-    """mask_secrets() of several texts, none a stream, with one search: each hands the interpreter to another thread."""
-    windows = [text[: max_bytes + LOOK_AHEAD_BYTES] for text in texts]
-    together = b"\n".join(windows)
-    if b"\\u00" not in together and not _SECRET.search(together):
-        return windows  # no pattern tells a line break from the end of a text
-    return [mask_secrets(window, max_bytes) for window in windows]
+def has_secrets(text: bytes) -> bool:
+    """Whether mask_secrets() may change a text, which is no stream."""
+    return b"\\u00" in text or _SECRET.search(text) is not None
 
 
 def mask_secrets_in_message(message: str) -> str:

@@ -100,7 +100,7 @@ class ProviderSnapshot:
     _secrets: tuple[str, ...] = field(repr=False, init=False, compare=False, default=())  # the longest first
     # Those of at least MIN_SECRET_LENGTH, in each spelling.
     _in_bodies: tuple[bytes, ...] = field(repr=False, init=False, compare=False, default=())
-    _longest_bytes: int = field(repr=False, init=False, compare=False, default=0)  # of these
+    longest_secret_bytes: int = field(repr=False, init=False, compare=False, default=0)  # of these
 
     def __post_init__(self) -> None:
         secrets_sent = {value.removeprefix("Bearer ").removeprefix("Basic ") for value in self.auth_headers.values()}
@@ -115,7 +115,7 @@ class ProviderSnapshot:
         in_bodies = _in_bodies(secret for secret in secrets if len(secret) >= MIN_SECRET_LENGTH)
         object.__setattr__(self, "_secrets", tuple(secrets))
         object.__setattr__(self, "_in_bodies", in_bodies)
-        object.__setattr__(self, "_longest_bytes", max(map(len, in_bodies), default=0))
+        object.__setattr__(self, "longest_secret_bytes", max(map(len, in_bodies), default=0))
 
     def join(self, siblings: "tuple[ProviderSnapshot, ...]") -> None:
         """Know those with the provider's other credentials, and mask these too."""
@@ -148,14 +148,14 @@ class ProviderSnapshot:
 
     def redact_body(self, body: bytes, max_bytes: int) -> bytes:
         """The first bytes of a body with the credential masked; shorter words, such as "ollama", are not masked."""
-        body = body[: max_bytes + self._longest_bytes]  # a secret may straddle the cut
+        body = body[: max_bytes + self.longest_secret_bytes]  # a secret may straddle the cut
         for secret in self._in_bodies:
             body = body.replace(secret, MASK)
         return body[:max_bytes]
 
     def leaks_credential(self, body: bytes) -> bool:
         """Whether the provider's answer contains the credential."""
-        return any(secret in body for secret in self._in_bodies)
+        return any(map(body.__contains__, self._in_bodies))
 
     def authentication(self, address: str, body: bytes, at: float) -> dict[str, str]:
         """The headers that authenticate a request sent at this time (seconds since 1970)."""
