@@ -22,7 +22,8 @@ WORKED_ON = {*LEFT, End.FIRST_BYTE, End.IDLE, End.ATTEMPT, End.STOPPING}
 def bill_of(exchange: Exchange, snapshot: Snapshot) -> Bill:
     """The bill of a request that has ended, at the price when this is first called."""
     if exchange.bill is None:
-        exchange.bill = _with_hedge(_bill(exchange, snapshot), exchange)
+        bill, hedge_cost = _bill(exchange, snapshot), exchange.attempts.hedge_cost
+        exchange.bill = bill if hedge_cost is None else _with_hedge(bill, hedge_cost)
     return exchange.bill
 
 
@@ -33,13 +34,13 @@ def bill_both(exchange: Exchange, repair: Exchange, snapshot: Snapshot) -> Bill:
     return other
 
 
-def _with_hedge(bill: Bill, exchange: Exchange) -> Bill:
+def _with_hedge(bill: Bill, hedge_cost: Cost) -> Bill:
     """The bill with what a second target has cost that worked in vain.
 
     If that is not known, or in another currency, the bill says that it is estimated.
     """
-    hedge_cost, own = exchange.attempts.hedge_cost, bill.cost
-    if hedge_cost is None or (own is not None and own.amount is None):
+    own = bill.cost
+    if own is not None and own.amount is None:
         return bill
     return bill._replace(
         cost=total_cost(own, hedge_cost), cost_of_server=own or Cost(NOTHING, hedge_cost.currency, KNOWN)

@@ -232,20 +232,22 @@ class Journal:
     def _write(self, kind: int, payload: bytes, number: int = 0) -> None:
         with self._lock:
             segment = self._segment_with_room(HEADER_BYTES + len(payload) + RESERVE_BYTES * self._open_requests)
-            self._last_number += not number
-            segment.append(kind, number or self._last_number, payload)
+            if not number:
+                number = self._last_number = self._last_number + 1
+            segment.append(kind, number, payload)
 
     def _segment_with_room(self, needed: int) -> Segment:
-        if self.segments and not self.segments[-1].sealed and self.segments[-1].free_bytes() >= needed:
-            return self.segments[-1]
+        last = self.segments[-1] if self.segments else None
+        if last is not None and last.size - last.end >= needed and not last.sealed:
+            return last
         size = max(self._segment_bytes, needed)
         if self._spare is not None and self._spare.size >= needed:
             new, self._spare = self._spare, None
         else:
             new = self._new_segment(size)
-        if self.segments:
-            self.segments[-1].sealed = True
-            self.segments[-1].release(self.segments[-1].end)
+        if last is not None:
+            last.sealed = True
+            last.release(last.end)
         self.segments.append(new)
         return new
 

@@ -8,6 +8,7 @@ from gateway_project.work.exchange import Attempt, Exchange
 from gateway_project.work.failover.causes import cause_of
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.log.secret_masking import mask_secrets_in_message
+from gateway_project.work.log.timestamps import as_timings, milliseconds
 from gateway_project.work.snapshot.records import Snapshot, Target
 from providers.pricing.prices import NOT_KNOWN, Cost, cost
 from providers.transport.calls import AttemptTimes, End
@@ -17,6 +18,7 @@ from telemetry.metrics.attempts import AttemptFailure, AttemptStart, AttemptSucc
 from telemetry.metrics.sums import OTHER
 
 MAX_LOGGED, MESSAGE_LENGTH = 20, 300
+NO_COST = Cost(None, "", "")  # nothing was bought
 STEPS = ("connect", "tls", "first_byte", "first_token", "last_token")
 
 
@@ -92,20 +94,21 @@ def is_failure(error: GatewayError | None) -> bool:
 def _logged(attempt: Attempt, exchange: Exchange, bill: Bill, snapshot: Snapshot) -> LoggedAttempt:
     provider, error = attempt.target.provider, attempt.error
     ended = attempt.ended or perf_counter()
-    price = _cost(attempt, exchange, bill, snapshot)
+    status, cause, exception = (200, ANSWERED, "") if error is None else (error.code, _cause(error), error.exception)
+    amount, currency, cost_status = _cost(attempt, exchange, bill, snapshot) or NO_COST
     return LoggedAttempt(
         provider.id,
         provider.name,
         provider.credential_id,
         attempt.target.model,
-        error.code if error is not None else 200,
-        _cause(error),
-        error.exception if error is not None else "",
-        _milliseconds(attempt.started_at - exchange.started),
-        _milliseconds(ended - attempt.started_at),
-        None if price is None or price.amount is None else f"{price.amount:f}",
-        "" if price is None else price.currency,
-        "" if price is None else price.status,
+        status,
+        cause,
+        exception,
+        milliseconds(attempt.started_at - exchange.started),
+        milliseconds(ended - attempt.started_at),
+        None if amount is None else f"{amount:f}",
+        currency,
+        cost_status,
         _steps(attempt.times, attempt.started_at, exchange.started),
     )
 
@@ -114,12 +117,12 @@ def _steps(times: AttemptTimes, started_at: float, zero: float) -> list[Timing]:
     """The steps that the attempt came to, one after the other."""
     steps, connected = [], times.connected if times.connect_begun else 0.0
     ends = (connected, times.tls_ended, times.first_byte, times.first_token, times.last_token)
-    for name, end in zip(STEPS, ends, strict=True):
-        if end:
-            # The first text may be noticed after the last piece has come.
-            steps.append((name, _milliseconds(started_at - zero), _milliseconds(max(end - started_at, 0.0))))
-            started_at = max(end, started_at)
-    return steps
+    for name, moment in zip(STEPS, ends, strict=True):
+        if moment:
+            end = max(moment, started_at)  # the first text may be noticed after the last piece has come
+            steps.append((name, started_at, end))
+            started_at = end
+    return as_timings(steps, zero)
 
 
 def _cost(attempt: Attempt, exchange: Exchange, bill: Bill, snapshot: Snapshot) -> Cost | None:
@@ -135,10 +138,8 @@ def _cost(attempt: Attempt, exchange: Exchange, bill: Bill, snapshot: Snapshot) 
     return cost(error.usage, snapshot.price(attempt.target, time())) if error.usage else NOT_KNOWN
 
 
-def _cause(error: GatewayError | None) -> str:
-    """Why an attempt failed, in one word; '' if it did not."""
-    if error is None:
-        return ANSWERED
+def _cause(error: GatewayError) -> str:
+    """Why an attempt failed, in one word."""
     if not isinstance(error, UpstreamError):
         return INTERRUPTED
     return cause_of(error) or REJECTED
@@ -154,7 +155,3 @@ def _end(exchange: Exchange, error: GatewayError | None) -> None:
     drop_frames(error)
     attempt = exchange.attempts.sendings[-1]
     attempt.ended, attempt.error = perf_counter(), error
-
-
-def _milliseconds(seconds: float) -> float:
-    return seconds * 1e6 // 1 / 1e3  # whole microseconds: round() costs twice as much

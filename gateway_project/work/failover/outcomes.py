@@ -17,12 +17,14 @@ def note_outcome(exchange: Exchange, target: Target, outcome: Candidate, error: 
     exchange.attempts.outcomes[target_key(target)] = (outcome, _detail(error))
 
 
-def candidate_outcomes(exchange: Exchange) -> list[tuple[str, str, str]]:
+def candidate_outcomes(exchange: Exchange, served: Target | None) -> list[tuple[str, str, str]]:
     """Name, outcome and detail of every provider with the model: the candidates first, in the order of trying."""
-    targets = exchange.candidates
+    targets, passed_over = exchange.candidates, exchange.selection.passed_over
     if len(exchange.decision.offers) > 1 or not targets:
         keys = {target.key for target in targets}
         targets = (*targets, *(target for target in exchange.decision.offers if target.key not in keys))
+    if len(targets) == 1 and targets[0] is served and not exchange.attempts.outcomes and not passed_over:
+        return [(served.provider.name, *_target_outcome(exchange))]
     return [(target.provider.name, *outcome_at(target, exchange)) for target in targets[:MAX_PROVIDERS]]
 
 

@@ -6,17 +6,25 @@ from gateway_project.work.cache.verdict import verdict_of
 from gateway_project.work.exchange import Exchange
 from gateway_project.work.limits import active_uses
 from gateway_project.work.limits.kinds import LimitDescription
+from gateway_project.work.snapshot.records import Target
 
 
-def logged_decision(exchange: Exchange) -> list[object] | None:
+def logged_decision(exchange: Exchange, target: Target | None) -> list[object] | None:
     """The values of a LoggedDecision; None for a request of nobody that is known."""
     if exchange.identity.caller is None:
         return None
-    demand, records = exchange.limits.demand, exchange.limits.records
-    estimate = (None, None) if demand is None else (demand.input, demand.output)
-    readings = None if records is None else list(records.values())
-    decision = [verdict_of(exchange), _scope(exchange), *estimate, readings]
-    return [*decision, _refusing(exchange.error)] if isinstance(exchange.error, LimitError) else decision
+    limits, error = exchange.limits, exchange.error
+    demand, records = limits.demand, limits.records
+    decision: list[object] = [
+        verdict_of(exchange),
+        _scope(exchange, target),
+        None if demand is None else demand.input,
+        None if demand is None else demand.output,
+        None if records is None else list(records.values()),
+    ]
+    if isinstance(error, LimitError):
+        decision.append(_refusing(error))
+    return decision
 
 
 def _refusing(error: LimitError) -> str:
@@ -26,8 +34,8 @@ def _refusing(error: LimitError) -> str:
     return error.limit.check_name if isinstance(error.limit, LimitDescription) else ""
 
 
-def _scope(exchange: Exchange) -> str | None:
-    target = exchange.target or next(iter(exchange.remaining), None)
-    if not exchange.cache.key or exchange.request is None or target is None:
+def _scope(exchange: Exchange, target: Target | None) -> str | None:
+    request, target = exchange.request, target or next(iter(exchange.remaining), None)
+    if not exchange.cache.key or request is None or target is None:
         return None
-    return scope_at(exchange.request, target.provider)
+    return scope_at(request, target.provider)

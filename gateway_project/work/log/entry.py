@@ -1,9 +1,9 @@
 """Stage 9: exactly one WorkRequest entry for each request is written to the journal, whatever happened."""
 
 import logging
-import time
 from collections.abc import Sequence
 from contextlib import suppress
+from time import perf_counter, time
 
 from gateway_project.errors import (
     MAX_MESSAGE_LENGTH,
@@ -31,10 +31,9 @@ from gateway_project.work.log.payload import listed_answer, logged_payload
 from gateway_project.work.log.refusals import summary_entry
 from gateway_project.work.log.samples import write_samples
 from gateway_project.work.log.secret_masking import mask_secrets_in_message
-from gateway_project.work.log.timestamps import timestamp
+from gateway_project.work.log.timestamps import as_timings, milliseconds, timestamp
 from gateway_project.work.snapshot.records import Snapshot, Target
 from providers.pricing.prices import Cost
-from telemetry.attempts import Timing
 from telemetry.journal.files import JournalFull
 from telemetry.journal.records import empty_cache_entry, empty_log_entry, to_record
 from telemetry.models import LONG_JSON
@@ -57,17 +56,18 @@ NOT_LOGGED = {"status": 503, "outcome": "failed"}  # how the metrics count a req
 
 def write_log(exchange: Exchange, gateway: Gateway) -> None:
     """Write the entry. Raises JournalFull only for a request that was never sent to a provider."""
-    started_at = time.perf_counter()
+    started_at = perf_counter()
     exchange.attempts.end_sending()
     if exchange.guarding is not None:
         conclude_guarding(exchange.guarding)
     if exchange.options.body_bytes:
         assert exchange.identity.caller is not None
         gateway.body_memory.release(exchange.options.body_bytes, exchange.identity.caller.id)
-    entry = empty_log_entry()
-    entry.update(_identity(exchange))
-    _describe_result(entry, exchange)
+    entry, target = empty_log_entry(), exchange.target
+    _describe_request(entry, exchange, target)
+    _describe_result(entry, exchange, target)
     if not _may_have_entry(exchange, gateway):
+        entry["stages"] = as_timings(exchange.timings, exchange.started)
         gateway.metrics.request_ended(entry)
         return
     if exchange.is_mirror:
@@ -75,14 +75,15 @@ def write_log(exchange: Exchange, gateway: Gateway) -> None:
         return
     bill = bill_of(exchange, gateway.snapshot)
     _describe_bill(entry, bill)
-    _describe_attempts(entry, exchange, bill, gateway.snapshot)
+    if exchange.attempts.sendings:
+        _describe_attempts(entry, exchange, bill, gateway.snapshot)
     try:
         _write(entry, exchange, gateway, started_at)
     except JournalFull:
         gateway.metrics.request_ended(entry | NOT_LOGGED)
         raise
-    # The metrics know all of it.
-    entry["stages"][-1:] = _timings([("logging", started_at, time.perf_counter())], exchange.started)
+    logging_stage, logging_begin, _ = entry["stages"][-1]  # the metrics know all of it
+    entry["stages"][-1] = logging_stage, logging_begin, milliseconds(perf_counter() - started_at)
     gateway.metrics.request_ended(entry)
     if (error := exchange.error) is not None and _needs_message_entry(error):
         with suppress(JournalFull):  # the request itself is logged
@@ -97,7 +98,8 @@ def _write_mirrored(entry: JsonObject, exchange: Exchange, gateway: Gateway, sta
     """Write the entry of a mirrored request: neither metrics of requests nor the use of keys count it."""
     bill = bill_of(exchange, gateway.snapshot)
     _describe_bill(entry, bill)
-    _describe_attempts(entry, exchange, bill, gateway.snapshot)
+    if exchange.attempts.sendings:
+        _describe_attempts(entry, exchange, bill, gateway.snapshot)
     with suppress(JournalFull):
         _write(entry, exchange, gateway, started_at)
 
@@ -108,8 +110,9 @@ def write_refusal(exchange: Exchange, gateway: Gateway) -> None:
     assert error is not None
     if not _may_have_entry(exchange, gateway):
         return
-    entry = empty_log_entry() | _identity(exchange)
-    _describe_result(entry, exchange)
+    entry, target = empty_log_entry(), exchange.target
+    _describe_request(entry, exchange, target)
+    _describe_result(entry, exchange, target)
     with suppress(JournalFull):
         gateway.journal.append_event(to_record(_error_entry(entry, exchange, error)))
 
@@ -118,7 +121,7 @@ def write_refusal_counts(gateway: Gateway, *, at_once: bool = False) -> None:
     """Write an entry for each kind of refusals that had none of their own, once a minute or at once."""
     for refusal, count in gateway.refusals.take_counts(at_once=at_once).items():
         with suppress(JournalFull):
-            gateway.journal.append_event(to_record(summary_entry(refusal, count, timestamp(time.time()))))
+            gateway.journal.append_event(to_record(summary_entry(refusal, count, timestamp(time()))))
 
 
 def _may_have_entry(exchange: Exchange, gateway: Gateway) -> bool:
@@ -135,13 +138,15 @@ def _may_have_entry(exchange: Exchange, gateway: Gateway) -> bool:
 def _write(entry: JsonObject, exchange: Exchange, gateway: Gateway, started_at: float) -> None:
     entry["payload"] = logged_payload(exchange)
     # What is written cannot say how long that takes: its end is that of the preparation.
-    entry["stages"] += _timings([("logging", started_at, time.perf_counter())], exchange.started)
+    steps = [*exchange.timings, ("logging", started_at, perf_counter())]
+    entry["stages"] = as_timings(steps, exchange.started)
     whole = to_record(entry)
     entry["payload"] = ""  # no other record has it
-    number, exchange.journal_number = exchange.journal_number, None
+    number = exchange.journal_number
     if number is None:
         gateway.journal.append_complete(whole)
     else:
+        exchange.journal_number = None
         gateway.journal.append_end(number, whole, lambda: to_record(_short(entry)))
 
 
@@ -154,14 +159,19 @@ def write_start(exchange: Exchange, gateway: Gateway, *, calls_provider: bool) -
     is_counted = exchange.limits.statuses is not None
     if exchange.journal_number is not None and not calls_provider and is_counted == exchange.is_start_counted:
         return
-    calls = {"attempts": exchange.attempts.count + calls_provider, "asked_before": _other_provider_ids(exchange)}
-    record = to_record(_identity(exchange) | calls | ({} if is_counted else NOT_COUNTED))
+    sendings, target = exchange.attempts.sendings, exchange.target
+    entry: JsonObject = {"attempts": len(sendings) + calls_provider}
+    _describe_request(entry, exchange, target)
+    if sendings:
+        entry["asked_before"] = _other_provider_ids(exchange, target)
+    if not is_counted:
+        entry.update(NOT_COUNTED)
     exchange.is_start_counted = is_counted
     try:
         if exchange.journal_number is None:
-            exchange.journal_number = gateway.journal.append_start(record)
+            exchange.journal_number = gateway.journal.append_start(to_record(entry))
         else:
-            gateway.journal.append_start_again(exchange.journal_number, record)
+            gateway.journal.append_start_again(exchange.journal_number, to_record(entry))
     except JournalFull as error:
         raise ServiceUnavailable(CANNOT_BE_LOGGED) from error
 
@@ -174,7 +184,7 @@ def cache_record(
     assert caller is not None
     assert target is not None
     entry = empty_cache_entry()
-    now = time.time()
+    now = time()
     is_stream = answer.chunk_sizes is not None
     text, parts = listed_answer(exchange, answer.body, target.provider, is_stream=is_stream)
     entry.update(
@@ -197,81 +207,82 @@ def cache_record(
     return entry, parts
 
 
-def _identity(exchange: Exchange) -> JsonObject:
-    """The user, the model and the provider of the request, as far as they are known by now."""
-    entry: JsonObject = {
+def _describe_request(entry: JsonObject, exchange: Exchange, target: Target | None) -> None:
+    """Add to the entry the user, the model and the provider of the request, as far as they are known by now."""
+    identity, decision, request = exchange.identity, exchange.decision, exchange.request
+    entry |= {
         "entry_type": "Mirror" if exchange.is_mirror else "WorkRequest",
         "timestamp": timestamp(exchange.started_at),
         "correlation_id": exchange.request_id,
         "address": exchange.connection.address,
     }
-    if (caller := exchange.identity.caller) is not None:
+    if (caller := identity.caller) is not None:
         entry["user_id"], entry["username"], entry["group_ids"] = caller.id, caller.name, caller.group_ids
-    if (key := exchange.identity.key) is not None:
+    if (key := identity.key) is not None:
         entry["key_id"], entry["key_name"] = key.id, key.name
-    elif issuer := exchange.identity.trusted_issuer:
+    elif issuer := identity.trusted_issuer:
         entry["trusted_issuer"] = issuer
-    if (alias := exchange.decision.alias) is not None:
+    if (alias := decision.alias) is not None:
         entry["alias"] = alias.name
-    if (rule := exchange.decision.rule) is not None:
+    if (rule := decision.rule) is not None:
         entry["rule_id"], entry["rule_name"] = rule.id, rule.name
-    if (target := exchange.target) is not None:
+    if target is not None:
         provider = target.provider
         entry["provider_id"], entry["provider_name"], entry["served_model"] = provider.id, provider.name, target.model
-    if (request := exchange.request) is not None:
-        entry["operation"], entry["stream"], entry["model"] = request.operation, request.stream, request.model
-        entry["cache_status"], entry["cache_hash"] = _cache_status(exchange, target), exchange.cache.key
-        entry["tags"] = exchange.options.tags
-    return entry
+    if request is not None:
+        entry |= {
+            "operation": request.operation,
+            "stream": request.stream,
+            "model": request.model,
+            "cache_status": exchange.cache.status if target is not None else _early_cache_status(exchange),
+            "cache_hash": exchange.cache.key,
+            "tags": exchange.options.tags,
+        }
 
 
-def _cache_status(exchange: Exchange, target: Target | None) -> str:
-    """The result of the cache lookup; empty if the request was refused before it, unless it bypasses the cache."""
-    if target is not None or exchange.options.cache_control == "bypass":
+def _early_cache_status(exchange: Exchange) -> str:
+    """The result of the cache lookup of a request that has no target.
+
+    It is empty if the request was refused before the lookup, unless it bypasses the cache.
+    """
+    if exchange.options.cache_control == "bypass":
         return exchange.cache.status
     is_looked_up = exchange.cache.key and not isinstance(exchange.error, LimitError)
     return exchange.cache.status if is_looked_up else ""
 
 
-def _describe_result(entry: JsonObject, exchange: Exchange) -> None:
+def _describe_result(entry: JsonObject, exchange: Exchange, target: Target | None) -> None:
     """Add to the entry how the request ended."""
     error, sendings, first_byte_ms = exchange.error, exchange.attempts.sendings, exchange.delivery.first_byte_ms
-    outcome = entry["outcome"] = exchange.outcome or outcome_of(error)
-    entry["entry_source"] = "Cache" if exchange.is_from_others else "Worker" if sendings else "Not Set"
-    entry["status"] = 200 if error is None or first_byte_ms else error.code
+    outcome, duration_ms = exchange.outcome or outcome_of(error), exchange.limits.duration_ms
+    entry |= {
+        "outcome": outcome,
+        "entry_source": "Cache" if exchange.is_from_others else "Worker" if sendings else "Not Set",
+        "status": 200 if error is None or first_byte_ms else error.code,
+        "message": _message(exchange, target, outcome),
+        "duration_ms": round(exchange.elapsed_ms() if duration_ms is None else duration_ms, 3),
+        "first_byte_ms": first_byte_ms,
+        "candidates": candidate_outcomes(exchange, target),
+        "decision": logged_decision(exchange, target),
+    }
     if error is not None:
         entry["severity"], entry["exception"] = error.severity, error.exception
-    entry["message"] = _message(exchange, outcome)
     if sendings:
-        entry["attempts"], entry["asked_before"] = len(sendings), _other_provider_ids(exchange)
+        entry["attempts"], entry["asked_before"] = len(sendings), _other_provider_ids(exchange, target)
     if (answer := exchange.answer) is not None:
         entry["finish_reason"] = answer.finish_reason
         entry["provider_finish_reason"] = answer.provider_finish_reason[:128]
-    duration_ms = exchange.limits.duration_ms
-    entry["duration_ms"] = round(exchange.elapsed_ms() if duration_ms is None else duration_ms, 3)
-    entry["first_byte_ms"] = first_byte_ms
-    entry["stages"] = _timings(exchange.timings, exchange.started)
-    entry["candidates"], entry["decision"] = candidate_outcomes(exchange), logged_decision(exchange)
     if exchange.guarding is not None:
         entry["guardrails"] = logged_guardrails(exchange.guarding)
 
 
-def _other_provider_ids(exchange: Exchange) -> list[int] | None:
+def _other_provider_ids(exchange: Exchange, target: Target | None) -> list[int] | None:
     """The ids of providers that were asked besides the entry's own: their quotas count the request too."""
-    target, sendings = exchange.target, exchange.attempts.sendings
-    if not sendings or (len(sendings) == 1 and sendings[0].target is target):
+    sendings = exchange.attempts.sendings
+    if len(sendings) == 1 and sendings[0].target is target:
         return None
     others = [number for number in exchange.attempts.provider_ids if target is None or number != target.provider.id]
     return list(dict.fromkeys(others))[:MAX_ASKED_BEFORE] or None
-
-
-def _timings(timings: Sequence[Timing], zero: float) -> list[Timing]:
-    """Each stage's name, begin since the request came, and duration; both in milliseconds."""
-    # Whole microseconds: round() costs twice as much.
-    return [
-        (name, (started_at - zero) * 1e6 // 1 / 1e3, (end - started_at) * 1e6 // 1 / 1e3)
-        for name, started_at, end in timings
-    ]
 
 
 def outcome_of(error: GatewayError | None) -> str:
@@ -287,29 +298,35 @@ def outcome_of(error: GatewayError | None) -> str:
 
 def _describe_bill(entry: JsonObject, bill: Bill) -> None:
     """Add to the entry what the request used and cost, as far as it is known."""
-    usage, cost = bill.usage, bill.cost
+    usage, estimated, cost, saved, _ = bill
     if usage is not None:
-        entry["input_tokens"], entry["output_tokens"] = usage.input, usage.output
-        entry["cache_read_tokens"], entry["cache_write_tokens"] = usage.cache_read, usage.cache_write
-        entry["reasoning_tokens"], entry["usage_estimated"] = usage.reasoning, bill.estimated
+        entry |= {
+            "input_tokens": usage.input,
+            "output_tokens": usage.output,
+            "cache_read_tokens": usage.cache_read,
+            "cache_write_tokens": usage.cache_write,
+            "reasoning_tokens": usage.reasoning,
+            "usage_estimated": estimated,
+        }
     if cost is not None:
         entry["cost_status"], entry["currency"] = cost.status, cost.currency
         entry["cost"] = None if cost.amount is None else f"{cost.amount:f}"
-        entry["saved_cost"] = None if bill.saved is None else f"{bill.saved:f}"
+        entry["saved_cost"] = None if saved is None else f"{saved:f}"
 
 
 def _describe_attempts(entry: JsonObject, exchange: Exchange, bill: Bill, snapshot: Snapshot) -> None:
-    """Add to the entry each sending to a provider; null without one, as for an answer from the cache."""
-    if exchange.attempts.sendings:
-        entry["provider_calls"] = [list(attempt) for attempt in logged_attempts(exchange, bill, snapshot)]
-        entry["failed_attempts"] = failure_count(exchange) or None
+    """Add to the entry each sending to a provider; without one, as for an answer from the cache, it has null."""
+    entry["provider_calls"] = list(map(list, logged_attempts(exchange, bill, snapshot)))
+    entry["failed_attempts"] = failure_count(exchange) or None
 
 
-def _message(exchange: Exchange, outcome: str) -> str:
-    model, target = exchange.model, exchange.target
-    provider = target.provider.name if target is not None else ""
+def _message(exchange: Exchange, target: Target | None, outcome: str) -> str:
+    model = exchange.model
+    if outcome == "completed" and exchange.cache.hit is not None:
+        return f"{model} answered from the cache."
+    provider = "" if target is None else target.provider.name
     if outcome == "completed":
-        return f"{model} answered from the cache." if exchange.cache.hit else f"{model} answered by {provider}."
+        return f"{model} answered by {provider}."
     if outcome == "client_closed":
         return f"The client disconnected before {model or 'the request'} was answered."
     if exchange.error is not None:
