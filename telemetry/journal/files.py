@@ -34,6 +34,8 @@ _FRAME = struct.Struct("<BQII")
 HEADER_BYTES = _FRAME.size
 # Up to so many bytes per segment stay in this process's memory; all others are only in the system's page cache.
 RESIDENT_BYTES = 2 * 1024 * 1024
+# So many bytes are mapped at once: otherwise the first write to each page interrupts a request. The number is Linux's.
+AHEAD_BYTES, MADV_POPULATE_WRITE = 64 * 1024, 23
 # Reserved for the end of each open request, so that an end always has room.
 RESERVE_BYTES = 4096
 LOCK_NAME = "lock"
@@ -66,7 +68,7 @@ class Segment:
         self.size = size
         self.end = 0
         self.sealed = False
-        self._resident_from = 0
+        self._resident_from = self._mapped_to = 0
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         try:
             os.posix_fallocate(handle, 0, size)
@@ -80,6 +82,8 @@ class Segment:
     def append(self, kind: int, number: int, payload: bytes) -> None:
         start = self.end
         end = start + HEADER_BYTES + len(payload)
+        if end > self._mapped_to:
+            self._map_ahead(end)
         self._map[start + HEADER_BYTES : end] = payload
         # A record counts once its header is there: the header is written last.
         _FRAME.pack_into(self._map, start, kind, number, len(payload), _checksum(kind, number, payload))
@@ -104,6 +108,11 @@ class Segment:
         self._resident_from = end
         if whole_pages := end // mmap.PAGESIZE * mmap.PAGESIZE:
             self._map.madvise(mmap.MADV_DONTNEED, 0, whole_pages)
+
+    def _map_ahead(self, end: int) -> None:
+        start, self._mapped_to = self._mapped_to, end // mmap.PAGESIZE * mmap.PAGESIZE + AHEAD_BYTES
+        with suppress(OSError):  # Linux before 5.14 maps them one by one
+            self._map.madvise(MADV_POPULATE_WRITE, start, self._mapped_to - start)
 
     def remove(self) -> None:
         with suppress(OSError):

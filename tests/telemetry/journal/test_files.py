@@ -66,6 +66,17 @@ def test_a_start_and_its_end_have_one_number_and_nobody_else_has_it(journal):
     assert len({record.number for record in records}) == 4
 
 
+@pytest.mark.parametrize("advice", [journals.MADV_POPULATE_WRITE, -1])
+def test_records_of_any_length_come_back_also_where_linux_maps_page_by_page(tmp_path, monkeypatch, advice):
+    monkeypatch.setattr(journals, "MADV_POPULATE_WRITE", advice)
+    ahead = journals.AHEAD_BYTES
+    journal = Journal(tmp_path, segment_bytes=3 * ahead + 1000)
+    payloads = [b"x" * length for length in (1, ahead, ahead + 1, 3 * ahead, 10, 2 * ahead, mmap.PAGESIZE)]
+    for payload in payloads:
+        journal.append_event(payload)
+    assert contents(journal) == [(EVENT, payload) for payload in payloads]
+
+
 @parses
 @given(st.lists(st.binary(max_size=500), max_size=20))
 @settings(max_examples=number_of(25), deadline=None)
