@@ -72,8 +72,8 @@ def masked_parts(
     """At least the first `max_bytes` of request and answer, without credentials; the caller cuts them."""
     end = max_bytes + LOOK_AHEAD_BYTES
     if not is_stream:  # one search in both, which seldom finds anything: each hands the interpreter to another thread
-        seen_end = end if provider is None else end + provider.longest_secret_bytes
-        bodies = request[:seen_end], answer[:seen_end]
+        search_end = end if provider is None else end + provider.longest_secret_bytes
+        bodies = request[:search_end], answer[:search_end]
         together = b"\n".join(bodies)  # no pattern tells a line break from the end of a text
         if not has_secrets(together) and (provider is None or not provider.leaks_credential(together)):
             return bodies
