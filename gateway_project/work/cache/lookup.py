@@ -150,7 +150,7 @@ def _follow(exchange: Exchange, gateway: Gateway, flight_wait: FlightWait) -> Ad
         return None
     if value is not None:
         return Admission([], value=value)
-    return admit(exchange, gateway, exchange.cache.key, flight_wait.token, read=True)
+    return admit(exchange, gateway, exchange.cache.key, flight_wait.token)
 
 
 def _accepts_heartbeats(exchange: Exchange) -> bool:

@@ -1,6 +1,6 @@
 """Admission: a request is checked against its limits and takes from them, in the round trip that reads the cache."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import takewhile
 from time import time
@@ -19,7 +19,7 @@ from gateway_project.work.limits.demand import (
 )
 from gateway_project.work.limits.kinds import LimitDescription
 from gateway_project.work.limits.messages import limit_error, unpriced_error
-from gateway_project.work.limits.records import record_readings
+from gateway_project.work.limits.records import record_limits
 from gateway_project.work.limits.settlement import settle_provider
 from gateway_project.work.log.entry import write_start
 from gateway_project.work.snapshot.records import Target
@@ -39,24 +39,15 @@ def admit_and_look_up(exchange: Exchange, gateway: Gateway) -> None:
     Where a cached answer will do, the same round trip looks for it, and claims the flight if one may be called.
     Raises RateLimited, QuotaExceeded and ActiveUseLimitReached; then nothing was counted.
     """
-    calls_provider = exchange.options.cache_control != "only"
-    if exchange.cache.key and exchange.options.cache_control != "refresh":
-        token = (exchange.limits.token or gateway.flights.token()) if calls_provider else ""
-        admit(exchange, gateway, exchange.cache.key, token, read=True, calls_provider=calls_provider)
-    else:
-        admit(exchange, gateway, calls_provider=calls_provider)
+    cache_control = exchange.options.cache_control
+    key = exchange.cache.key if cache_control != "refresh" else ""
+    admit(exchange, gateway, key, calls_provider=cache_control != "only")
 
 
 def admit(
-    exchange: Exchange,
-    gateway: Gateway,
-    key: str = "",
-    token: str = "",
-    *,
-    read: bool = False,
-    calls_provider: bool = True,
+    exchange: Exchange, gateway: Gateway, key: str = "", token: str = "", *, calls_provider: bool = True
 ) -> Admission:
-    """Count the limits, read the cache (if `read`) and claim the flight in one round trip.
+    """Count the limits and, with a cache key, read the cache and claim the flight, in one round trip.
 
     `calls_provider`: one will be called if there is no cached answer. Raises RateLimited, QuotaExceeded and
     ActiveUseLimitReached; then nothing was counted.
@@ -71,7 +62,7 @@ def admit(
         return limits.admission
     if calls_provider and not token:
         token = limits.token or gateway.flights.token()
-    admission = _admit_or_wait(exchange, gateway, checks, key, token, read=read, candidate_checks=candidate_checks)
+    admission = _admit_or_wait(exchange, gateway, checks, key, token, candidate_checks)
     if candidate_checks and (admission.leads or not key):  # otherwise nothing was taken from a provider's limits
         limits.full_candidates += exchange.remaining[: admission.choice]
         limits.admitted_target = exchange.remaining[admission.choice]
@@ -93,7 +84,7 @@ def admit_to_provider(exchange: Exchange, gateway: Gateway, target: Target) -> N
     if checks := tuple(check for check in checks if check.name not in hold_names):
         reservation = _reserving(checks, (target,), exchange, gateway)
         token = limits.token or gateway.flights.token()
-        _admit_or_wait(exchange, gateway, (), "", token, read=False, candidate_checks=[reservation])
+        _admit_or_wait(exchange, gateway, (), "", token, [reservation])
     limits.admitted_target = target
 
 
@@ -110,11 +101,14 @@ def exclude_unaccountable(exchange: Exchange, gateway: Gateway) -> None:
 
     Candidates without a price are passed over while others can serve. Raises ValidationError and QuotaExceeded.
     """
-    request, limits, book = exchange.request, exchange.limits, gateway.snapshot.limits
+    limits, book = exchange.limits, gateway.snapshot.limits
     if limits.book is None:
         _set_own_limits(exchange, gateway)
+    if not (limits.own.reserves or book.has_provider_limits):
+        return
+    request = exchange.request
     assert request is not None
-    if request.operation == COUNT_TOKENS or not (limits.own.reserves or book.has_provider_limits):
+    if request.operation == COUNT_TOKENS:
         return
     if any(_is_reserved(target, exchange, gateway) for target in exchange.candidates):
         _refuse_uncountable(request)
@@ -165,7 +159,7 @@ def _checks(exchange: Exchange, gateway: Gateway, *, calls_provider: bool) -> Ch
     checks: Checks = limits.own.checks
     if exchange.candidates:  # a request that was denied before takes no active use
         assert exchange.identity.caller is not None
-        checks = (*checks, active_uses.check_of(exchange.identity.caller, gateway.snapshot))
+        checks = limits.own.with_use(active_uses.check_of(exchange.identity.caller, gateway.snapshot))
     if limits.statuses is not None:
         hold_names = {hold.check.name for hold in limits.holds}
         checks = [check for check in checks if check.kind != COUNT and check.name not in hold_names]
@@ -216,12 +210,35 @@ def _admit_or_wait(
     checks: Checks,
     key: str,
     token: str,
-    *,
-    read: bool,
     candidate_checks: Sequence[Checks],
 ) -> Admission:
-    admit_with = partial(gateway.state.admit, checks, key, token, read=read, candidate_checks=candidate_checks)
-    admission, ignore_lost = admit_with(), False
+    read = key != ""
+    admission = gateway.state.admit(checks, key, token, read=read, candidate_checks=candidate_checks)
+    if admission.lost:
+        admit_with = partial(gateway.state.admit, checks, key, token, read=read, candidate_checks=candidate_checks)
+        admission = _recount(exchange, gateway, admission, admit_with)
+    limits = exchange.limits
+    limits.token = token
+    if admission.holds:
+        limits.holds = [*limits.holds, *admission.holds]
+    record_limits(limits, admission)
+    for full in admission.full:
+        gateway.full_providers.note(full)
+    if admission.refused is not None:
+        limits.statuses = _updated(limits.statuses, _updated(admission.statuses, [admission.refused]))
+        raise limit_error(admission.refused, time(), gateway.snapshot.prices.currency)
+    if limits.statuses is None:
+        limits.counted_at, limits.statuses = admission.at, admission.statuses
+    else:
+        limits.statuses = _updated(limits.statuses, admission.statuses)
+    return admission
+
+
+def _recount(
+    exchange: Exchange, gateway: Gateway, admission: Admission, admit_with: Callable[..., Admission]
+) -> Admission:
+    """Admit the request once its lost counts have been rebuilt, or without them."""
+    ignore_lost = False
     while admission.lost:
         if all(count.is_small for count in admission.lost):
             gateway.recounter.request(admission.lost)
@@ -230,18 +247,6 @@ def _admit_or_wait(
             write_start(exchange, gateway, calls_provider=False)
             ignore_lost = ignore_lost or not gateway.recounter.wait(admission.lost, exchange.call)
             admission = admit_with(ignore_lost=ignore_lost)
-    limits = exchange.limits
-    limits.token = token
-    limits.holds = [*limits.holds, *admission.holds]
-    record_readings(limits, admission.readings, admission.at)
-    for full in admission.full:
-        gateway.full_providers.note(full)
-    if admission.refused is not None:
-        limits.statuses = _updated(limits.statuses, _updated(admission.statuses, [admission.refused]))
-        raise limit_error(admission.refused, time(), gateway.snapshot.prices.currency)
-    if limits.statuses is None:
-        limits.counted_at = admission.at
-    limits.statuses = _updated(limits.statuses, admission.statuses)
     return admission
 
 

@@ -2,11 +2,22 @@
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import NamedTuple, Protocol
 
-from gateway_project.work.limits.checks import COUNT, DAY, LEASE, MAX_AMOUNT, MINUTE, MONTH, RESERVE, LimitCheck
+from gateway_project.work.limits.checks import (
+    COUNT,
+    DAY,
+    LEASE,
+    MAX_AMOUNT,
+    MINUTE,
+    MONTH,
+    RESERVE,
+    CheckSet,
+    LimitCheck,
+)
 from gateway_project.work.limits.kinds import (
     CONCURRENT,
     COST,
@@ -65,12 +76,21 @@ class Member(Holder, Protocol):
     def group_ids(self) -> tuple[int, ...]: ...
 
 
-class Limits(NamedTuple):
+@dataclass(slots=True, eq=False)
+class Limits:
     """The checks of one caller or provider, whether any of them is a RESERVE, and those that refuse unpriced work."""
 
     checks: tuple[LimitCheck, ...] = ()
     reserves: bool = False
     refusing_unpriced: tuple[LimitCheck, ...] = ()
+    _with_use: CheckSet | None = None
+
+    def with_use(self, use: LimitCheck) -> CheckSet:
+        """The checks and one of an active use; the set is kept for the next request with the same one."""
+        checks = self._with_use
+        if checks is None or checks[-1] is not use:
+            checks = self._with_use = CheckSet((*self.checks, use))
+        return checks
 
 
 NO_LIMITS = Limits()

@@ -12,7 +12,7 @@ the other two are leases, which are given back, or lapse when the process that h
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -66,6 +66,27 @@ class LimitCheck(NamedTuple):
     def taking(self, take: int, minimum: int) -> "LimitCheck":
         """The check for a request that takes so much, and needs that much; faster than _replace()."""
         return LimitCheck._make((*self[:4], take, minimum, *self[6:]))
+
+
+class CheckSet(tuple[LimitCheck, ...]):
+    """Checks of a request, with what follows from them alone: many requests share them.
+
+    `unbounded` is the use without a limit, if any; `bounded` are all others. `is_plain`: these are of requests per
+    minute alone; then `names` and `amounts` are their names, and of each its amount and what it takes.
+    """
+
+    def __init__(self, checks: Iterable[LimitCheck] = ()) -> None:
+        bounded, self.unbounded, self.is_plain = list[LimitCheck](), None, True
+        for check in self:
+            if check.kind == USE and not check.amount:
+                self.unbounded = check
+            else:
+                bounded.append(check)
+                self.is_plain = self.is_plain and check.kind == COUNT and check.window_seconds == MINUTE
+        self.bounded: Sequence[LimitCheck] = bounded
+        plain = bounded if self.is_plain else ()
+        self.names = [check.name for check in plain]
+        self.amounts = [amount for check in plain for amount in (check.amount, check.take)]
 
 
 class CheckStatus(NamedTuple):
@@ -156,7 +177,8 @@ class Admission:
     and `statuses` has the caller's own limits only. `value` is a cached answer. `leads`: this request is the one to
     call the provider. `choice` is the index of the candidate whose limits have room; `full` are the limits because of
     which those before it were passed over. `at` is when it was admitted, by the clock of the shared state.
-    `readings` are the limits without this request: those of `statuses`, the one that refused, and the full ones.
+    `readings` are the limits without this request: those of `statuses`, the one that refused, and the full ones; None
+    where the statuses tell them, since they are of requests per minute alone.
     """
 
     statuses: list[CheckStatus]
@@ -168,7 +190,7 @@ class Admission:
     full: Sequence[CheckStatus] = ()
     lost: Sequence[LostCount] = ()
     at: float = 0.0
-    readings: Sequence[Reading] = ()
+    readings: Sequence[Reading] | None = ()
 
     @property
     def is_rejected(self) -> bool:

@@ -3,18 +3,29 @@
 from collections.abc import Sequence
 
 from gateway_project.work.exchange import RequestLimits
-from gateway_project.work.limits.checks import MAX_AMOUNT, Reading
+from gateway_project.work.limits.checks import MAX_AMOUNT, Admission, CheckStatus
+from telemetry.journal.decisions import LimitValues
 
 
-def record_readings(limits: RequestLimits, readings: Sequence[Reading], at: float) -> None:
+def record_limits(limits: RequestLimits, admission: Admission) -> None:
     """Note the limits for the log entry; of one that is read again, as when a request has waited, what it then was.
 
-    `at` is when they were read, by the clock of the shared state: windows end by that clock.
+    Windows end by the clock of the shared state.
     """
-    if limits.records is None:
-        limits.records = {}
-    now = int(at)
-    for check, usage, reserved, remaining, reset_seconds in readings:
+    if (records := limits.records) is None:
+        records = limits.records = {}
+    now = int(admission.at)
+    if admission.readings is None:
+        _record_counts(records, admission.statuses, now)
+        return
+    for check, usage, reserved, remaining, reset_seconds in admission.readings:
         if 0 < check.amount < MAX_AMOUNT:  # others only count
-            name = check.name
-            limits.records[name] = (name, check.amount, usage, reserved, remaining, now + reset_seconds)
+            records[check.name] = (check.name, check.amount, usage, reserved, remaining, now + reset_seconds)
+
+
+def _record_counts(records: dict[str, LimitValues], statuses: Sequence[CheckStatus], now: int) -> None:
+    """Note what the limits were before this request; nothing of them is reserved."""
+    for check, remaining, reset_seconds in statuses:
+        name, amount, before = check.name, check.amount, remaining + check.take
+        if 0 < amount < MAX_AMOUNT:
+            records[name] = (name, amount, amount - before, 0, before, now + reset_seconds)

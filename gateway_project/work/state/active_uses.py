@@ -27,11 +27,14 @@ class ActiveUses:
 
     def take(self, check: LimitCheck, token: str, now: float) -> None:
         """Begin or extend a member's use: for the request of this token, or without a token for one that ended now."""
-        use = self._use(check)
+        uses = self._uses[check.name]
+        use = uses.get(check.member) or self._use(check)
         use.until = max(use.until, now + check.window_seconds)
         if token:
             use.in_flight.add(token)
-        self._note_peak(check.name, now)
+        # The only place where their number grows.
+        if len(uses) > self._peaks[check.name].get(int(now) // DAY * DAY, 0):
+            self._note_peak(check.name, now)
 
     def mirror(self, check: LimitCheck, token: str) -> None:
         """Note that the request of this token has taken its use in Redis."""
@@ -97,9 +100,8 @@ class ActiveUses:
         return use
 
     def _note_peak(self, name: str, now: float) -> None:
-        """Update today's peak; called where a use is taken, the only place where their number grows."""
+        """Update today's peak, for which expired uses do not count."""
         peaks, today = self._peaks[name], window_begin(DAY, now)
-        if len(self._uses[name]) > peaks.get(today, 0):
-            peaks[today] = max(self.live(name, now), peaks.get(today, 0))
-            for day in peaks.keys() - set(days_around(now)):
-                del peaks[day]
+        peaks[today] = max(self.live(name, now), peaks.get(today, 0))
+        for day in peaks.keys() - set(days_around(now)):
+            del peaks[day]

@@ -51,6 +51,7 @@ class Count:
 
 
 NO_WINDOW = (0, 0, None)
+WINDOWED = (COUNT, RESERVE)
 
 
 class Counters:
@@ -213,9 +214,10 @@ class Counters:
 
     def note_redis_statuses(self, statuses: Iterable[CheckStatus], now: float) -> None:
         """Remember how much of each limit was used in Redis at this moment."""
+        counts = self._redis_counts
         for check, remaining, _ in statuses:
-            if check.kind in (COUNT, RESERVE):
-                self._redis_counts[check.name] = now, check.amount - remaining, check.window_seconds
+            if check.kind in WINDOWED:
+                counts[check.name] = now, check.amount - remaining, check.window_seconds
 
     def mirror(self, token: str, holds: Iterable[Hold]) -> None:
         """Remember the leases that a request took in Redis: this process holds them even when Redis goes down."""

@@ -28,10 +28,10 @@ class LocalShare(LocalState):
             with self._lock:
                 self._counters.mirror(token, admission.holds)
 
-    def note_use(self, check: LimitCheck, token: str) -> None:
+    def note_use(self, check: LimitCheck, token: str, now: float) -> None:
         """Note a use without a limit that has begun or, without a token, begun and ended."""
         with self._lock:
-            self._counters.uses.take(check, token, self.clock.now())
+            self._counters.uses.take(check, token, now)
             self._changed[check.name, check.member] = check
 
     def changed_uses(self, *, include_all: bool) -> dict[str, list[tuple[LimitCheck, bool]]]:

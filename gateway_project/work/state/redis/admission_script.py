@@ -26,7 +26,7 @@ if flies and mode == 2 then redis.call('SET', KEYS[2], token, 'PX', FLIGHT) end
 # whether to read the answer, token, whether to claim the flight, how lost counts are treated, the key of the epoch; and
 # for each check: its candidate (0: the caller's own), kind (of LimitKind: n COUNT, r RESERVE, l LEASE, u USE), amount,
 # window, take, minimum or member, since, and when it was set (ms; 0 if unknown): the eight values of check i begin at
-# ARGV[8 * i]. If it is PLAIN: only amount, window and take, the three of check i from ARGV[3 * i + 5] on. RedisState
+# ARGV[8 * i]. If it is PLAIN: only amount and take, those of check i from ARGV[2 * i + 6] on. RedisState
 # writes the arguments (state.py), replies.py reads the reply.
 ADMIT = (
     CLOCK
@@ -39,23 +39,16 @@ local again = flies and leader == token  -- its first reply was lost
 
 -- The commonest case ends here, since it needs none of the functions below: defining them takes as long as all this.
 if ARGV[6] == '1' then
-  local names, totals, takes, refused = {}, {}, {}, 0
+  local names, totals, takes, refused, begin = {}, {}, {}, 0, now - now % 60
   for i = 1, own do
-    local window = tonumber(ARGV[3 * i + 6])
-    names[i], takes[i] = KEYS[i + 2] .. ':' .. now - now % window, tonumber(ARGV[3 * i + 7])
+    names[i], takes[i] = KEYS[i + 2] .. ':' .. begin, tonumber(ARGV[2 * i + 7])
     totals[i] = tonumber(redis.call('HGET', names[i], 'used') or '0')
-    if refused == 0 and not again and totals[i] + takes[i] > tonumber(ARGV[3 * i + 5]) then refused = i end
+    if refused == 0 and not again and totals[i] + takes[i] > tonumber(ARGV[2 * i + 6]) then refused = i end
   end
-  if refused > 0 then
-    local window = tonumber(ARGV[3 * refused + 6])
-    return {refused, ms, now - now % window + window, totals[refused], totals, 0, {}}
-  end
+  if refused > 0 then return {refused, ms, begin + 60, totals[refused], totals, 0, {}} end
   for i = 1, again and 0 or own do
     totals[i] = redis.call('HINCRBY', names[i], 'used', takes[i])
-    if totals[i] == takes[i] then
-      local window = tonumber(ARGV[3 * i + 6])
-      redis.call('EXPIREAT', names[i], now - now % window + window + 60)
-    end
+    if totals[i] == takes[i] then redis.call('EXPIREAT', names[i], begin + 120) end
   end
 """
     + LOOK_UP

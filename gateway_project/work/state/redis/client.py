@@ -14,7 +14,7 @@ from redis.exceptions import TimeoutError as RedisTimeout
 
 from gateway_project.work.state.redis import scripts
 from gateway_project.work.state.redis.admission_script import ADMIT
-from gateway_project.work.state.redis.connection import RedisConnection, RedisReplyError, Reply, Word
+from gateway_project.work.state.redis.connection import RedisConnection, RedisReplyError, Reply, Word, Words
 
 log = logging.getLogger("gateway.redis")
 
@@ -48,7 +48,7 @@ class RedisClient:
     def degraded(self) -> bool:
         return self.is_down or self._refusing
 
-    def probe(self, words: Sequence[Word], bring_up_to_date: Callable[[], None]) -> None:
+    def probe(self, words: Words, bring_up_to_date: Callable[[], None]) -> None:
         """Try a command and bring Redis up to date; only when both succeed does it count as available again."""
         try:
             self.exchange(words, fresh=self.is_down)
@@ -70,11 +70,11 @@ class RedisClient:
 
         Then it returns True, and False if Redis is unavailable. Until it is called, it keeps a connection.
         """
-        connection = self._try_to_send(self._words(script, keys, arguments))
-        return partial(self.try_run, script, keys, arguments, connection=connection)
+        connection = self._try_to_send(("EVALSHA", self._digests[script], len(keys), *keys, *arguments))
+        return partial(self.try_run, script, keys, arguments, connection)
 
     def try_run(
-        self, script: str, keys: Sequence[str], arguments: Sequence[Word], *, connection: RedisConnection | None = None
+        self, script: str, keys: Sequence[str], arguments: Sequence[Word], connection: RedisConnection | None = None
     ) -> bool:
         """Run a script; False if Redis is unavailable."""
         try:
@@ -84,14 +84,14 @@ class RedisClient:
         return True
 
     def run(
-        self, script: str, keys: Sequence[str], arguments: Sequence[Word], *, connection: RedisConnection | None = None
+        self, script: str, keys: Sequence[str], arguments: Sequence[Word], connection: RedisConnection | None = None
     ) -> Reply:
         """A script's reply. Raises RedisUnavailable, also if Redis refuses the script.
 
         `connection` is the one over which it has been sent already.
         """
         try:
-            return self.command(*self._words(script, keys, arguments), connection=connection)
+            return self._command(("EVALSHA", self._digests[script], len(keys), *keys, *arguments), connection)
         except RedisReplyError as error:
             if not str(error).startswith("NOSCRIPT"):
                 raise self._mark_refusing(error) from error
@@ -100,12 +100,12 @@ class RedisClient:
         except RedisReplyError as error:
             raise self._mark_refusing(error) from error
 
-    def _words(self, script: str, keys: Sequence[str], arguments: Sequence[Word]) -> tuple[Word, ...]:
-        return "EVALSHA", self._digests[script], len(keys), *keys, *arguments
-
-    def command(self, *words: Word, connection: RedisConnection | None = None) -> Reply:
+    def command(self, *words: Word) -> Reply:
         """One command's reply. Raises RedisUnavailable, at once while Redis is down, and RedisReplyError."""
-        if self.is_down and connection is None:
+        return self._command(words)
+
+    def _command(self, words: Words, connection: RedisConnection | None = None) -> Reply:
+        if connection is None and self._down_since is not None:
             raise RedisUnavailable
         try:
             return self._reply(connection or self._send(words))
@@ -118,14 +118,14 @@ class RedisClient:
         except (OSError, RedisError) as error:
             raise self._mark_down(error) from error
 
-    def exchange(self, words: Sequence[Word], *, fresh: bool = False) -> Reply:
+    def exchange(self, words: Words, *, fresh: bool = False) -> Reply:
         """One attempt; with `fresh` on a new connection, even while Redis is down.
 
         Raises OSError, RedisError and RedisReplyError.
         """
         return self._reply(self._send(words, fresh=fresh))
 
-    def _try_to_send(self, words: Sequence[Word]) -> RedisConnection | None:
+    def _try_to_send(self, words: Words) -> RedisConnection | None:
         """The connection over which a command was sent; None if Redis is down, or it has to be sent again."""
         if self.is_down:
             return None
@@ -137,7 +137,7 @@ class RedisClient:
             pass  # the connection was closed while idle
         return None
 
-    def _send(self, words: Sequence[Word], *, fresh: bool = False) -> RedisConnection:
+    def _send(self, words: Words, *, fresh: bool = False) -> RedisConnection:
         """A connection that has sent a command; it has to be passed to _reply(). Raises OSError and RedisError."""
         try:
             self._permits.get(timeout=WAIT_FOR_CONNECTION_SECONDS)
@@ -146,9 +146,12 @@ class RedisClient:
         try:
             if fresh:  # one was dead, and the others are as old
                 self._idle.clear()
-            elif self.is_down:  # it went down while this thread waited for its permit
+            elif self._down_since is not None:  # it went down while this thread waited for its permit
                 raise RedisUnavailable
-            connection = self._connection()
+            try:
+                connection = self._idle.pop()
+            except IndexError:
+                connection = self._connect()
             try:
                 connection.send(words)
             except BaseException:
@@ -175,13 +178,10 @@ class RedisClient:
         finally:
             self._permits.put(None)
 
-    def _connection(self) -> RedisConnection:
-        try:
-            return self._idle.pop()
-        except IndexError:
-            # Of the pool's class, but not made by the pool, which keeps each one for ever with a buffer of 16 KB.
-            pool = self._client.connection_pool
-            return RedisConnection(pool.connection_class(**pool.connection_kwargs), self._timeout)
+    def _connect(self) -> RedisConnection:
+        # Of the pool's class, but not made by the pool, which keeps each one for ever with a buffer of 16 KB.
+        pool = self._client.connection_pool
+        return RedisConnection(pool.connection_class(**pool.connection_kwargs), self._timeout)
 
     def _mark_refusing(self, error: RedisReplyError) -> RedisUnavailable:
         """Redis answers with an error: it is full, read-only, or holds another type under our key."""

@@ -5,7 +5,6 @@ pool, retries and hooks cost more than twice the CPU of the exchange itself.
 """
 
 import socket
-from collections.abc import Sequence
 from typing import Any, Protocol, TypeAlias
 
 import hiredis
@@ -15,7 +14,8 @@ from gateway_project.server.sockets import bound_waits
 READ_SIZE = 4 * 1024  # recv() allocates that much before each wait
 
 
-Word: TypeAlias = str | bytes | int | float  # of a command
+Word: TypeAlias = str | bytes | int | float
+Words: TypeAlias = tuple[Word, ...]  # of a command
 Reply: TypeAlias = Any  # whatever Redis holds under the key; a script's reply has the shape that the script returns
 
 
@@ -44,9 +44,9 @@ class RedisConnection:
         self._reader = hiredis.Reader()
         bound_waits(self._socket, receive=timeout, send=timeout)
 
-    def send(self, words: Sequence[Word]) -> None:
+    def send(self, words: Words) -> None:
         """Send a command; its reply has to be read before the next one is sent. Raises OSError."""
-        self._socket.sendall(hiredis.pack_command(tuple(words)))  # type: ignore[arg-type]  # the stub allows one word only
+        self._socket.sendall(hiredis.pack_command(words))  # type: ignore[arg-type]  # the stub allows one word only
 
     def read_reply(self) -> Reply:
         """Wait for a reply. Raises OSError (BlockingIOError when it took too long) and RedisReplyError."""

@@ -6,6 +6,7 @@ from itertools import chain
 from gateway_project.work.limits.checks import (
     COUNT,
     LEASE,
+    MINUTE,
     RESERVE,
     USE,
     Admission,
@@ -42,21 +43,27 @@ def admission_of(reply: Reply, checks: Checks, candidate_checks: Sequence[Checks
     if reply[0]:
         return _rejection(reply, checks, candidate_checks, now)
     _, _, value, mode, choice, full, totals, takes, froms, uses, helds = reply
-    admitted = [*checks, *candidate_checks[choice - 1]] if choice else checks
-    statuses = [status_of(check, total, now) for check, total in zip(admitted, totals, strict=True)]
     admission = Admission(
-        statuses,
+        [],
         value=value if isinstance(value, bytes) else None,
         leads=claims_flight and mode == CALLS_PROVIDER,
         at=now,
-        readings=_readings(statuses, uses, helds) if takes else _readings_of_counts(statuses),
+        readings=None,
     )
-    if takes:
-        admission.holds = [
-            Hold(check, take, window_begin(check.window_seconds, now), max(now, since / 1000))
-            for check, take, since in zip(admitted, takes, froms, strict=True)
-            if _is_held(check, mode, is_early=since > reply[1])
+    if not takes and not choice:  # requests per minute alone
+        reset = MINUTE - int(now) % MINUTE
+        admission.statuses = [
+            CheckStatus(check, check.amount - total, reset) for check, total in zip(checks, totals, strict=True)
         ]
+        return admission
+    admitted = [*checks, *candidate_checks[choice - 1]] if choice else checks
+    admission.statuses = [status_of(check, total, now) for check, total in zip(admitted, totals, strict=True)]
+    admission.readings = _readings(admission.statuses, uses, helds)
+    admission.holds = [
+        Hold(check, take, window_begin(check.window_seconds, now), max(now, since / 1000))
+        for check, take, since in zip(admitted, takes, froms, strict=True)
+        if _is_held(check, mode, is_early=since > reply[1])
+    ]
     if choice:
         admission.choice = choice - 1
         numbered = [*checks, *chain.from_iterable(candidate_checks)]
@@ -104,14 +111,6 @@ def _readings(statuses: Sequence[CheckStatus], uses: Sequence[int], reservations
     ]
 
 
-def _readings_of_counts(statuses: Sequence[CheckStatus]) -> list[Reading]:
-    """The same where nothing is ever reserved."""
-    return [
-        Reading(check, check.amount - remaining - check.take, 0, remaining + check.take, reset)
-        for check, remaining, reset in statuses
-    ]
-
-
 def _reading(status: CheckStatus, usage: int, reserved: int) -> Reading:
     """A limit before this request, of which this much was used and reserved."""
     return Reading(status.check, usage, reserved, status.check.amount - usage - reserved, status.reset_seconds)
@@ -138,18 +137,6 @@ def _figures(check: LimitCheck, row: Sequence[int], now: float) -> Figures:
     # A count of a minute is never lost: it has its beginning where its window has.
     since = begin_ms / 1000 if begin_ms >= 0 else None if check.since else window_begin(check.window_seconds, now)
     return Figures(usage, reserved, since, bool(is_lost), set_at, early)
-
-
-def split_checks(checks: Checks) -> tuple[LimitCheck | None, Checks, bool]:
-    """The use without a limit, if any; all other checks; and whether these are of requests per minute alone."""
-    unbounded, others, plain = None, [], True
-    for check in checks:
-        if check.kind == USE and not check.amount:
-            unbounded = check
-        else:
-            others.append(check)
-            plain = plain and check.kind == COUNT and not check.since
-    return unbounded, others, plain
 
 
 def _is_held(check: LimitCheck, mode: int, *, is_early: bool) -> bool:

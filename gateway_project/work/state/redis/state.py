@@ -14,6 +14,7 @@ from gateway_project.work.limits.checks import (
     NOTHING_HELD,
     RESERVE,
     Admission,
+    CheckSet,
     Hold,
     LimitCheck,
     LostCount,
@@ -37,7 +38,6 @@ from gateway_project.work.state.redis.replies import (
     counters_of,
     end_argument,
     extra_argument,
-    split_checks,
 )
 from gateway_project.work.state.redis.scripts import FLIGHT_MS, LEASE_MS
 from gateway_project.work.state.redis.seals import Seals
@@ -97,32 +97,33 @@ class RedisState:
     ) -> Admission:
         if ignore_lost:
             return self._admit_locally(checks, key, token, candidate_checks)
-        unbounded, bounded, is_plain = split_checks(checks)
-        way = PLAIN if is_plain and not candidate_checks else ACCEPT_LOST if accept_lost else REFUSE_LOST
+        check_set = checks if isinstance(checks, CheckSet) else CheckSet(checks)
+        way = PLAIN if check_set.is_plain and not candidate_checks else ACCEPT_LOST if accept_lost else REFUSE_LOST
         try:
-            admission = self._admit(bounded, key, token, candidate_checks, read=read, way=way)
+            admission = self._admit(check_set, key, token, candidate_checks, read=read, way=way)
         except RedisUnavailable:
             return self._admit_locally(checks, key, token, candidate_checks)
-        if not admission.is_rejected:
-            self._observe(admission, token, unbounded)
+        if admission.refused is None and not admission.lost:
+            self._observe(admission, token, check_set.unbounded)
         return admission
 
     def _admit(
-        self, checks: Checks, key: str, token: str, candidate_checks: Sequence[Checks], *, read: bool, way: str
+        self, checks: CheckSet, key: str, token: str, candidate_checks: Sequence[Checks], *, read: bool, way: str
     ) -> Admission:
-        keys = [self._key("answer", key), self._key("flight", key)]
-        flags = "1" if read else "0", token, "1" if key and token else "0", way
-        arguments: list[Word] = [len(checks), len(candidate_checks), *flags, self._epoch]
+        prefix, bounded, claims_flight = self._prefix, checks.bounded, key != "" and token != ""
+        keys = [f"{prefix}:answer:{key}", f"{prefix}:flight:{key}"]
+        flags = "1" if read else "0", token, "1" if claims_flight else "0", way
+        arguments: list[Word] = [len(bounded), len(candidate_checks), *flags, self._epoch]
         if way == PLAIN:
-            self._add_plain_checks(keys, arguments, checks)
+            keys += [f"{prefix}:limit:{name}" for name in checks.names]
+            arguments += checks.amounts
         else:
-            self._add_checks(keys, arguments, checks, 0)
-        for number, its_checks in enumerate(candidate_checks, 1):
-            self._add_checks(keys, arguments, its_checks, number)
+            for number, its_checks in enumerate((bounded, *candidate_checks)):
+                self._add_checks(keys, arguments, its_checks, number)
         request_time = time.time()
         reply = self._client.run(ADMIT, keys, arguments)
         self.clock.observe(reply[1] / 1000, request_time=request_time, reply_time=time.time())
-        admission = admission_of(reply, checks, candidate_checks, claims_flight=bool(key and token))
+        admission = admission_of(reply, bounded, candidate_checks, claims_flight=claims_flight)
         if admission.value is not None:
             admission.value = self._seals.open(keys[0], admission.value)
         return admission
@@ -134,7 +135,7 @@ class RedisState:
         self._share.observe_admission(token, admission, admission.at)
         if unbounded is not None:
             hold_token = token if admission.value is None else ""
-            self._share.note_use(unbounded, hold_token)
+            self._share.note_use(unbounded, hold_token, admission.at)
             if hold_token:
                 admission.holds.append(Hold(unbounded))
 
@@ -363,11 +364,6 @@ class RedisState:
             # A default limit's `since` is a time of this process: when it began to count it.
             counted_since = self.clock.from_local(since) if since and not set_at else since
             arguments += (candidate, kind, amount, window, take, member or minimum, counted_since, set_at)
-
-    def _add_plain_checks(self, keys: list[str], arguments: list[Word], checks: Checks) -> None:
-        for check in checks:
-            keys.append(f"{self._prefix}:limit:{check.name}")
-            arguments += (check.amount, check.window_seconds, check.take)
 
     def _count_key(self, count: LostCount) -> str:
         return self._key("limit", f"{count.check.name}:{count.begin}")

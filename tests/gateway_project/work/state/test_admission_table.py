@@ -4,7 +4,9 @@ from typing import NamedTuple
 
 import pytest
 
+from gateway_project.work.exchange import RequestLimits
 from gateway_project.work.limits.checks import DAY, MINUTE, LimitCheck
+from gateway_project.work.limits.records import record_limits
 from tests.support.limits.asking import ask, concurrent, tokens_of, use
 
 
@@ -127,14 +129,18 @@ def everything(case):
     return {check.name: check for group in groups for check in group}
 
 
-def figures_of(reading):
-    return reading.usage, reading.reserved, reading.remaining
-
-
 def readings_of(state, case):
-    """Every limit of the case as it is, by name."""
+    """Every limit of the case as it is, by name: what is used, reserved and remains."""
     checks = list(everything(case).values())
-    return {one.check.name: figures_of(one) for one in state.excerpt(checks).readings(checks)}
+    readings = state.excerpt(checks).readings(checks)
+    return {one.check.name: (one.usage, one.reserved, one.remaining) for one in readings}
+
+
+def recorded(admission):
+    """The same of the limits that the log entry of the request has."""
+    limits = RequestLimits()
+    record_limits(limits, admission)
+    return {name: tuple(figures) for name, _, *figures, _ in limits.records.values()}
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
@@ -145,10 +151,11 @@ def test_an_admission(state, case):
         assert ask(state, *checks, **options)[0].refused is None
     readings = readings_of(state, case)
     admission, _ = ask(state, *case.checks, **case.options)
+    records, recordable = recorded(admission), {name for name, check in everything(case).items() if check.amount}
     if not (case.answer or admission.refused):  # otherwise no candidate need be looked at
-        assert {one.check.name for one in admission.readings} >= {one.check.name for one in admission.statuses}
-    assert {one.check.name for one in admission.readings} >= {case.refused, *case.full} - {""}
-    assert all(figures_of(one) == readings[one.check.name] for one in admission.readings)
+        assert records.keys() >= {one.check.name for one in admission.statuses} & recordable
+    assert records.keys() >= {case.refused, *case.full} & recordable
+    assert records == {name: readings[name] for name in records}
     assert (admission.refused.check.name if admission.refused else "") == case.refused
     assert tuple(status.remaining for status in admission.statuses) == case.remaining
     assert (admission.value, admission.leads) == (case.answer, case.leads)

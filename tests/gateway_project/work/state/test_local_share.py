@@ -168,8 +168,8 @@ def reported_uses(share, *, again=False):
 
 def test_uses_that_no_limit_bounds_are_told_once_they_change_and_again_while_they_are_in_flight(share):
     ann, eve = use("ann", 0), use("eve", 5)
-    share.note_use(ann, "t1")
-    share.note_use(use("bob", 0), "")
+    share.note_use(ann, "t1", share.clock.at)
+    share.note_use(use("bob", 0), "", share.clock.at)
     share.observe_admission("t2", Admission([], holds=[Hold(eve)]), share.clock.at)
     assert reported_uses(share) == {"ann": True, "bob": False}
     assert reported_uses(share) == {}
