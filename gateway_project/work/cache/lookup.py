@@ -26,8 +26,7 @@ def choose_key(exchange: Exchange) -> None:
     """Set the cache key for the next candidate; none if the request or the provider wants no cached answer."""
     target = exchange.remaining[0]
     if exchange.options.cache_control != "bypass" and cache_seconds(exchange, target):
-        exchange.cache.key = key_of(exchange, target)
-        exchange.cache.status = "MISS"
+        exchange.cache.key, exchange.cache.status = key_of(exchange, target), "MISS"
 
 
 def look_up(exchange: Exchange, gateway: Gateway) -> None:
@@ -58,12 +57,12 @@ def take_leader_error(exchange: Exchange) -> UpstreamError | None:
 
 def key_of(exchange: Exchange, target: Target) -> str:
     """The cache key of a request to a provider: content, model, provider, shape and scope."""
-    provider, request = target.provider, exchange.request
+    (provider, model), request = target, exchange.request
     assert request is not None
     return cache_key(
         exchange.selection.digest,
-        target.model,
-        provider.upstream_name(target.model),
+        model,
+        provider.upstream_name(model),
         provider.id,
         provider.url,
         provider.format_name,
@@ -80,9 +79,8 @@ def cache_seconds(exchange: Exchange, target: Target) -> int:
     """For how long an answer of this candidate may be cached; 0 if not at all."""
     request = exchange.request
     assert request is not None
-    if request.operation == COUNT_TOKENS:  # costs nothing, and may be an estimate
-        return 0
-    if request.stateful_parameter:  # a conversation kept by the provider is not shared
+    # A count of tokens costs nothing, and may be an estimate; a conversation kept by the provider is not shared.
+    if request.operation == COUNT_TOKENS or request.stateful_parameter:
         return 0
     limit, wish = target.provider.cache_seconds, exchange.options.cache_seconds
     return limit if wish is None else min(wish, limit)

@@ -52,16 +52,16 @@ def admit(
     `calls_provider`: one will be called if there is no cached answer. Raises RateLimited, QuotaExceeded and
     ActiveUseLimitReached; then nothing was counted.
     """
-    limits = exchange.limits
-    checks = _checks(exchange, gateway, calls_provider=calls_provider)
-    limits_providers = gateway.snapshot.limits.has_provider_limits and limits.admitted_target is None
-    candidate_checks = _candidate_checks(exchange, gateway) if calls_provider and limits_providers else ()
+    limits, checks = exchange.limits, _checks(exchange, gateway, calls_provider=calls_provider)
+    candidate_checks: Sequence[Checks] = ()
+    if calls_provider:
+        token = token or limits.token or gateway.flights.token()
+        if gateway.snapshot.limits.has_provider_limits and limits.admitted_target is None:
+            candidate_checks = _candidate_checks(exchange, gateway)
     if not checks and not candidate_checks and not key:
         limits.statuses, limits.records = limits.statuses or [], limits.records or {}
         limits.admission = Admission([])
         return limits.admission
-    if calls_provider and not token:
-        token = limits.token or gateway.flights.token()
     admission = _admit_or_wait(exchange, gateway, checks, key, token, candidate_checks)
     if candidate_checks and (admission.leads or not key):  # otherwise nothing was taken from a provider's limits
         limits.full_candidates += exchange.remaining[: admission.choice]
@@ -147,19 +147,18 @@ def _is_reserved(target: Target, exchange: Exchange, gateway: Gateway) -> bool:
 
 
 def _set_own_limits(exchange: Exchange, gateway: Gateway) -> None:
-    caller, limits = exchange.identity.caller, exchange.limits
-    assert caller is not None
-    limits.book = gateway.snapshot.limits
-    limits.own = limits.book.for_caller(exchange.identity.key, caller)
+    identity, limits, book = exchange.identity, exchange.limits, gateway.snapshot.limits
+    assert identity.caller is not None
+    limits.book, limits.own = book, book.for_caller(identity.key, identity.caller)
 
 
 def _checks(exchange: Exchange, gateway: Gateway, *, calls_provider: bool) -> Checks:
     """The caller's checks that have not been taken from yet: all at first, later only those that can be given back."""
-    limits = exchange.limits
+    limits, caller = exchange.limits, exchange.identity.caller
     checks: Checks = limits.own.checks
     if exchange.candidates:  # a request that was denied before takes no active use
-        assert exchange.identity.caller is not None
-        checks = limits.own.with_use(active_uses.check_of(exchange.identity.caller, gateway.snapshot))
+        assert caller is not None
+        checks = limits.own.with_use(active_uses.check_of(caller, gateway.snapshot))
     if limits.statuses is not None:
         hold_names = {hold.check.name for hold in limits.holds}
         checks = [check for check in checks if check.kind != COUNT and check.name not in hold_names]

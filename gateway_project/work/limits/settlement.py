@@ -41,7 +41,8 @@ def settle(exchange: Exchange, gateway: Gateway) -> None:
 def final_settlement(exchange: Exchange, gateway: Gateway) -> Settlement:
     """The settlement of all reservations of the request with its usage; the caller sends it to the shared state."""
     limits = exchange.limits
-    limits.holds = [*limits.holds, *_late_holds(exchange, gateway)]
+    if late_holds := _late_holds(exchange, gateway):
+        limits.holds = [*limits.holds, *late_holds]
     if not limits.holds:
         return NOTHING_HELD
     if limits.duration_ms is None:
@@ -131,14 +132,14 @@ def _providers_asked(exchange: Exchange) -> Collection[ProviderSnapshot]:
 
 
 def _settlement(exchange: Exchange, gateway: Gateway, holds: Sequence[Hold], ended: float = math.inf) -> Settlement:
-    amounts = [_amount(hold, exchange, gateway) for hold in holds]
-    exchange.limits.holds = [hold for hold in exchange.limits.holds if hold not in holds]
+    limits, amounts = exchange.limits, [_amount(hold, exchange, gateway) for hold in holds]
+    limits.holds = () if holds is limits.holds else [hold for hold in limits.holds if hold not in holds]
     for hold, amount in zip(holds, amounts, strict=True):
         if hold.check.kind == RESERVE:
             _add_freed(exchange, hold, hold.take - amount)
         elif hold.check.kind == LEASE:
             _add_freed(exchange, hold, 1)
-    return Settlement(exchange.limits.token, holds, amounts, ended)
+    return Settlement(limits.token, holds, amounts, ended)
 
 
 def _amount(hold: Hold, exchange: Exchange, gateway: Gateway) -> int:

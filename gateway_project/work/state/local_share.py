@@ -34,6 +34,12 @@ class LocalShare(LocalState):
             self._counters.uses.take(check, token, now)
             self._changed[check.name, check.member] = check
 
+    def end_flight(self, key: str, token: str) -> None:
+        """End a flight that began here while Redis was down."""
+        if key in self._flights:
+            with self._lock:
+                self._end_flight(key, token)
+
     def changed_uses(self, *, include_all: bool) -> dict[str, list[tuple[LimitCheck, bool]]]:
         """The uses that changed since the last call, by name, each with whether it is in flight.
 
@@ -56,8 +62,9 @@ class LocalShare(LocalState):
         if settlement.holds:
             with self._lock:
                 self._counters.settle(settlement, counted_in_redis=counted_in_redis)
-                for check in (hold.check for hold in settlement.holds if hold.check.is_unbounded):
-                    self._changed[check.name, check.member] = check
+                for hold in settlement.holds:
+                    if (check := hold.check).is_unbounded:
+                        self._changed[check.name, check.member] = check
 
     def hand_over(self) -> list[Count]:
         """The counts that Redis does not have yet; from now on it is assumed to have them."""

@@ -67,7 +67,7 @@ class RedisState:
         self.acknowledgements = RedisAcknowledgements(self._client, self._seals, prefix=prefix, process=self._process)
         self._owners = RedisOwners(self._client, self._seals, prefix=prefix)
         self._epoch = self._key("limits", "since")
-        self._memory = Memory()
+        self._memory, self._is_memory_short = Memory(), False
         self.clock = Clock()
         self._processes = processes
         self._share = LocalShare(share_of=processes.current, clock=self.clock)
@@ -112,8 +112,8 @@ class RedisState:
     ) -> Admission:
         prefix, bounded, claims_flight = self._prefix, checks.bounded, key != "" and token != ""
         keys = [f"{prefix}:answer:{key}", f"{prefix}:flight:{key}"]
-        flags = "1" if read else "0", token, "1" if claims_flight else "0", way
-        arguments: list[Word] = [len(bounded), len(candidate_checks), *flags, self._epoch]
+        reads, claims = "1" if read else "0", "1" if claims_flight else "0"
+        arguments: list[Word] = [len(bounded), len(candidate_checks), reads, token, claims, way, self._epoch]
         if way == PLAIN:
             keys += [f"{prefix}:limit:{name}" for name in checks.names]
             arguments += checks.amounts
@@ -152,7 +152,7 @@ class RedisState:
     def begin_storing(
         self, key: str, value: bytes, seconds: int, token: str, settlement: Settlement = NOTHING_HELD
     ) -> Storing:
-        if self._memory.is_short:
+        if self._is_memory_short:
             seconds = min(seconds, FOLLOWERS_SECONDS)
         data = self._seals.seal(self._key("answer", key), value)
         return self._begin_to_end(scripts.STORE, key, (data, seconds, token), settlement)
@@ -167,12 +167,12 @@ class RedisState:
         self, script: str, key: str, head: tuple[str | bytes, int, str], settlement: Settlement
     ) -> Storing:
         """Send the script; what is returned waits until it has run."""
-        keys = [self._key("answer", key), self._key("flight", key)]
-        arguments: list[Word] = [*head, settlement.token]
-        bounded = [
-            pair for pair in zip(settlement.holds, settlement.amounts, strict=True) if not pair[0].check.is_unbounded
-        ]
-        for hold, amount in bounded:
+        prefix, token = self._prefix, settlement.token
+        keys = [f"{prefix}:answer:{key}", f"{prefix}:flight:{key}"]
+        arguments: list[Word] = [*head, token]
+        for hold, amount in zip(settlement.holds, settlement.amounts, strict=True):
+            if hold.check.is_unbounded:
+                continue
             keys.append(self._hold_key(hold))
             arguments += (
                 hold.check.kind,
@@ -183,14 +183,15 @@ class RedisState:
                 min(settlement.ended * 1000, NEVER_MS),
                 extra_argument(hold.check),
             )
-        if not bounded:
+        if len(keys) == 2:  # nothing is held in Redis
             script = scripts.ALONE[script]
-        self._drop_holds(settlement)  # before the script gives them back, so that they are not renewed again
+        if token in self._holds:
+            self._drop_holds(settlement)  # before the script gives them back, so that they are not renewed again
         has_run = self._client.begin(script, keys, arguments) if script else lambda: True
 
         def end() -> None:
             is_counted = has_run()
-            self._share.release(key, head[2])
+            self._share.end_flight(key, head[2])
             self._share.observe_settlement(settlement, counted_in_redis=is_counted)
 
         return end
@@ -330,7 +331,7 @@ class RedisState:
         self.clock.observe(int(seconds) + int(micro) / 1e6, request_time=request_time, reply_time=time.time())
 
     def _note_memory(self, memory: Memory) -> None:
-        before, self._memory = self._memory, memory
+        before, self._memory, self._is_memory_short = self._memory, memory, memory.is_short
         if memory.warning and memory.policy != before.policy:
             log.warning(memory.warning)
         if memory.is_short and not before.is_short:

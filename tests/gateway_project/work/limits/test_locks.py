@@ -48,6 +48,7 @@ OF_SHARES = {
         "token", Admission([CheckStatus(REQUESTS, 5, 60)], holds=[Hold(LEASED)]), 0.0
     ),
     "note_use": lambda share: share.note_use(USED, "token", 0.0),
+    "end_flight": lambda share: share.end_flight("key", "token"),
     "changed_uses": lambda share: share.changed_uses(include_all=True),
     "observe_settlement": lambda share: share.observe_settlement(SETTLEMENT, counted_in_redis=False),
     "hand_over": lambda share: share.hand_over(),
