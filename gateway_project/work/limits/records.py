@@ -24,8 +24,8 @@ def record_limits(limits: RequestLimits, admission: Admission) -> None:
 
 
 def _record_counts(records: dict[str, LimitValues], statuses: Sequence[CheckStatus], now: int) -> None:
-    """Note what the limits were before this request; nothing of them is reserved."""
+    """Note what limits that admitted this request were before it; nothing of them is reserved."""
     for check, remaining, reset_seconds in statuses:
         name, amount, before = check.name, check.amount, remaining + check.take
-        if 0 < amount < MAX_AMOUNT:
+        if amount < MAX_AMOUNT:
             records[name] = (name, amount, amount - before, 0, before, now + reset_seconds)

@@ -70,7 +70,14 @@ class RedisClient:
 
         Then it returns True, and False if Redis is unavailable. Until it is called, it keeps a connection.
         """
-        connection = self._try_to_send(("EVALSHA", self._digests[script], len(keys), *keys, *arguments))
+        connection = None
+        if self._down_since is None:
+            try:
+                connection = self._send(("EVALSHA", self._digests[script], len(keys), *keys, *arguments))
+            except (BlockingIOError, TimeoutError, RedisTimeout) as error:
+                self._mark_down(error)
+            except (OSError, RedisError, RedisUnavailable):
+                pass  # the connection was closed while idle: it is sent again
         return partial(self.try_run, script, keys, arguments, connection)
 
     def try_run(
@@ -124,18 +131,6 @@ class RedisClient:
         Raises OSError, RedisError and RedisReplyError.
         """
         return self._reply(self._send(words, fresh=fresh))
-
-    def _try_to_send(self, words: Words) -> RedisConnection | None:
-        """The connection over which a command was sent; None if Redis is down, or it has to be sent again."""
-        if self.is_down:
-            return None
-        try:
-            return self._send(words)
-        except (BlockingIOError, TimeoutError, RedisTimeout) as error:
-            self._mark_down(error)
-        except (OSError, RedisError, RedisUnavailable):
-            pass  # the connection was closed while idle
-        return None
 
     def _send(self, words: Words, *, fresh: bool = False) -> RedisConnection:
         """A connection that has sent a command; it has to be passed to _reply(). Raises OSError and RedisError."""

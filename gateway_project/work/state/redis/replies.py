@@ -43,22 +43,18 @@ def admission_of(reply: Reply, checks: Checks, candidate_checks: Sequence[Checks
     if reply[0]:
         return _rejection(reply, checks, candidate_checks, now)
     _, _, value, mode, choice, full, totals, takes, froms, uses, helds = reply
-    admission = Admission(
-        [],
-        value=value if isinstance(value, bytes) else None,
-        leads=claims_flight and mode == CALLS_PROVIDER,
-        at=now,
-        readings=None,
-    )
+    value = value if isinstance(value, bytes) else None
+    leads = claims_flight and mode == CALLS_PROVIDER
     if not takes and not choice:  # requests per minute alone
         reset = MINUTE - int(now) % MINUTE
-        admission.statuses = [
+        statuses = [
             CheckStatus(check, check.amount - total, reset) for check, total in zip(checks, totals, strict=True)
         ]
-        return admission
+        return Admission(statuses, None, value, leads, at=now, readings=None)
     admitted = [*checks, *candidate_checks[choice - 1]] if choice else checks
-    admission.statuses = [status_of(check, total, now) for check, total in zip(admitted, totals, strict=True)]
-    admission.readings = _readings(admission.statuses, uses, helds)
+    statuses = [status_of(check, total, now) for check, total in zip(admitted, totals, strict=True)]
+    readings = _readings(statuses, uses, helds)
+    admission = Admission(statuses, None, value, leads, at=now, readings=readings)
     admission.holds = [
         Hold(check, take, window_begin(check.window_seconds, now), max(now, since / 1000))
         for check, take, since in zip(admitted, takes, froms, strict=True)
@@ -69,8 +65,7 @@ def admission_of(reply: Reply, checks: Checks, candidate_checks: Sequence[Checks
         numbered = [*checks, *chain.from_iterable(candidate_checks)]
         admission.full = [CheckStatus(numbered[number - 1], 0, _until(ends, now)) for number, ends, _, _ in full]
         figures = [row[2:] for row in full]
-        readings = (_reading(one, *its) for one, its in zip(admission.full, figures, strict=True))
-        admission.readings = [*admission.readings, *readings]
+        readings += [_reading(one, *its) for one, its in zip(admission.full, figures, strict=True)]
     return admission
 
 

@@ -98,34 +98,27 @@ class RedisState:
         if ignore_lost:
             return self._admit_locally(checks, key, token, candidate_checks)
         check_set = checks if isinstance(checks, CheckSet) else CheckSet(checks)
+        prefix, bounded, claims_flight = self._prefix, check_set.bounded, key != "" and token != ""
         way = PLAIN if check_set.is_plain and not candidate_checks else ACCEPT_LOST if accept_lost else REFUSE_LOST
-        try:
-            admission = self._admit(check_set, key, token, candidate_checks, read=read, way=way)
-        except RedisUnavailable:
-            return self._admit_locally(checks, key, token, candidate_checks)
-        if admission.refused is None and not admission.lost:
-            self._observe(admission, token, check_set.unbounded)
-        return admission
-
-    def _admit(
-        self, checks: CheckSet, key: str, token: str, candidate_checks: Sequence[Checks], *, read: bool, way: str
-    ) -> Admission:
-        prefix, bounded, claims_flight = self._prefix, checks.bounded, key != "" and token != ""
         keys = [f"{prefix}:answer:{key}", f"{prefix}:flight:{key}"]
         reads, claims = "1" if read else "0", "1" if claims_flight else "0"
         arguments: list[Word] = [len(bounded), len(candidate_checks), reads, token, claims, way, self._epoch]
         if way == PLAIN:
-            keys += [f"{prefix}:limit:{name}" for name in checks.names]
-            arguments += checks.amounts
+            keys += [f"{prefix}:limit:{name}" for name in check_set.names]
+            arguments += check_set.amounts
         else:
-            for number, its_checks in enumerate((bounded, *candidate_checks)):
-                self._add_checks(keys, arguments, its_checks, number)
+            self._add_checks(keys, arguments, (bounded, *candidate_checks))
         request_time = time.time()
-        reply = self._client.run(ADMIT, keys, arguments)
+        try:
+            reply = self._client.run(ADMIT, keys, arguments)
+        except RedisUnavailable:
+            return self._admit_locally(checks, key, token, candidate_checks)
         self.clock.observe(reply[1] / 1000, request_time=request_time, reply_time=time.time())
         admission = admission_of(reply, bounded, candidate_checks, claims_flight=claims_flight)
         if admission.value is not None:
             admission.value = self._seals.open(keys[0], admission.value)
+        if admission.refused is None and not admission.lost:
+            self._observe(admission, token, check_set.unbounded)
         return admission
 
     def _observe(self, admission: Admission, token: str, unbounded: LimitCheck | None) -> None:
@@ -359,12 +352,14 @@ class RedisState:
     def _key(self, kind: str, key: str) -> str:
         return f"{self._prefix}:{kind}:{key}"
 
-    def _add_checks(self, keys: list[str], arguments: list[Word], checks: Checks, candidate: int) -> None:
-        for name, amount, window, kind, take, minimum, member, since, set_at, *_ in checks:
-            keys.append(f"{self._prefix}:limit:{name}")
-            # A default limit's `since` is a time of this process: when it began to count it.
-            counted_since = self.clock.from_local(since) if since and not set_at else since
-            arguments += (candidate, kind, amount, window, take, member or minimum, counted_since, set_at)
+    def _add_checks(self, keys: list[str], arguments: list[Word], groups: Sequence[Checks]) -> None:
+        """Add the caller's checks, and those of each candidate."""
+        for candidate, checks in enumerate(groups):
+            for name, amount, window, kind, take, minimum, member, since, set_at, *_ in checks:
+                keys.append(f"{self._prefix}:limit:{name}")
+                # A default limit's `since` is a time of this process: when it began to count it.
+                counted_since = self.clock.from_local(since) if since and not set_at else since
+                arguments += (candidate, kind, amount, window, take, member or minimum, counted_since, set_at)
 
     def _count_key(self, count: LostCount) -> str:
         return self._key("limit", f"{count.check.name}:{count.begin}")
