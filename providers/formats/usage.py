@@ -36,6 +36,6 @@ def count_or_zero(value: object) -> int | None:
 
 def money(value: object) -> Decimal | None:
     """The cost of a request, as a provider reports it; None if it is not an amount."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < MOST_MONEY:
+    if value is None or isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < MOST_MONEY:
         return None
     return round(Decimal(str(value)), MONEY_DECIMALS)

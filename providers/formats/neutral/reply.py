@@ -61,7 +61,7 @@ class Reply:
     @property
     def text(self) -> str:
         """All texts of the answer."""
-        return "".join(part.text for part in self.parts if isinstance(part, Text))
+        return "".join([part.text for part in self.parts if isinstance(part, Text)])
 
 
 @dataclass(slots=True)

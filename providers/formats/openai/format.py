@@ -14,7 +14,7 @@ from providers.formats.json_values import as_dict, as_text, dumped, read_json
 from providers.formats.neutral.chat import Chat
 from providers.formats.neutral.reply import Reply
 from providers.formats.openai.embedding import check_embeddings, in_encoding
-from providers.formats.openai.reply import check_one_choice, read_completion, read_reply, usage_of
+from providers.formats.openai.reply import check_one_choice, read_completion, read_reply, unchanged_answer, usage_of
 from providers.formats.openai.request import (
     DIALECT,
     REASONING_MODELS,
@@ -92,11 +92,13 @@ class OpenAI(TranslatedFormat):
     def answer(self, work: WorkRequest, body: bytes) -> ClientResponse:
         if work.operation == "embedding":
             return _read_embeddings(work, body)
+        value = read_object(body)
         if work.via_door and work.stream:
-            check_one_choice(read_object(body))
-        if work.operation == "completion":
-            return self.build_answer(work, body, read_completion(read_object(body)))
-        return super().answer(work, body)
+            check_one_choice(value)
+        elif work.operation == "chat" and not self.translates(work):
+            return unchanged_answer(body, value)
+        reply = read_completion(value) if work.operation == "completion" else self.read_reply(value)
+        return self.build_answer(work, body, reply)
 
     def read_reply(self, value: JsonObject) -> Reply:
         return read_reply(value)

@@ -2,6 +2,7 @@
 
 from gateway_project.errors import ProviderError
 from gateway_project.json_types import JsonObject
+from providers.formats.base import ClientResponse
 from providers.formats.json_values import as_dict, as_list, as_text
 from providers.formats.neutral.messages import Image, Part, Reasoning, Refusal, Text, ToolCall
 from providers.formats.neutral.reply import FinishReason, Reply
@@ -27,20 +28,35 @@ AUDIO = "audio"
 def read_reply(value: JsonObject) -> Reply:
     """The first choice of an answer as a reply. Raises ProviderError if there is none."""
     choice = first_choice(value)
-    message = choice.get("message")
-    if not isinstance(message, dict):
-        raise ProviderError("The provider answered 200 without a message.")
-    parts = [*_thoughts(message), *_content_parts(message), *_calls(message, as_text(value.get("id")))]
-    provider_reason = as_text(choice.get("finish_reason"))
+    message = _message_of(choice)
+    calls = _calls(message, as_text(value.get("id")))
+    reason = as_text(choice.get("finish_reason"))
     return Reply(
-        parts,
-        finish_reason(provider_reason, called=any(isinstance(part, ToolCall) for part in parts)),
-        provider_reason,
+        [*_thoughts(message), *_content_parts(message), *calls],
+        finish_reason(reason, called=bool(calls)),
+        reason,
         usage_of(value.get("usage")),
         as_text(value.get("id")),
         as_text(value.get("model")),
         citations=citations_in(message.get("annotations")),
         dropped_kinds=[AUDIO] if message.get(AUDIO) else [],
+    )
+
+
+def unchanged_answer(body: bytes, value: JsonObject) -> ClientResponse:
+    """The answer for a client that gets the body as it is: of its message only the text is read.
+
+    Raises ProviderError if there is none.
+    """
+    choice = first_choice(value)
+    message = _message_of(choice)
+    reason, has_called = as_text(choice.get("finish_reason")), bool(as_list(message.get("tool_calls")))
+    return ClientResponse(
+        body,
+        text=_text_of(message),
+        usage=usage_of(value.get("usage")),
+        finish_reason=finish_reason(reason, called=has_called),
+        provider_finish_reason=reason,
     )
 
 
@@ -63,10 +79,17 @@ def check_one_choice(value: JsonObject) -> None:
 def first_choice(value: JsonObject) -> JsonObject:
     """The first choice of an answer. Raises ProviderError if there is none."""
     choices = value.get("choices")
-    if not isinstance(choices, list) or not choices or not all(isinstance(choice, dict) for choice in choices):
+    if not isinstance(choices, list) or set(map(type, choices)) != {dict}:
         raise ProviderError("The provider answered 200 without choices.")
     choice: JsonObject = choices[0]
     return choice
+
+
+def _message_of(choice: JsonObject) -> JsonObject:
+    message = choice.get("message")
+    if not isinstance(message, dict):
+        raise ProviderError("The provider answered 200 without a message.")
+    return message
 
 
 def finish_reason(reason: str, *, called: bool = False) -> FinishReason:
@@ -81,16 +104,19 @@ def usage_of(value: object) -> Usage | None:
     prompt, output = count(value.get("prompt_tokens")), count(value.get("completion_tokens"))
     if prompt is None and output is None:
         return None
-    inside = as_dict(value.get("prompt_tokens_details"))
-    read, write = count(inside.get("cached_tokens")), count(inside.get("cache_write_tokens"))
-    rest = None if prompt is None else prompt - (read or 0) - (write or 0)
-    if rest is not None and rest < 0:  # the parts exceed the whole: believe the whole
-        rest, read, write = prompt, None, None
-    reasoning = count(as_dict(value.get("completion_tokens_details")).get("reasoning_tokens"))
+    rest, read, write, reasoning = prompt, None, None, None
+    if isinstance(inside := value.get("prompt_tokens_details"), dict):
+        read, write = count(inside.get("cached_tokens")), count(inside.get("cache_write_tokens"))
+    if prompt is not None and (read or write):
+        rest = prompt - (read or 0) - (write or 0)
+        if rest < 0:  # the parts exceed the whole: believe the whole
+            rest, read, write = prompt, None, None
+    if isinstance(details := value.get("completion_tokens_details"), dict):
+        reasoning = count(details.get("reasoning_tokens"))
     total = value.get("total_tokens")
     if reasoning and prompt is not None and output is not None and total == prompt + output + reasoning:
         output += reasoning  # the total shows that thoughts are counted separately, as xAI does
-    return Usage(rest, read, write, output, reasoning, cost=money(value.get("cost")))  # OpenRouter's
+    return Usage(rest, read, write, output, reasoning, money(value.get("cost")))  # OpenRouter's
 
 
 def text_in(content: object) -> str:
@@ -102,14 +128,17 @@ def text_in(content: object) -> str:
 
 
 def _content_parts(message: JsonObject) -> list[Part]:
-    parts: list[Part] = []
-    if message.get("content") is not None:
-        parts.append(Text(text_in(message["content"])))
-    elif spoken := transcript_in(message):
-        parts.append(Text(spoken))
+    text = _text_of(message)
+    parts: list[Part] = [Text(text)] if text or message.get("content") is not None else []
     if refusal := as_text(message.get("refusal")):
         parts.append(Refusal(refusal))
     return [*parts, *images_in(message)]
+
+
+def _text_of(message: JsonObject) -> str:
+    """The text of a message, or what it says in an audio answer."""
+    content = message.get("content")
+    return transcript_in(message) if content is None else text_in(content)
 
 
 def transcript_in(message: JsonObject) -> str:
