@@ -4,8 +4,9 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, ClassVar, NamedTuple
 
 from gateway_project.errors import GatewayError, ProviderError, ProviderOverloaded, ProviderRejected
 from gateway_project.json_types import JsonObject
@@ -23,6 +24,7 @@ from providers.transport.retry_after import retry_after as seconds_of
 EVENT_STREAM = "text/event-stream; charset=utf-8"
 MAX_CODE_LENGTH = 128
 CONTEXT_LENGTH_EXCEEDED = "context_length_exceeded"
+NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(slots=True)
@@ -40,13 +42,12 @@ class ClientResponse:
     state_ids: tuple[str, ...] = ()  # ids of what the provider keeps under the gateway's account
 
 
-@dataclass(frozen=True, slots=True)
-class OutgoingRequest:
+class OutgoingRequest(NamedTuple):
     """A request in the provider's shape; `path` is relative to the provider's base URL."""
 
     path: str
     body: bytes
-    headers: dict[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = NO_HEADERS
     dropped: tuple[str, ...] = ()  # names of client parameters that the provider does not get
     added: str = ""  # a parameter that the client did not send: name=value
 

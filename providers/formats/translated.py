@@ -1,7 +1,7 @@
 """The base of formats that translate through the neutral form, and the policy for unknown parameters."""
 
 from abc import abstractmethod
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from dataclasses import fields, replace
 
 from gateway_project.errors import ProviderError, ValidationError
@@ -9,6 +9,7 @@ from gateway_project.json_types import JsonObject
 from providers.formats.base import (
     DEFAULT_OPTIONS,
     EVENT_STREAM,
+    NO_HEADERS,
     ClientResponse,
     Format,
     Options,
@@ -89,9 +90,9 @@ class TranslatedFormat(Format):
         """The vectors in a provider's JSON object. Raises ProviderError if it holds none."""
         raise NotImplementedError
 
-    def headers(self, work: WorkRequest) -> dict[str, str]:
+    def headers(self, work: WorkRequest) -> Mapping[str, str]:
         """The request's headers, apart from the credential's."""
-        return {}
+        return NO_HEADERS
 
     def passthrough_body(self, work: WorkRequest, model: str) -> bytes:
         """The request body for a client whose dialect is native."""

@@ -133,7 +133,8 @@ class Call:
         with self._lock:
             if self.end is None:
                 self._socket = sock
-        self.check()
+                return
+        raise Interrupted(self.end)
 
     def detach(self) -> None:
         """Forget the socket: interrupt() no longer shuts it down."""

@@ -10,7 +10,7 @@ MAX_HEAD_BYTES = 64 * 1024
 # A read allocates its buffer before it waits: small for a thousand waiting threads, larger once data arrives fast.
 FIRST_READ, MAX_READ = 4 * 1024, 256 * 1024
 RESET = "it reset the connection"
-FRAMING = {"content-length", "transfer-encoding"}
+FRAMING = frozenset({"content-length", "transfer-encoding"})
 
 
 class InvalidResponse(Exception):
@@ -37,7 +37,6 @@ class HTTPResponse:
     """
 
     __slots__ = (
-        "_at_chunk_end",
         "_body",
         "_framed",
         "_has_extra",
@@ -49,6 +48,7 @@ class HTTPResponse:
         "_received_any",
         "_sock",
         "_unread",
+        "at_chunk_boundary",
         "body_bytes",
         "headers",
         "is_complete",
@@ -64,7 +64,7 @@ class HTTPResponse:
         self._received_any = self._head_done = self.is_complete = False
         self._framed = self._has_extra = self._keep_alive = False
         self._unread = b""  # received, not yet parsed
-        self._at_chunk_end = False
+        self.at_chunk_boundary = False  # whether the body is chunked and the next read begins a chunk
         self._read_size = FIRST_READ
         self._padding = 0  # bytes of framing and trailers since the last byte of the body
         self.limit = limit
@@ -80,20 +80,16 @@ class HTTPResponse:
             raise _ExtraResponse  # stops the parser: nothing more is added to the response
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._head_done:  # trailers are ignored
-            return
-        key = name.decode("latin-1").lower()
-        self.headers[key] = value.decode("latin-1")
-        if key in FRAMING:
-            self._framed = True
+        if not self._head_done:  # trailers are ignored
+            self.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:
         self.status = self._parser.get_status_code()
         if self.status < 200:  # an interim response: the real one follows
             self.headers.clear()
-            self._framed = False
         else:
             self._head_done = True
+            self._framed = not FRAMING.isdisjoint(self.headers)
 
     def on_body(self, piece: bytes) -> None:
         self._body.append(piece)
@@ -109,11 +105,6 @@ class HTTPResponse:
     def reusable(self) -> bool:
         """Whether the connection may carry another request."""
         return self.is_complete and self._framed and not self._has_extra and self._keep_alive
-
-    @property
-    def at_chunk_boundary(self) -> bool:
-        """Whether the body is chunked and the next read begins a chunk."""
-        return self._at_chunk_end and "transfer-encoding" in self.headers
 
     def record_forwarded(self, body_bytes: int, unread: bytes) -> None:
         """Account for whole chunks that the relay read from the socket, and for the `unread` bytes after them."""
@@ -175,8 +166,8 @@ class HTTPResponse:
         self._unread = b""
         if not data:
             return 0
-        self._received_any = True
-        if len(data) == self._read_size:
+        self._received_any, size = True, len(data)
+        if size == self._read_size:
             self._read_size = min(self._read_size * 4, MAX_READ)
         self.on_bytes()
         pieces, body_bytes = len(self._body), self.body_bytes
@@ -188,15 +179,11 @@ class HTTPResponse:
             self._has_extra = True
         if len(self._body) == pieces + 1 and self.body_bytes <= self.limit:
             self._padding = 0
-            piece = self._body[-1]
-            # A line end before it could be that of a size line, with the chunk's first bytes after it.
-            self._at_chunk_end = (
-                len(data) < FIRST_READ and data.endswith(piece + b"\r\n") and not piece.endswith(b"\r\n")
-            )
+            self.at_chunk_boundary = "transfer-encoding" in self.headers and _ends_chunk(data, self._body[-1])
         else:
-            self._at_chunk_end = False
-            self._check_amount(len(data), pieces, body_bytes)
-        return len(data)
+            self.at_chunk_boundary = False
+            self._check_amount(size, pieces, body_bytes)
+        return size
 
     def _check_amount(self, size: int, pieces: int, body_bytes: int) -> None:
         """Check bounds after a read of `size` bytes that was not one piece; the others are the values before it."""
@@ -208,3 +195,11 @@ class HTTPResponse:
             self._padding = 0 if self.body_bytes > body_bytes else self._padding + size
             if self._padding > MAX_HEAD_BYTES:
                 raise InvalidResponse(f"it sent more than {MAX_HEAD_BYTES} bytes that belong to no answer")
+
+
+def _ends_chunk(data: bytes, piece: bytes) -> bool:
+    """Whether a read that holds this piece of a body ends with its chunk.
+
+    A line end before the piece's own could be that of a size line, with the chunk's first bytes after it.
+    """
+    return len(data) < FIRST_READ and data.endswith(piece + b"\r\n") and not piece.endswith(b"\r\n")

@@ -9,11 +9,12 @@ import socket
 import ssl
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
 import requests
@@ -38,15 +39,19 @@ from providers.transport.provider_response import (
 from providers.transport.resolver import Resolver
 
 RESOLVER = Resolver()
+FIXED_HEADERS = (
+    "Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n"
+    "Accept-Encoding: identity\r\nUser-Agent: language-model-gateway\r\n"
+)
+HEAD_LINES = 4 + FIXED_HEADERS.count("\n")  # without further headers, with the empty line at the end
 
 
-@dataclass(frozen=True, slots=True)
-class ProviderRequest:
+class ProviderRequest(NamedTuple):
     """A request to send: the full URL, the format's and the credential's headers, and the body."""
 
     url: str
     body: bytes
-    headers: dict[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,17 +303,14 @@ def _unreached(error: UpstreamError) -> UpstreamError:
 
 def _request_head(url: SplitResult, request: ProviderRequest) -> bytes:
     """The request line and headers, all of them ours; values that could inject a header are refused."""
-    target = f"{url.path or '/'}?{url.query}" if url.query else url.path or "/"
+    target, body, headers = url.path or "/", request.body, request.headers
+    if url.query:
+        target = f"{target}?{url.query}"
     host = url.netloc.rpartition("@")[2]
-    lines = [
-        f"POST {target} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n"
-        "Accept: application/json, text/event-stream\r\nAccept-Encoding: identity\r\n"
-        f"User-Agent: language-model-gateway\r\nContent-Length: {len(request.body)}\r\n"
-    ]
-    lines += [f"{name}: {value}\r\n" for name, value in request.headers.items()]
-    head = "".join(lines) + "\r\n"
-    lines_sent = 8 + len(request.headers)
-    broken = head.count("\n") != lines_sent or head.count("\r") != lines_sent or "\0" in head
-    if broken or not head.isascii() or " " in target:
+    further = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
+    head = f"POST {target} HTTP/1.1\r\nHost: {host}\r\n{FIXED_HEADERS}Content-Length: {len(body)}\r\n{further}\r\n"
+    lines = HEAD_LINES + len(headers)
+    is_whole = head.count("\n") == head.count("\r") == lines and "\0" not in head
+    if not is_whole or not head.isascii() or " " in target:
         raise ProviderError("The provider's URL or credential contains a character that cannot be sent.")
     return head.encode()
