@@ -55,8 +55,9 @@ def call_candidates(exchange: Exchange, gateway: Gateway) -> None:
         else:
             gateway.watcher.add(exchange.call)
             error = _try(exchange, gateway, target)
-            if not exchange.has_begun:
-                _advance(exchange, gateway, error, target)
+            if exchange.has_begun:
+                return
+            _advance(exchange, gateway, error, target)
 
 
 def _try(exchange: Exchange, gateway: Gateway, target: Target) -> UpstreamError | None:
@@ -191,12 +192,18 @@ def _may_be_asked(exchange: Exchange, gateway: Gateway, target: Target) -> bool:
     if target in exchange.limits.full_candidates:
         exchange.attempts.failure = exchange.attempts.failure or exchange.limits.refusal
         return False
-    is_last = all(gateway.rests.holds_back(other) for other in exchange.remaining[1:])
-    is_last = is_last or not (FallbackCause.ERROR in exchange.fallback_on or exchange.has_next_credential)
-    if is_last or gateway.breakers.admits(target.provider):
+    if _is_last(exchange, gateway) or gateway.breakers.admits(target.provider):
         return True
     note_outcome(exchange, target, Candidate.RESTING)
     return False
+
+
+def _is_last(exchange: Exchange, gateway: Gateway) -> bool:
+    """Whether no other candidate can serve if this one does not."""
+    others = exchange.remaining[1:]
+    if not others or all(gateway.rests.holds_back(other) for other in others):
+        return True
+    return not (FallbackCause.ERROR in exchange.fallback_on or exchange.has_next_credential)
 
 
 def _is_resting(exchange: Exchange, gateway: Gateway, target: Target) -> bool:

@@ -16,9 +16,8 @@ def begin_measuring(exchange: Exchange, gateway: Gateway, target: Target) -> Non
     """
     request = exchange.request
     assert request is not None
-    if target.model not in target.provider.models:
-        return
-    if gateway.snapshot.aliases.needs_measurements or exchange.options.strategy in MEASURED:
+    is_wanted = gateway.snapshot.aliases.needs_measurements or exchange.options.strategy in MEASURED
+    if is_wanted and target.model in target.provider.models:
         exchange.attempts.sending = gateway.signals.begin(signal_key(target, is_streamed=request.stream))
 
 
