@@ -117,6 +117,10 @@ class StreamReader(ABC):
         """Everything the model generated in a recorded stream, with calls and reasoning, to estimate its tokens."""
         return self.text(events)
 
+    def has_text(self, events: bytes) -> bool:
+        """Whether the model generated anything of these events."""
+        return bool(self.generated_text(events))
+
     def native_error(self, error: GatewayError) -> bytes:
         """The error in the provider's own stream shape, for clients of /work; b"" for events and lines of JSON."""
         return b""

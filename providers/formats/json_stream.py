@@ -124,6 +124,8 @@ class JsonStreamReader(StreamReader):
     def _event(self, event: bytes) -> bytes:
         if self.is_over:
             return b""
+        if self._template is not None and self._template.matches(event):
+            return event
         data = self.data(event)
         if not data or self.can_skip(event, data):
             return event

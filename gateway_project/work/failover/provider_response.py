@@ -89,7 +89,7 @@ def _is_racing(exchange: Exchange) -> bool:
 
 
 def _has_no_text(reader: StreamReader, events: bytes) -> bool:
-    return len(events) < OPENING_BYTES and not reader.finish_reason and not reader.generated_text(events)
+    return len(events) < OPENING_BYTES and not reader.finish_reason and not reader.has_text(events)
 
 
 def _begin(exchange: Exchange, response: ProviderResponse, reader: StreamReader, content_type: str) -> Stream:

@@ -17,7 +17,7 @@ from gateway_project.work.cache.storing import (
     share_and_cache,
     wait_until_stored,
 )
-from gateway_project.work.exchange import Exchange
+from gateway_project.work.exchange import Exchange, StreamDelivery
 from gateway_project.work.failover.attempts import note_failure
 from gateway_project.work.failover.measuring import measure_failure
 from gateway_project.work.failover.provider_call import hide_credential
@@ -54,16 +54,16 @@ def live_chunks(exchange: Exchange, gateway: Gateway, stream: Stream) -> Iterato
     As soon as another request follows it, _carry() reads it, and this client is one subscriber of several.
     """
     started_at, max_kept = perf_counter(), _max_kept_bytes()
-    on_chunk = partial(_record_chunk, exchange, max_kept)
+    on_chunks = partial(_record_chunks, exchange, max_kept)
     reader = stream.reader
     begin_guarding(exchange, gateway, stream)
     exchange.call.outlive_client_if(lambda: bool(reader.finish_reason) and not reader.is_over)
-    chunks = _chunks(stream, exchange.call, on_chunk)
+    chunks = _chunks(stream, exchange.call, on_chunks)
     live = LiveStream(exchange, gateway.relay, max_kept, partial(_carry, exchange, gateway, chunks, started_at))
     problem: BaseException | None = None
     try:
         yield b""  # deliver() takes this one: only a generator that has begun runs its finally clause
-        yield from _forward(exchange, gateway, stream, live, chunks, on_chunk)
+        yield from _forward(exchange, gateway, stream, live, chunks, on_chunks)
         if live.close():
             _finish(exchange, gateway)
     except GeneratorExit as closing:  # writing to the client failed
@@ -94,7 +94,7 @@ def _forward(
     stream: Stream,
     live: LiveStream,
     chunks: Iterator[bytes | None],
-    on_chunk: Callable[[bytes], None],
+    on_chunks: Callable[[list[bytes]], None],
 ) -> Iterator[bytes]:
     """The chunks and heartbeats, as long as nobody follows.
 
@@ -111,7 +111,7 @@ def _forward(
             yield data
             if gateway.relay.supports(exchange.connection) and not _asks_services(exchange):
                 on_lag = partial(_release_followers, exchange, gateway, live)
-                relayed = RelayedStream(stream, exchange.call, guarded(exchange, chunks), on_chunk, on_lag, live.lock)
+                relayed = RelayedStream(stream, exchange.call, guarded(exchange, chunks), on_chunks, on_lag, live.lock)
                 if live.relay(relayed):
                     gateway.relay.forward(relayed, heartbeat)
                 return
@@ -199,7 +199,7 @@ def _write_shared_log(exchange: Exchange, gateway: Gateway, own: Subscription) -
     write_log(exchange, gateway)
 
 
-def _chunks(stream: Stream, call: Call, on_chunk: Callable[[bytes], None]) -> Iterator[bytes | None]:
+def _chunks(stream: Stream, call: Call, on_chunks: Callable[[list[bytes]], None]) -> Iterator[bytes | None]:
     """What each read gives the client: b"" if nothing is complete yet, None for a heartbeat in a silence."""
     reader, heartbeat_seconds = stream.reader, settings.GATEWAY_HEARTBEAT
     chunk = stream.first_chunk or None  # empty: the stream began because the provider was silent
@@ -207,7 +207,7 @@ def _chunks(stream: Stream, call: Call, on_chunk: Callable[[bytes], None]) -> It
         if chunk != b"":
             last_write = call.waiting_since if chunk else monotonic()
         if chunk:
-            on_chunk(chunk)
+            on_chunks([chunk])
         yield chunk
         if reader.is_over:
             return
@@ -226,29 +226,39 @@ def _chunks(stream: Stream, call: Call, on_chunk: Callable[[bytes], None]) -> It
                 chunk = None
 
 
-def _record_chunk(exchange: Exchange, max_kept: int, chunk: bytes) -> None:
-    """Record a chunk that goes to the client; only the first `max_kept` bytes of all chunks are kept."""
-    times = exchange.call.times
-    if times is not None and not times.first_token and _has_text(exchange, chunk):
+def _record_chunks(exchange: Exchange, max_kept: int, chunks: list[bytes]) -> None:
+    """Record chunks that go to the client; only the first `max_kept` bytes of all chunks are kept."""
+    delivery, times = exchange.delivery, exchange.call.times
+    if times is not None and not times.first_token and _has_text(exchange, b"".join(chunks)):
         exchange.call.note_first_token()
         if exchange.attempts.sending is not None:
             exchange.attempts.sending.answered()
-    room = max_kept - exchange.delivery.size
-    exchange.delivery.last_chunk = chunk
-    exchange.delivery.size += len(chunk)
+    delivery.last_chunk = chunks[-1]
+    surplus = _keep(delivery, max_kept, chunks)
+    delivery.size += sum(map(len, chunks))
+    if delivery.digest is not None:
+        delivery.digest.update(b"".join(chunks))
+    if delivery.broadcast is not None:
+        delivery.broadcast.publish(surplus)
+
+
+def _keep(delivery: StreamDelivery, max_kept: int, chunks: list[bytes]) -> bytes:
+    """Keep the chunks as far as there is room; the rest."""
+    room = max_kept - delivery.size
+    if sum(map(len, chunks)) <= room:
+        delivery.chunks += chunks
+        return b""
+    data = b"".join(chunks)
     if room > 0:
-        exchange.delivery.chunks.append(chunk if len(chunk) <= room else chunk[:room])
-    if exchange.delivery.digest is not None:
-        exchange.delivery.digest.update(chunk)
-    if exchange.delivery.broadcast is not None:
-        exchange.delivery.broadcast.publish(chunk[max(room, 0) :])
+        delivery.chunks.append(data[:room])
+    return data[max(room, 0) :]
 
 
-def _has_text(exchange: Exchange, chunk: bytes) -> bool:
-    """Whether the model has generated a part of this chunk; asked until it has, or OPENING_BYTES went by."""
+def _has_text(exchange: Exchange, events: bytes) -> bool:
+    """Whether the model has generated a part of these events; asked until it has, or OPENING_BYTES went by."""
     stream = exchange.attempts.stream
     assert stream is not None
-    return exchange.delivery.size > OPENING_BYTES or bool(stream.reader.generated_text(chunk))
+    return exchange.delivery.size > OPENING_BYTES or stream.reader.has_text(events)
 
 
 def _max_kept_bytes() -> int:
@@ -271,7 +281,7 @@ def _finish(exchange: Exchange, gateway: Gateway) -> None:
     exchange.delivery.answer = answer = _read(exchange, stream)
     if exchange.delivery.size <= settings.GATEWAY_CACHE_MAX_ENTRY_BYTES:
         started_at = perf_counter()
-        share_and_cache(exchange, gateway, answer, [len(chunk) for chunk in exchange.delivery.chunks])
+        share_and_cache(exchange, gateway, answer, list(map(len, exchange.delivery.chunks)))
         wait_until_stored(exchange)
         exchange.record_timing("store", started_at)
 

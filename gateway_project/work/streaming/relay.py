@@ -29,11 +29,11 @@ class RelayedStream:
 
     `on_lag` is called when the client does not keep up, so that other requests stop waiting for this stream.
 
-    Most chunks match the template of an earlier one. They are forwarded unparsed, and `on_chunk` gets them in batches.
+    Most chunks match the template of an earlier one. They are forwarded unparsed, and `on_chunks` gets them in batches.
     """
 
     __slots__ = ("call", "chunks", "client", "ended", "error", "handed_back", "is_withdrawn", "last_write", "lock",
-                 "on_chunk", "on_lag", "source", "stream", "template", "tls_pending", "unreported",
+                 "on_chunks", "on_lag", "source", "stream", "template", "tls_pending", "unreported",
                  "unsent")  # fmt: skip
 
     def __init__(
@@ -41,11 +41,11 @@ class RelayedStream:
         stream: Stream,
         call: Call,
         chunks: Iterator[bytes | None],
-        on_chunk: Callable[[bytes], None],
+        on_chunks: Callable[[list[bytes]], None],
         on_lag: Callable[[], None] = lambda: None,
         lock: "threading.Lock | None" = None,
     ) -> None:
-        self.stream, self.call, self.chunks, self.on_chunk, self.on_lag = stream, call, chunks, on_chunk, on_lag
+        self.stream, self.call, self.chunks, self.on_chunks, self.on_lag = stream, call, chunks, on_chunks, on_lag
         # None if the client was detached meanwhile: then another thread reads, and nothing is forwarded here.
         self.client = cast("socket.socket", call.client)
         self.source = stream.provider_response.source
@@ -69,8 +69,7 @@ class RelayedStream:
         """Forward what has arrived, without blocking; whether the relay thread can go on with this stream."""
         with self.lock:
             try:
-                idle, template = self.unsent or self.is_withdrawn, self.template
-                if not idle and (template is None or not self._forward_unchanged(template)):
+                if not (self.unsent or self.is_withdrawn or self._forward_unchanged()):
                     self._forward_next()
             except BaseException as error:  # raised again in the stream's own thread
                 self.error, self.ended = error, True
@@ -85,11 +84,13 @@ class RelayedStream:
                 return  # other streams have their turn before this one is read again
         self.ended = True
 
-    def _forward_unchanged(self, template: ChunkTemplate) -> bool:
-        """Forward reads unparsed while they match the template; False when one did not match.
+    def _forward_unchanged(self) -> bool:
+        """Forward reads unparsed while they match the template; False if there is none, or one did not match.
 
         This runs for every chunk of every stream: its cost is the stream's cost.
         """
+        if (template := self.template) is None:
+            return False
         while template.matches_http_chunk(data := self._read()):
             self.call.waiting_since = time.monotonic()
             self.unreported.append(data)
@@ -105,8 +106,8 @@ class RelayedStream:
         """Report the reads that were forwarded unparsed, and push back `unread`, which has to be parsed."""
         chunks = [data[data.index(b"\n") + 1 : -2] for data in self.unreported]
         self.unreported, self.template = [], None  # the next read is parsed, which checks the answer's size limit
-        for chunk in chunks:
-            self.on_chunk(chunk)
+        if chunks:
+            self.on_chunks(chunks)
         self.stream.provider_response.record_forwarded(sum(map(len, chunks)), unread)
 
     def _read(self) -> bytes:

@@ -46,6 +46,8 @@ CONTINUED = re.compile(
 )
 NO_USAGE = (b'"usage":null', b'"usage": null')
 CONTENT = re.compile(rb'"(?:reasoning_)?content": ?"((?!")%b)"' % PLAIN.pattern)
+# Where nearly all chunks with a text have it.
+OPENS_WITH_TEXT = re.compile(rb'"delta": ?\{(?:"role": ?"assistant", ?)?"content": ?"(?!")')
 # Random letters that hide the length of the text (stream_options.include_obfuscation; default: on).
 OBFUSCATION = re.compile(rb'"obfuscation": ?"(%b)"' % PLAIN.pattern)
 
@@ -66,6 +68,9 @@ class OpenAIReader(JsonStreamReader):
 
     def generated_text(self, events: bytes) -> str:
         return stream_produced(events)
+
+    def has_text(self, events: bytes) -> bool:
+        return OPENS_WITH_TEXT.search(events) is not None or super().has_text(events)
 
     def is_end_mark(self, data: bytes) -> bool:
         return data.startswith(DONE)

@@ -88,7 +88,7 @@ def carried(relay, road, heartbeat=b""):
 
     def run():
         try:
-            relay.forward(RelayedStream(road.stream, road.call, road.chunks(), road.forwarded.append), heartbeat)
+            relay.forward(RelayedStream(road.stream, road.call, road.chunks(), road.forwarded.extend), heartbeat)
         except Exception as error:
             thread.raised = error
 
@@ -164,7 +164,7 @@ def test_silences_are_filled(relay, road):
 
 
 def test_no_heartbeat_comes_into_the_middle_of_a_chunk_or_behind_the_end(road):
-    relayed = RelayedStream(road.stream, road.call, iter(()), road.forwarded.append)
+    relayed = RelayedStream(road.stream, road.call, iter(()), road.forwarded.extend)
     relayed.unsent = b"what the client has not taken yet"
     relayed.send_heartbeat(BEAT)
     relayed.unsent, relayed.ended = b"", True
@@ -396,6 +396,6 @@ def test_what_goes_to_the_client_is_written_under_the_lock_of_its_stream(road, w
             return len(data)
 
     road.call.client = Client()
-    stream = RelayedStream(road.stream, road.call, iter([b"chunk"]), road.forwarded.append)
+    stream = RelayedStream(road.stream, road.call, iter([b"chunk"]), road.forwarded.extend)
     assert stream.step() if write == "step" else stream.send_heartbeat(BEAT) is None
     assert stream.error is None
