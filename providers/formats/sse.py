@@ -98,12 +98,12 @@ class ChunkTemplate:
 
     def matches_http_chunk(self, data: bytes) -> bool:
         """Whether this is exactly one HTTP/1.1 chunk that holds exactly one such event (RFC 9112, section 7.1)."""
-        lines = _size_lines(len(data))
-        if not data.startswith(lines):
+        size, before, end = len(data), self._before, self._chunk_end
+        lines = _size_lines(size)
+        if not (data.startswith(lines) and data.endswith(end)):
             return False
-        begin, before, end = len(lines[0]), self._before, self._chunk_end
-        same = data.startswith(before, begin) and data.endswith(end)
-        return same and self._varies_in_text(data, begin + len(before), len(data) - len(end))
+        begin = len(lines[0])
+        return data.startswith(before, begin) and self._varies_in_text(data, begin + len(before), size - len(end))
 
     def _varies_in_text(self, data: bytes, begin: int, end: int) -> bool:
         if between := self._between:

@@ -80,21 +80,14 @@ class ProviderResponse:
     it otherwise.
     """
 
-    __slots__ = ("_call", "_connection", "_release", "_response")
+    __slots__ = ("_call", "_connection", "_release", "_response", "headers", "status")
 
     def __init__(
         self, release: Callable[[Connection], None], connection: Connection, response: HTTPResponse, call: Call
     ) -> None:
         self._connection: Connection | None = connection  # None once it is closed
         self._release, self._response, self._call = release, response, call
-
-    @property
-    def status(self) -> int:
-        return self._response.status
-
-    @property
-    def headers(self) -> dict[str, str]:
-        return self._response.headers
+        self.status, self.headers = response.status, response.headers
 
     @property
     def is_complete(self) -> bool:

@@ -8,7 +8,7 @@ anyway (cookies, redirects, proxies and netrc of the environment, transparent de
 import socket
 import ssl
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -188,7 +188,7 @@ class Transport:
 
     def __init__(self, *, networks: str, heartbeat_seconds: float) -> None:
         self._adapter = CheckedAdapter(networks)
-        self._idle: dict[str, deque[Connection]] = {}
+        self._idle: defaultdict[str, deque[Connection]] = defaultdict(deque)  # by origin, the latest last
         self._heartbeat_seconds = heartbeat_seconds
 
     def send(
@@ -231,7 +231,7 @@ class Transport:
         connection.used = time.monotonic()
         if connection.is_secure:  # its time-out would also apply to sending and to is_alive()
             connection.sock.settimeout(None)
-        self._idle.setdefault(connection.origin, deque()).append(connection)
+        self._idle[connection.origin].append(connection)
 
     def _idle_connection(self, origin: str) -> Connection | None:
         """An open connection to this origin from the pool, if there is one."""

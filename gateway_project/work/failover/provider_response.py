@@ -25,26 +25,26 @@ MEDIA_TYPE = re.compile(
 
 def read_response(exchange: Exchange, gateway: Gateway) -> None:
     """Set the answer, or the stream once it has something for the client. Raises ProviderError if it is neither."""
-    response, exchange.attempts.response = exchange.attempts.response, None
-    target, request = exchange.target, exchange.request
+    attempts, target, request = exchange.attempts, exchange.target, exchange.request
+    response, attempts.response = attempts.response, None
     assert response is not None
     assert target is not None
     assert request is not None
     target_format = target.provider.format
     assert target_format is not None, "a provider without a format is no candidate"
-    content_type = response.headers.get("content-type", "")
-    if request.stream and target_format.is_stream(content_type):
+    if request.stream and target_format.is_stream(content_type := response.headers.get("content-type", "")):
         client_type = EVENT_STREAM if target_format.translates(request) else _clean(content_type)
         reader = target_format.reader(request)
-        exchange.attempts.stream = _begin(exchange, response, reader, client_type)
+        attempts.stream = _begin(exchange, response, reader, client_type)
         return
     body = response.read()
     exchange.call.note_last_token()
     _refuse_credential(target, body)
-    exchange.attempts.answer = answer = target_format.answer_from_response(request, response.headers, body)
+    attempts.answer = answer = target_format.answer_from_response(request, response.headers, body)
     if answer.body is not body:  # a translation may reveal what JSON's escapes have hidden
         _refuse_credential(target, answer.body)
-    exchange.attempts.dropped = dropped_header(answer.dropped, after=exchange.attempts.dropped)
+    if answer.dropped:
+        attempts.dropped = dropped_header(answer.dropped, after=attempts.dropped)
     gateway.watcher.remove(exchange.call)
 
 
