@@ -39,7 +39,6 @@ class HTTPResponse:
     __slots__ = (
         "_body",
         "_framed",
-        "_has_extra",
         "_head_done",
         "_keep_alive",
         "_padding",
@@ -62,7 +61,7 @@ class HTTPResponse:
         self._parser = httptools.HttpResponseParser(self)
         self._body: list[bytes] = []
         self._received_any = self._head_done = self.is_complete = False
-        self._framed = self._has_extra = self._keep_alive = False
+        self._framed = self._keep_alive = False
         self._unread = b""  # received, not yet parsed
         self.at_chunk_boundary = False  # whether the body is chunked and the next read begins a chunk
         self._read_size = FIRST_READ
@@ -104,7 +103,7 @@ class HTTPResponse:
     @property
     def reusable(self) -> bool:
         """Whether the connection may carry another request."""
-        return self.is_complete and self._framed and not self._has_extra and self._keep_alive
+        return self.is_complete and self._framed and self._keep_alive
 
     def record_forwarded(self, body_bytes: int, unread: bytes) -> None:
         """Account for whole chunks that the relay read from the socket, and for the `unread` bytes after them."""
@@ -176,7 +175,7 @@ class HTTPResponse:
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             if not self.is_complete:
                 raise InvalidResponse("it does not speak HTTP/1.1") from error
-            self._has_extra = True
+            self._keep_alive = False  # there is data behind the response
         if len(self._body) == pieces + 1 and self.body_bytes <= self.limit:
             self._padding = 0
             self.at_chunk_boundary = "transfer-encoding" in self.headers and _ends_chunk(data, self._body[-1])

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import select
 import socket
 import ssl
 import struct
@@ -13,7 +14,6 @@ from gateway_project.errors import GatewayError, ProviderError, ProviderTimeout
 from providers.transport.calls import Call, End, Interrupted
 from providers.transport.http_response import RESET, HTTPResponse, InvalidResponse
 
-PEEK = socket.MSG_PEEK | socket.MSG_DONTWAIT
 IDLE_CONNECTION_SECONDS = 55.0  # below the minute after which many servers and balancers close
 
 
@@ -26,10 +26,12 @@ class NotReceived(ProviderError):
 class Connection:
     """A connection to one origin."""
 
-    __slots__ = ("_tls", "is_secure", "origin", "sock", "used")
+    __slots__ = ("_poller", "_tls", "is_secure", "origin", "sock", "used")
 
     def __init__(self, origin: str, sock: socket.socket) -> None:
         self.sock = sock
+        self._poller = select.poll()  # one for each connection costs less than an attempt to read, which would fail
+        self._poller.register(sock, select.POLLIN)
         self._tls = sock if isinstance(sock, ssl.SSLSocket) else None
         self.is_secure = self._tls is not None
         self.origin = origin
@@ -42,15 +44,7 @@ class Connection:
         The check costs a microsecond and is made before every use.
         """
         idle = time.monotonic() - self.used
-        if idle > IDLE_CONNECTION_SECONDS or self.has_decrypted_bytes():
-            return False
-        try:
-            socket.socket.recv(self.sock, 1, PEEK)  # the base class's method: an SSLSocket's recv() takes no flags
-        except BlockingIOError:
-            return True
-        except OSError:
-            pass
-        return False
+        return idle <= IDLE_CONNECTION_SECONDS and not self.has_decrypted_bytes() and not self._poller.poll(0)
 
     def has_decrypted_bytes(self) -> bool:
         """Whether TLS holds bytes that are no longer in the socket."""
