@@ -5,7 +5,6 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
 from gateway_project.errors import GatewayError, ProviderError, ProviderOverloaded, ProviderRejected
@@ -24,7 +23,7 @@ from providers.transport.retry_after import retry_after as seconds_of
 EVENT_STREAM = "text/event-stream; charset=utf-8"
 MAX_CODE_LENGTH = 128
 CONTEXT_LENGTH_EXCEEDED = "context_length_exceeded"
-NO_HEADERS: Mapping[str, str] = MappingProxyType({})
+NO_HEADERS: Mapping[str, str] = {}  # a Mapping: nobody may add to it
 
 
 @dataclass(slots=True)
