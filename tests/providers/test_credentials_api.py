@@ -4,10 +4,9 @@ import itertools
 
 import pytest
 
-from providers import services
 from providers.credentials import decrypt
 from providers.models import Provider, ProviderCredential
-from providers.services import create_provider
+from providers.services import create_provider, credentials
 from telemetry.models import LogEntry
 from tests.support.hostile import try_wrong
 from tests.support.management import new_user, refused
@@ -100,10 +99,10 @@ def test_a_name_is_taken_once_a_provider(admin, provider, path):
 
 
 def test_there_are_so_many_and_no_more(provider, monkeypatch):
-    monkeypatch.setattr(services, "MOST_CREDENTIALS", 1)
-    services.add_credential(provider=provider, name="second", credential=SECRET)
-    with pytest.raises(services.Conflict, match="the maximum"):
-        services.add_credential(provider=provider, name="third", credential=SECRET)
+    monkeypatch.setattr(credentials, "MOST_CREDENTIALS", 1)
+    credentials.add_credential(provider=provider, name="second", credential=SECRET)
+    with pytest.raises(credentials.Conflict, match="the maximum"):
+        credentials.add_credential(provider=provider, name="third", credential=SECRET)
 
 
 def test_they_are_found_only_under_their_own_provider(admin, path):
