@@ -144,13 +144,13 @@ def run(exchange: Exchange, gateway: Gateway, stages: Sequence[Stage]) -> None:
 
 
 def _run_stages(exchange: Exchange, gateway: Gateway, stages: Sequence[Stage]) -> None:
-    name, started_at, timings = "", 0.0, exchange.timings
+    name, started_at = "", 0.0
     try:
         for step, name in stages:
             started_at = perf_counter()
             step(exchange, gateway)
             if name:
-                timings.append((name, started_at, perf_counter()))
+                exchange.record_timing(name, started_at)
     except BaseException:
         if name:
             exchange.record_timing(name, started_at)
