@@ -25,15 +25,15 @@ from gateway_project.server.connections.logins import (  # noqa: E402
     has_no_password,
 )
 from gateway_project.server.connections.management import MANAGEMENT, TURNS  # noqa: E402
-from gateway_project.server.connections.management_bodies import (  # noqa: E402
+from gateway_project.server.connections.turns import END_TURN  # noqa: E402
+from gateway_project.server.connections.unlisted_proxies import UnlistedProxies  # noqa: E402
+from gateway_project.server.http1.messages import has_arrived  # noqa: E402
+from gateway_project.server.http_delivery import error_response  # noqa: E402
+from gateway_project.server.management_bodies import (  # noqa: E402
     SLOW_SHARE,
     ManagementBodies,
     refuse_other_charsets,
 )
-from gateway_project.server.connections.turns import END_TURN  # noqa: E402
-from gateway_project.server.connections.unlisted_proxies import UnlistedProxies  # noqa: E402
-from gateway_project.server.http1 import has_arrived  # noqa: E402
-from gateway_project.server.http_delivery import error_response  # noqa: E402
 from gateway_project.server.paths import LOGIN_API  # noqa: E402
 from gateway_project.server.proxies import PEER, TrustedProxies  # noqa: E402
 from gateway_project.server.request_ids import request_id  # noqa: E402

@@ -19,7 +19,7 @@ from gunicorn.http.errors import InvalidResponseHeader, InvalidResponseHeaderNam
 from gunicorn.workers.gthread import TConn
 
 from gateway_project.errors import GatewayError, InternalError, ServiceUnavailable, ValidationError
-from gateway_project.server import drain, http1, overload
+from gateway_project.server import drain, overload
 from gateway_project.server.bodies import SLOW_SHARE
 from gateway_project.server.connections import logins
 from gateway_project.server.connections.addresses import AddressBook, Places, host_of
@@ -39,8 +39,8 @@ from gateway_project.server.connections.parking import (
 )
 from gateway_project.server.connections.refusals import refuse_login, send_error
 from gateway_project.server.connections.stopping import StoppingWorker
-from gateway_project.server.heads import settle
-from gateway_project.server.http1 import has_arrived
+from gateway_project.server.http1.heads import settle
+from gateway_project.server.http1.messages import GatewayRequest, has_arrived, install
 from gateway_project.server.logs import is_not_client_timeout
 from gateway_project.server.proxies import TrustedProxies
 from gateway_project.server.sockets import SlowReaders, bound_waits
@@ -76,7 +76,7 @@ class GatewayThreadWorker(StoppingWorker):
         self.max_keepalived = max(self.worker_connections - self.cfg.threads, self.worker_connections // 2)
         self.client_timeout = settings.GATEWAY_CLIENT_TIMEOUT
         self.readers = SlowReaders(self._slow_places, self.client_timeout, settings.GATEWAY_MIN_BODY_RATE)
-        http1.install(self.readers)
+        install(self.readers)
         settle(self.cfg)
         self.closer = LingeringCloser()
         self.closer.start()
@@ -301,7 +301,7 @@ class GatewayThreadWorker(StoppingWorker):
         if host := self.login_hosts.pop(id(conn), ""):
             self.logins.release(host)
 
-    def handle_request(self, req: http1.GatewayRequest, conn: TConn) -> bool:
+    def handle_request(self, req: GatewayRequest, conn: TConn) -> bool:
         self.reading_heads.pop(id(conn), None)  # the head is whole
         since = time.monotonic()
         if (parser := parked_parser(conn)) is not None:
@@ -318,7 +318,7 @@ class GatewayThreadWorker(StoppingWorker):
             self.readers.release(req)
             self.slow_bodies.discard(id(conn))
 
-    def _take_place_for_body(self, req: http1.GatewayRequest, conn: TConn, since: float) -> None:
+    def _take_place_for_body(self, req: GatewayRequest, conn: TConn, since: float) -> None:
         """Let this thread wait for the body until it is read; raises BodyPending if enough threads do so already."""
         may_wait = id(conn) in self.slow_bodies or self._has_room_for_body(is_ready=False)
         if not may_wait and not (is_ready(req, conn) and self._has_room_for_body(is_ready=True)):
@@ -366,7 +366,7 @@ class GatewayThreadWorker(StoppingWorker):
         return keep
 
     def handle_error(
-        self, req: http1.GatewayRequest | None, client: socket.socket, addr: tuple[object, ...] | str, exc: Exception
+        self, req: GatewayRequest | None, client: socket.socket, addr: tuple[object, ...] | str, exc: Exception
     ) -> None:
         """Answer a request that gunicorn itself refuses with the gateway's error document, not with gunicorn's page."""
         if isinstance(exc, ParseException) and not isinstance(exc, RESPONSE_ERRORS):

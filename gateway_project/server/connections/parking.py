@@ -9,7 +9,7 @@ from gunicorn.workers.gthread import TConn
 
 from gateway_project.errors import ServiceUnavailable
 from gateway_project.server.bodies import READY_BYTES
-from gateway_project.server.http1 import has_arrived, is_consumed, readable_bytes
+from gateway_project.server.http1.messages import has_arrived, is_consumed, readable_bytes
 
 LAST_CHUNK = b"0\r\n\r\n"
 

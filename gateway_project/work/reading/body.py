@@ -6,7 +6,7 @@ from time import monotonic
 
 from gateway_project.json_types import JsonObject
 from gateway_project.server.bodies import READY_BYTES, Read, body_timeout, read_body
-from gateway_project.server.http1 import has_arrived, is_buffered
+from gateway_project.server.http1.messages import has_arrived, is_buffered
 from gateway_project.work.exchange import Exchange
 from gateway_project.work.gateway import Gateway
 from providers.formats.json_values import dumped

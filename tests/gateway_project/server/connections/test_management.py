@@ -13,7 +13,7 @@ from gateway_project.errors import ServiceUnavailable
 from gateway_project.server.connections.addresses import Places
 from gateway_project.server.connections.logins import TOO_MANY_LOGINS
 from gateway_project.server.connections.management import TOO_MANY, management_places
-from gateway_project.server.connections.management_bodies import ManagementBodies
+from gateway_project.server.management_bodies import ManagementBodies
 from gateway_project.work import views
 
 pytestmark = pytest.mark.embedded

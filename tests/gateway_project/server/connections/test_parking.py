@@ -17,7 +17,7 @@ from gateway_project.server.connections.parking import (
     late_reader,
     may_be_parked,
 )
-from gateway_project.server.http1 import is_consumed
+from gateway_project.server.http1.messages import is_consumed
 
 pytestmark = pytest.mark.embedded
 

@@ -7,8 +7,8 @@ from io import BytesIO
 
 import pytest
 
-from gateway_project.server.connections.management_bodies import ManagementBodies
 from gateway_project.server.connections.turns import BRIEF_SWITCHES, END_TURN, USUAL_SWITCHES, Turns
+from gateway_project.server.management_bodies import ManagementBodies
 
 
 class Views:

@@ -13,7 +13,7 @@ from django.conf import settings
 
 from gateway_project.errors import PayloadTooLarge, ServiceUnavailable, ValidationError
 from gateway_project.server.bodies import MAX_LIST_BYTES, MAX_MANAGEMENT_BYTES, read_body
-from gateway_project.server.connections.management_bodies import MAX_TOTAL_BYTES, ManagementBodies
+from gateway_project.server.management_bodies import MAX_TOTAL_BYTES, ManagementBodies
 from tests.support.thoroughness import first_of
 from tests.support.world import response_on
 

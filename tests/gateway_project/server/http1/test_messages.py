@@ -9,7 +9,7 @@ from gunicorn.config import Config
 from gunicorn.http.parser import RequestParser
 from gunicorn.http.wsgi import FileWrapper
 
-from gateway_project.server.http1 import MAX_JOINED_BODY_BYTES, JoinedResponse, finish_body
+from gateway_project.server.http1.messages import MAX_JOINED_BODY_BYTES, JoinedResponse, finish_body
 from gateway_project.server.sockets import SlowReaders
 
 

@@ -12,8 +12,8 @@ from gunicorn.http.unreader import IterUnreader
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway_project.server import heads, http1
-from gateway_project.server.heads import LENGTH, are_usual, date_at, settle, usual_headers
+from gateway_project.server.http1 import heads, messages
+from gateway_project.server.http1.heads import LENGTH, are_usual, date_at, settle, usual_headers
 
 PEER = ("192.0.2.1", 1234)
 LINE = b"POST /work HTTP/1.1\r\n"
@@ -54,7 +54,7 @@ def config(**values):
 
 
 CONFIG = config()
-GUNICORNS_RESPONSE = http1.JoinedResponse.__base__
+GUNICORNS_RESPONSE = messages.JoinedResponse.__base__
 
 
 def outcome(kind, head, peer=PEER, cfg=CONFIG):
@@ -73,7 +73,7 @@ def read_alike(head, **options):
     """Whether both read it alike, the second time too, when the line is known."""
     wanted = outcome(Request, head, **options)
     # Other transfer codings are refused here on purpose.
-    return all(outcome(http1.GatewayRequest, head, **options) == wanted for _ in range(2))
+    return all(outcome(messages.GatewayRequest, head, **options) == wanted for _ in range(2))
 
 
 def head_of(*lines, first=LINE):
@@ -126,11 +126,11 @@ def test_the_limits_of_lines_are_gunicorns():
 def test_what_a_peer_says_of_its_clients_is_left_to_gunicorn():
     head = head_of(b"Host: h", b"X-Forwarded-Proto: https")
     assert read_alike(head, peer="")  # a Unix socket, whose peers gunicorn hears
-    assert outcome(http1.GatewayRequest, head, peer="")[2] == "https"
+    assert outcome(messages.GatewayRequest, head, peer="")[2] == "https"
     listed = config(forwarded_allow_ips=PEER[0])
     assert read_alike(head, cfg=listed)
-    assert outcome(http1.GatewayRequest, head, cfg=listed)[2] == "https"
-    assert outcome(http1.GatewayRequest, head)[2] == "http"
+    assert outcome(messages.GatewayRequest, head, cfg=listed)[2] == "https"
+    assert outcome(messages.GatewayRequest, head)[2] == "http"
 
 
 def test_a_usual_head_is_read_at_once():
@@ -168,7 +168,7 @@ def response_of(kind):
 @pytest.mark.parametrize("headers", SENT)
 def test_an_applications_headers_are_sent_as_gunicorn_sends_them(headers):
     results = []
-    for kind in (GUNICORNS_RESPONSE, http1.JoinedResponse):
+    for kind in (GUNICORNS_RESPONSE, messages.JoinedResponse):
         response = response_of(kind)
         try:
             response.start_response("200 OK", headers)
@@ -188,7 +188,7 @@ def test_a_line_break_in_a_value_is_never_usual():
 def test_the_head_of_a_response_has_gunicorns_lines(monkeypatch):
     monkeypatch.setattr("time.time", lambda: 1_700_000_000.9)
     written = []
-    for kind in (GUNICORNS_RESPONSE, http1.JoinedResponse):
+    for kind in (GUNICORNS_RESPONSE, messages.JoinedResponse):
         response = response_of(kind)
         response.start_response("200 OK", [("X-A", "b")])
         written.append("".join(response.default_headers()))

@@ -18,7 +18,7 @@ from gunicorn.http.message import Request
 from gunicorn.http.parser import Parser, RequestParser
 
 from gateway_project.server import overload
-from gateway_project.server.heads import (
+from gateway_project.server.http1.heads import (
     LENGTH,
     Header,
     RequestLines,
