@@ -4,6 +4,7 @@ import os
 import sqlite3
 from collections.abc import Collection, Iterator
 from contextlib import closing, contextmanager, suppress
+from itertools import chain, count
 from pathlib import Path
 from urllib.parse import quote
 
@@ -14,7 +15,7 @@ Migrations = Collection[tuple[str, str]]  # app and name
 # In a database of the gateway each of these apps has been migrated.
 OWN_APPS = {"accounts", "gateway_project", "keys", "licensing", "providers", "rules", "telemetry"}
 LOCK_SECONDS = 20
-BESIDE = ("", "-wal", "-shm")  # the files of one database
+FILES = ("", "-wal", "-shm", "-journal")  # the endings of one database's files
 
 
 class NotABackup(Exception):
@@ -55,21 +56,45 @@ def put_back(backup: Path, database: Path) -> Path | None:
 
     Raises InUse if a gateway runs on it, OSError and sqlite3.Error.
     """
-    draft, former = (database.with_name(f"{database.name}.{ending}") for ending in ("restoring", "before-restore"))
+    draft = database.with_name(f"{database.name}.restoring")
     with no_gateway(database), _removed_at_the_end(draft):
         draft.unlink(missing_ok=True)
         back_up(backup, draft)
-        existed = database.exists()
-        for ending in reversed(BESIDE):
-            _move(Path(f"{database}{ending}"), Path(f"{former}{ending}"))
+        former = _set_aside(database) if database.exists() else None
         draft.replace(database)
-    return former if existed else None
+    return former
 
 
-def _move(path: Path, target: Path) -> None:
-    target.unlink(missing_ok=True)
-    with suppress(FileNotFoundError):
-        path.replace(target)
+def _set_aside(database: Path) -> Path:
+    """Rename the database to a name that no file has, and return it: former databases are never overwritten."""
+    if _is_readable(database):
+        _fold_into_one_file(database)
+    former = _free_name(database)
+    for ending in reversed(FILES):
+        with suppress(FileNotFoundError):
+            Path(f"{database}{ending}").replace(f"{former}{ending}")
+    return former
+
+
+def _fold_into_one_file(database: Path) -> None:
+    """Apply what is in the write-ahead log: a crash between two renames cannot part it from the database then."""
+    with suppress(sqlite3.Error), closing(sqlite3.connect(database, timeout=LOCK_SECONDS)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def _is_readable(database: Path) -> bool:
+    """Whether SQLite can read it. When it opens one to write that it cannot read, it deletes the files beside it."""
+    if database.stat().st_size:
+        with suppress(sqlite3.Error), closing(_open_to_read(database)) as connection:
+            connection.execute("SELECT count(*) FROM sqlite_master")
+            return True
+    return False
+
+
+def _free_name(database: Path) -> Path:
+    names = chain(["before-restore"], (f"before-restore-{number}" for number in count(2)))
+    paths = (database.with_name(f"{database.name}.{name}") for name in names)
+    return next(path for path in paths if not any(Path(f"{path}{ending}").exists() for ending in FILES))
 
 
 @contextmanager

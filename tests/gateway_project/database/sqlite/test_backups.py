@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 from django.db import connection
 
-from gateway_project.database.sqlite.backups import back_up
+from gateway_project.database.sqlite.backups import back_up, put_back
 from gateway_project.database.sqlite.usage_lock import InUse, claim_use, no_gateway
 from tests.support.running import ROOT, RunningGateway, Store, manage
 from tests.support.thoroughness import first_of
@@ -76,6 +77,54 @@ def test_what_is_restored_is_what_was_backed_up(store, tmp_path):
     with closing(sqlite3.connect(store.name)) as database:
         messages = [row[0] for row in database.execute("SELECT message FROM telemetry_logentry")]
     assert [message.partition(" ")[2] for message in messages] == ["restored the database, by manage.py."]
+
+
+def test_a_second_restore_keeps_the_database_that_served(store, tmp_path):
+    command(store, "backup", tmp_path / "monday")
+    command(store, "backup", tmp_path / "tuesday")
+    add_group(store.name, "since the backups")
+    assert command(store, "restore", tmp_path / "monday")[0] == 0  # the wrong one
+    status, words = command(store, "restore", tmp_path / "tuesday")
+    assert (status, f"{store.name}.before-restore-2." in words) == (0, True)
+    assert groups(f"{store.name}.before-restore") == ["since the backups"]
+    assert groups(f"{store.name}.before-restore-2") == []
+
+
+def test_a_former_database_holds_what_was_in_its_write_ahead_log(store, tmp_path):
+    """As a killed gateway leaves it: a database with its last changes in the log beside it."""
+    back_up(Path(store.name), tmp_path / "copy")
+    (tmp_path / "killed").mkdir()
+    with closing(sqlite3.connect(store.name)) as database:
+        database.execute("PRAGMA journal_mode=WAL")
+        database.execute("SELECT count(*) FROM accounts_group").fetchone()  # open until then, it keeps the log
+        add_group(store.name, "in the log")
+        for ending in ("", "-wal"):
+            shutil.copy(f"{store.name}{ending}", f"{tmp_path}/killed/gateway.sqlite3{ending}")
+    killed = tmp_path / "killed/gateway.sqlite3"
+    former = put_back(tmp_path / "copy", killed)
+    assert sorted(path.name for path in killed.parent.iterdir() if path.suffix != ".lock") == [killed.name, former.name]
+    assert (groups(former), groups(killed)) == (["in the log"], [])
+
+
+@pytest.mark.parametrize("content", ["", "no database"])
+def test_a_damaged_database_is_kept_with_all_its_files(store, tmp_path, content):
+    """Also those of a restore that was killed between two of them."""
+    back_up(Path(store.name), tmp_path / "copy")
+    (tmp_path / "spoilt").mkdir()
+    spoilt = tmp_path / "spoilt/gateway.sqlite3"
+    contents = {"": content, "-wal": "its log", "-journal": "its journal", ".before-restore-wal": "a former log"}
+    for ending, text in contents.items():
+        Path(f"{spoilt}{ending}").write_text(text)
+    former = put_back(tmp_path / "copy", spoilt)
+    assert former.name == "gateway.sqlite3.before-restore-2"
+    kept = {path.name: path.read_text() for path in spoilt.parent.glob("*before-restore*")}
+    assert kept == {
+        former.name: content,
+        f"{former.name}-wal": "its log",
+        f"{former.name}-journal": "its journal",
+        "gateway.sqlite3.before-restore-wal": "a former log",
+    }
+    assert groups(spoilt) == []
 
 
 def test_it_is_restored_where_there_was_no_database(store, tmp_path):
