@@ -19,12 +19,12 @@ log = logging.getLogger("gateway.shipper")
 
 def adopt(folder: Path) -> int:
     """Store a dead process's journal, log its open requests as aborted, and remove it; returns their number."""
-    started: dict[int, bytes] = {}
+    open_starts: dict[int, bytes] = {}  # of requests without an end so far: those of all may exceed the memory
     ended: set[int] = set()
     paths = journals.segment_paths(folder)
     for path in paths:
-        _adopt_segment(f"{folder.name}/{path.name}", path, started, ended)
-    aborted = [payload for number, payload in started.items() if number not in ended]
+        _adopt_segment(f"{folder.name}/{path.name}", path, open_starts, ended)
+    aborted = list(open_starts.values())
     closed = f"{folder.name}/closed"
     # After this, files may be removed, and with them end records: open requests are not counted again.
     if aborted and not stored_position(closed):
@@ -44,16 +44,17 @@ def adopt(folder: Path) -> int:
     return len(aborted)
 
 
-def _adopt_segment(name: str, path: Path, started: dict[int, bytes], ended: set[int]) -> None:
+def _adopt_segment(name: str, path: Path, open_starts: dict[int, bytes], ended: set[int]) -> None:
     if not path.stat().st_size:
         return  # its process died while creating the file; an empty file cannot be mapped
     shipped = stored_position(name)
     with _mapped(path) as data:
         for record in journals.recover_records(data):
-            if record.kind == START:
-                started[record.number] = record.payload
-            elif record.kind == END:
+            if record.kind == END:
                 ended.add(record.number)
+                open_starts.pop(record.number, None)
+            elif record.kind == START and record.number not in ended:  # its end may be in a segment read earlier
+                open_starts[record.number] = record.payload
         while batch := next_batch(journals.recover_records(data, shipped)):
             store_batch(name, shipped, batch, path.parent.parent)
             shipped = batch[-1].end

@@ -72,6 +72,24 @@ def test_a_request_that_ended_in_a_segment_made_earlier_is_not_aborted(journal):
     assert stored() == {"filler": 1, "more": 1, "large": 1}
 
 
+def test_an_adoption_holds_the_starts_of_open_requests_only(journal):
+    for number in range(20):
+        serve(journal, f"r{number}")
+    journal.append_start(entry("open"))
+    open_starts, folder = {}, crash(journal)
+    for path in journals.segment_paths(folder):
+        adoption._adopt_segment(f"{folder.name}/{path.name}", path, open_starts, set())
+    assert list(open_starts.values()) == [entry("open")]
+
+
+def test_a_start_that_is_repeated_after_the_end_opens_nothing(journal):
+    number = journal.append_start(entry("ended"))
+    journal.append_end(number, entry("ended"), lambda: b"{}")
+    journal.append_start_again(number, entry("ended", attempts=1))
+    assert adopt(crash(journal)) == 0
+    assert stored() == {"ended": 1}
+
+
 def test_an_adoption_that_dies_between_its_steps_is_finished_by_the_next_one(journal):
     serve(journal, "r1")
     journal.append_start(entry("open"))
