@@ -2,23 +2,30 @@
 
 import base64
 import fcntl
+import logging
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import overload
 
+from gateway_project.file_owner import give_to_owner_of
+
+log = logging.getLogger("gateway.secrets")
+
 
 class KeyFile(Sequence[str]):
     """The keys in a file, one a line: the first encrypts, all decrypt. The file is read again when it has changed.
 
-    A process keeps keys that were removed: what other processes encrypted with them a moment ago still decrypts.
+    A process keeps keys that were removed: what other processes encrypted with them a moment ago still decrypts. It
+    keeps all of them while the file cannot be read.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._keys: list[str] = []
         self._version: tuple[int, int] | None = None  # time and inode of the file that was read
+        self._is_unreadable = False
 
     @overload
     def __getitem__(self, index: int) -> str: ...
@@ -38,7 +45,8 @@ class KeyFile(Sequence[str]):
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Inside, no other process can change the file."""
-        with self.path.with_suffix(".lock").open("a") as lock:
+        with (path := self.path.with_suffix(".lock")).open("a") as lock:
+            give_to_owner_of(self.path.parent, path)
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
@@ -53,17 +61,25 @@ class KeyFile(Sequence[str]):
         return len(others)
 
     def _current(self) -> list[str]:
+        """The keys now. Raises OSError and UnicodeDecodeError if there were none so far and the file is unreadable."""
         try:
-            status = self.path.stat()
-        except FileNotFoundError:
-            if self._keys:  # the file was deleted: keep the keys that were read
-                return self._keys
-            raise
+            self._read_if_changed()
+        except (OSError, UnicodeDecodeError) as error:
+            if not self._keys:
+                raise
+            if not self._is_unreadable:
+                log.error("The encryption keys cannot be read again, and stay as they were read before: %s", error)
+            self._is_unreadable = True
+        else:
+            self._is_unreadable = False
+        return self._keys
+
+    def _read_if_changed(self) -> None:
+        status = self.path.stat()
         if (version := (status.st_mtime_ns, status.st_ino)) != self._version:
             keys = self._stored()
             self._keys = [*keys, *(key for key in self._keys if key not in keys)]
             self._version = version
-        return self._keys
 
     def _stored(self) -> list[str]:
         return [line.strip() for line in self.path.read_text().splitlines() if line.strip()]
@@ -76,6 +92,7 @@ class KeyFile(Sequence[str]):
             file.write("\n".join(keys))
             file.flush()
             os.fsync(file.fileno())
+        give_to_owner_of(self.path, draft)
         draft.replace(self.path)
 
 

@@ -23,7 +23,7 @@ class CredentialUnreadable(Exception):
 
 
 class KeyMissing(CredentialUnreadable):
-    """The text was sealed with a key that is not configured."""
+    """The text was sealed with a key that is not configured, or the file of the keys cannot be read."""
 
 
 def encrypt(text: str, *, origin: str, keys: Sequence[str]) -> str:
@@ -69,7 +69,10 @@ def _unpacked(token: str, keys: Sequence[str]) -> tuple[bytes, str]:
     key_id, _, encoded = rest.partition(".")
     if version != VERSION:
         raise CredentialUnreadable("The credential was altered: it was not encrypted by this gateway.")
-    key = next((key for key in keys if _key_id(key) == key_id), None)
+    try:
+        key = next((key for key in keys if _key_id(key) == key_id), None)
+    except (OSError, UnicodeDecodeError) as error:
+        raise KeyMissing(f"The encryption keys cannot be read: {error}.") from None
     if key is None:
         raise KeyMissing("The credential was encrypted with a key that is not configured.")
     try:

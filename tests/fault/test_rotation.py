@@ -124,3 +124,26 @@ def test_edits_at_the_same_moment_are_not_overwritten(start, tmp_path):
             row.refresh_from_db()
             assert decrypt(row.credential, origin=row.origin, keys=[old, NEW]) == last[row.pk]
     manage(world.gateway.store, tmp_path, "rotate_encryption_key", GATEWAY_ENCRYPTION_KEYS=f"{old},{NEW}")
+
+
+def test_a_gateway_that_cannot_read_its_keys_any_more_follows_changes(start, tmp_path):
+    """As after a command of root that left the file to root."""
+    world = start("one", GATEWAY_ENCRYPTION_KEYS="")
+    world.allow()
+    provider = world.provider(credential="")
+    client = Client(world.gateway.url).as_user(new_admin(username=world.name("admin")))
+    path = f"/providers/{world.row(provider).pk}/"
+    forget_credentials()  # of other tests, under their key
+    assert client.send("PATCH", path, json=body(apiKey="sk-first-1111")).status_code == 200
+    world.until(lambda: sends(world, provider) == "Bearer sk-first-1111")
+    file = tmp_path / "one" / "secrets" / "encryption_key"
+    file.unlink()
+    file.mkdir()  # root reads whatever a mode forbids, but no folder
+    try:
+        assert client.send("PATCH", path, json=body(apiKey="sk-second-2222")).status_code == 200
+        world.until(lambda: sends(world, provider) == "Bearer sk-second-2222")
+        client.send("DELETE", f"/keys/?user={world.user.pk}&name={world.issued.key.name}")
+        world.until(lambda: world.ask("revoked").status_code == 401)
+    finally:
+        forget_credentials()
+    assert world.gateway.log().count("The encryption keys cannot be read again") == 1

@@ -47,6 +47,32 @@ def test_a_file_that_is_taken_away_is_not_missed_by_those_who_read_it(path):
         KeyFile(path)[0]
 
 
+def make_unreadable(path):
+    """Root reads whatever a mode forbids, but no folder."""
+    path.unlink()
+    path.mkdir()
+
+
+def test_keys_stay_while_their_file_cannot_be_read(path, caplog):
+    running = KeyFile(path)
+    (old,) = running
+    make_unreadable(path)
+    assert list(running) == [old]
+    assert list(running) == [old]
+    assert [record.getMessage() for record in caplog.records] == [
+        "The encryption keys cannot be read again, and stay as they were read before: "
+        f"[Errno 21] Is a directory: '{path}'"
+    ]
+    path.rmdir()
+    path.write_text("new")
+    assert list(running) == ["new", old]
+    path.write_bytes(b"\xff")
+    assert list(running) == ["new", old]
+    assert len(caplog.records) == 2
+    with pytest.raises(UnicodeDecodeError):
+        KeyFile(path)[0]
+
+
 def test_no_key_is_shown_by_accident(path):
     keys = KeyFile(path)
     assert keys[0] not in repr(keys)

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from providers.credentials import CredentialUnreadable, decrypt, encrypt, origin_of
+from gateway_project.key_file import KeyFile
+from providers.credentials import CredentialUnreadable, KeyMissing, decrypt, encrypt, origin_of
 from tests.support.promises import promise
 
 pytestmark = pytest.mark.either_store
@@ -35,6 +36,12 @@ def test_the_first_key_seals_and_every_key_opens():
     assert decrypt(new, origin=HERE, keys=KEYS[:1]) == "sk-1"
     with pytest.raises(CredentialUnreadable):
         decrypt(new, origin=HERE, keys=KEYS[1:])
+
+
+def test_a_file_of_keys_that_cannot_be_read_is_a_key_that_is_missing(tmp_path):
+    sealed = encrypt("sk-1", origin=HERE, keys=KEYS)
+    with pytest.raises(KeyMissing, match="encryption keys cannot be read: .*No such file"):
+        decrypt(sealed, origin=HERE, keys=KeyFile(tmp_path / "encryption_key"))
 
 
 @promise("V-L26: a ciphertext opens in its own row alone", target="unreadable elsewhere", suite="attack")

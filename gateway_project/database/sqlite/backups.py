@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from gateway_project.database.sqlite.usage_lock import no_gateway
+from gateway_project.file_owner import give_to_owner_of
 
 Migrations = Collection[tuple[str, str]]  # app and name
 
@@ -60,7 +61,9 @@ def put_back(backup: Path, database: Path) -> Path | None:
     with no_gateway(database), _removed_at_the_end(draft):
         draft.unlink(missing_ok=True)
         back_up(backup, draft)
-        former = _set_aside(database) if database.exists() else None
+        existed = database.exists()
+        give_to_owner_of(database if existed else database.parent, draft)
+        former = _set_aside(database) if existed else None
         draft.replace(database)
     return former
 

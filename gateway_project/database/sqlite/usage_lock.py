@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from gateway_project.file_owner import give_to_owner_of
+
 _handles: list[int] = []  # held until this process ends
 
 
@@ -29,7 +31,9 @@ def no_gateway(database: Path) -> Iterator[None]:
 
 
 def _locked(database: Path, kind: int) -> int:
-    handle = os.open(f"{database}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    path = Path(f"{database}.lock")
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    give_to_owner_of(database if database.exists() else database.parent, path)
     try:
         fcntl.flock(handle, kind | fcntl.LOCK_NB)
     except BlockingIOError:
