@@ -53,7 +53,7 @@ class AuditEntry(models.Model):
 
 
 class AuditSegment(models.Model):
-    """A closed month of the audit whose rows retention has removed; its hashes keep the chain whole."""
+    """Rows of a closed month of the audit that retention has removed; the hashes keep the chain whole."""
 
     first_id = models.BigIntegerField()
     last_id = models.BigIntegerField()

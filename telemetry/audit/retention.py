@@ -1,6 +1,7 @@
-"""Removes whole closed months of the audit, and leaves their hashes."""
+"""Removes closed months of the audit, and leaves their hashes."""
 
 from datetime import UTC, datetime, timedelta
+from itertools import takewhile
 
 from django.conf import settings
 from django.db import transaction
@@ -9,6 +10,9 @@ from telemetry.audit.attestation import attestation
 from telemetry.audit.head import read_head
 from telemetry.audit.models import AuditEntry, AuditSegment
 from telemetry.audit.recording import append, lock_chain
+
+# The rows of a segment at most: while they are deleted, no other change can be recorded.
+SEGMENT_ROWS = 5000
 
 
 def look_at_head(now: datetime) -> bool:
@@ -19,7 +23,10 @@ def look_at_head(now: datetime) -> bool:
 
 @transaction.atomic
 def delete_segment(now: datetime) -> bool:
-    """Remove the oldest month that is older than GATEWAY_AUDIT_DAYS as a whole; returns whether there was one."""
+    """Remove the oldest rows of the oldest month, if it is older than GATEWAY_AUDIT_DAYS as a whole.
+
+    Returns whether there were any.
+    """
     if not settings.GATEWAY_AUDIT_DAYS:
         return False
     lock_chain()
@@ -40,16 +47,25 @@ def next_month(moment: datetime) -> datetime:
 
 
 def _remove(oldest: AuditEntry, end: datetime, now: datetime) -> None:
-    rows = AuditEntry.objects.before_id_of(end)
-    last = rows.order_by("-id")[0]
+    rows = _oldest_rows(end)
+    last_id, last_time, last_hash = rows[-1]
     AuditSegment.objects.create(
         first_id=oldest.pk,
-        last_id=last.pk,
-        rows=rows.count(),
+        last_id=last_id,
+        rows=len(rows),
         begins=oldest.timestamp,
-        ends=last.timestamp,
+        ends=last_time,
         previous_hash=oldest.previous_hash,
-        hash=last.hash,
+        hash=last_hash,
     )
     append(attestation(list(AuditSegment.objects.order_by("last_id")), now))
-    rows.filter(id__lte=last.pk).delete()
+    AuditEntry.objects.filter(id__lte=last_id).delete()
+
+
+def _oldest_rows(end: datetime) -> list[tuple[int, datetime, str]]:
+    """Id, time and hash of the oldest rows, up to the first one that was not written before this moment.
+
+    A clock that was set back for a while makes old rows between young ones: those stay until the young ones go.
+    """
+    rows = AuditEntry.objects.in_chain_order().values_list("id", "timestamp", "hash")[:SEGMENT_ROWS]
+    return list(takewhile(lambda row: row[1] < end, rows))

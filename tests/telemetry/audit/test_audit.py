@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from accounts.services import create_group
 from providers.models import ProviderFormat
+from telemetry.audit import retention
 from telemetry.audit.chain import AuditRecord
 from telemetry.audit.head import latest_head, read_head
 from telemetry.audit.models import AuditEntry, AuditSegment
@@ -187,6 +188,34 @@ class TestRetention:
         assert old[1].hash in remaining[1].message
         result = verify(expected_head=old[1].hash)
         assert (result.segments, result.problem) == (2, "")
+
+    def test_a_large_month_goes_in_several_transactions(self, settings, monkeypatch):
+        settings.GATEWAY_AUDIT_DAYS = 100
+        monkeypatch.setattr(retention, "SEGMENT_ROWS", 3)
+        old = [event(number, datetime(2020, 1, 3, tzinfo=UTC)) for number in range(7)]
+        event(9)
+        assert delete_segment(timezone.now())
+        assert AuditEntry.objects.count() == 4 + 1 + 1  # the others, the young one and what retention did
+        assert verify(expected_head=old[2].hash).problem == ""
+        while delete_segment(timezone.now()):
+            pass
+        assert list(AuditSegment.objects.values_list("rows", flat=True)) == [3, 3, 1]
+        assert verify(expected_head=old[-1].hash).problem == ""
+        assert AuditEntry.objects.count() == 1 + 3
+
+    def test_rows_that_retention_removes_during_a_verification_are_no_break(self, settings):
+        settings.GATEWAY_AUDIT_DAYS = 100
+        event(1, datetime(2020, 1, 3, tzinfo=UTC))
+        event(2)
+        pending = [delete_segment]
+
+        def removing_rows(links):
+            if pending:
+                pending.pop()(timezone.now())
+            yield from links
+
+        result = verify(counting=removing_rows)
+        assert (result.problem, result.segments, result.rows) == ("", 1, 2)
 
     def test_a_row_of_a_clock_that_was_set_back_takes_no_young_rows_along(self, settings):
         settings.GATEWAY_AUDIT_DAYS = 100
