@@ -24,6 +24,8 @@ QUIET = 4
 
 # How the payload of a message begins that the audit wrote, which has an entry of its own for each.
 AUDIT_PAYLOAD = '{"resource":'
+# What retention leaves of such a payload: the message is still known as the audit's.
+ERASED_AUDIT_PAYLOAD = '{"resource":null}'
 
 # The model that a queryset belongs to: models.py imports this module, so it cannot be named here.
 Row = TypeVar("Row", bound=models.Model)

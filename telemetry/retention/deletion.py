@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 from django.conf import settings
 from django.db import connection
-from django.db.models import Q
+from django.db.models import Case, Q, Value, When
 
 from gateway_project.errors import AuthenticationFailed, ServiceUnavailable
 from telemetry.guardrails import rollup as guardrail_rollup
@@ -24,7 +24,7 @@ from telemetry.models import (
     UsageDay,
     UsageHour,
 )
-from telemetry.querysets import LogEntryQuerySet
+from telemetry.querysets import AUDIT_PAYLOAD, ERASED_AUDIT_PAYLOAD, LogEntryQuerySet
 from telemetry.retention import partitions
 from telemetry.usage import rollups
 from telemetry.usage.models import Usage
@@ -112,17 +112,18 @@ class OldEntries(ABC):
 
 
 class PayloadEraser(OldEntries):
-    """Empties payloads older than GATEWAY_PAYLOAD_DAYS; their entries stay."""
+    """Empties payloads older than GATEWAY_PAYLOAD_DAYS; their entries stay, and the audit's are still known as such."""
 
     @property
     def days(self) -> int:
         return settings.GATEWAY_PAYLOAD_DAYS
 
     def remaining(self, entries: LogEntryQuerySet) -> LogEntryQuerySet:
-        return entries.exclude(payload="")
+        return entries.exclude(payload__in=("", ERASED_AUDIT_PAYLOAD))
 
     def act(self, entries: LogEntryQuerySet) -> None:
-        entries.update(payload="")
+        of_audit = When(payload__startswith=AUDIT_PAYLOAD, then=Value(ERASED_AUDIT_PAYLOAD))
+        entries.update(payload=Case(of_audit, default=Value("")))
 
 
 # Refused before it was known whose the request is, by a gateway that is full or without its database. Errors of known

@@ -7,8 +7,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.core.management import CommandError, call_command
 from django.db import OperationalError, connection, transaction
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from gateway_project.api.audit import record_command
 from telemetry.journal.batches import insert_log_entries
 from telemetry.models import CacheEntry, LogEntry, UsageDay, UsageHour
 from telemetry.retention import deletion, partitions
@@ -99,6 +101,18 @@ class TestPayloads:
         pieces = list(iter(lambda: empty(NOW), False))
         assert 3 <= len(pieces) <= 6
         assert not LogEntry.objects.exclude(payload="").exists()
+
+    def test_changes_stay_out_of_the_messages_once_their_payloads_are_gone(self, settings):
+        settings.GATEWAY_PAYLOAD_DAYS = 7
+        record_command("update", "users", 5, attributes=("active",))
+        LogEntry.objects.update(timestamp=NOW - 8 * DAY)
+        insert_log_entries([aged(8, "notice", entry_type="Message", payload="secret")])
+        house()
+        assert set(LogEntry.objects.values_list("payload", flat=True)) == {"", '{"resource":null}'}
+        assert [message.correlation_id for message in LogEntry.objects.messages()] == ["notice"]
+        with CaptureQueriesContext(connection) as queries:
+            deletion.PayloadEraser()(NOW)
+        assert [query["sql"] for query in queries if query["sql"].startswith("UPDATE")] == []
 
     def test_what_was_looked_at_is_not_looked_at_again_until_the_next_day(self, settings, django_assert_num_queries):
         settings.GATEWAY_PAYLOAD_DAYS = 7
