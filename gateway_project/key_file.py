@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import overload
 
-from gateway_project.file_owner import give_to_owner_of
+from gateway_project.database.file_owner import give_to_owner_of
 
 log = logging.getLogger("gateway.secrets")
 

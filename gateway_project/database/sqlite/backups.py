@@ -8,8 +8,8 @@ from itertools import chain, count
 from pathlib import Path
 from urllib.parse import quote
 
+from gateway_project.database.file_owner import give_to_owner_of
 from gateway_project.database.sqlite.usage_lock import no_gateway
-from gateway_project.file_owner import give_to_owner_of
 
 Migrations = Collection[tuple[str, str]]  # app and name
 
@@ -117,4 +117,4 @@ def _copy(database: Path, target: Path) -> None:
 
 
 def _open_to_read(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=LOCK_SECONDS)
+    return sqlite3.connect(f"file:{quote(bytes(path))}?mode=ro", uri=True, timeout=LOCK_SECONDS)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from gateway_project.file_owner import give_to_owner_of
+from gateway_project.database.file_owner import give_to_owner_of
 
 _handles: list[int] = []  # held until this process ends
 

@@ -117,8 +117,8 @@ def test_a_damaged_database_is_kept_with_all_its_files(store, tmp_path, content)
         Path(f"{spoilt}{ending}").write_text(text)
     former = put_back(tmp_path / "copy", spoilt)
     assert former.name == "gateway.sqlite3.before-restore-2"
-    kept = {path.name: path.read_text() for path in spoilt.parent.glob("*before-restore*")}
-    assert kept == {
+    files = {path.name: path.read_text() for path in spoilt.parent.glob("*before-restore*")}
+    assert files == {
         former.name: content,
         f"{former.name}-wal": "its log",
         f"{former.name}-journal": "its journal",
@@ -163,6 +163,13 @@ def test_a_copy_made_while_others_write_is_of_one_moment(migrated, tmp_path):
         writer.join(20)
     assert [one for one, other in copies if one != other] == []
     assert copies[-1] > copies[0]  # it wrote meanwhile
+
+
+def test_names_of_files_are_bytes(store, tmp_path):
+    copy = tmp_path / os.fsdecode(b"50% ?#\xff")
+    back_up(Path(store.name), copy)
+    put_back(copy, Path(store.name))
+    assert groups(store.name) == []
 
 
 def test_a_backup_changes_no_file_that_exists(store, tmp_path):
