@@ -18,6 +18,7 @@ WINDOWS, WITHOUT_WINDOW = ("minute", "day", "month"), frozenset({"concurrent"})
 LIMIT_KINDS = {(measure, window) for measure in MEASURES for window in ([""] if measure in WITHOUT_WINDOW else WINDOWS)}
 # The largest limits. Cost is counted in billionths, and counts must be exact in floating point: up to 2**53.
 MAX_AMOUNT, MAX_COST = 10**12 - 1, 9_000_000
+MAX_DIGITS = 20  # Python converts no text of more than 4,300
 PREFIX = "GATEWAY_"
 _Options = ParamSpec("_Options")
 _Value = TypeVar("_Value")
@@ -77,9 +78,14 @@ class Env:
         text = self.variables.get(name, "").strip()
         return bool(text) and name in self.defaults and text.lower() != self.defaults[name].lower()
 
+    @reader
     def text(self, name: str, default: str = "") -> str:
+        """A text in UTF-8, without blanks around it."""
         self.defaults.setdefault(name, default)
-        return self.variables.get(name, "").strip() or default
+        value = self.variables.get(name, "").strip()
+        if not value.isascii() and not is_utf8(value):
+            raise InvalidSetting(f"{name} is not UTF-8. Save it in this encoding.")
+        return value or default
 
     def secret(self, name: str) -> str:
         """A text that the page System does not show; '' by default."""
@@ -141,7 +147,8 @@ class Env:
     def integer(self, name: str, default: int, *, minimum: int = 0, maximum: int = 2**53) -> int:
         """A whole number within its bounds."""
         value = self.text(name, str(default))
-        if not value.removeprefix("-").isdecimal() or not minimum <= int(value) <= maximum:
+        is_whole = value.removeprefix("-").isdecimal() and len(value) <= MAX_DIGITS
+        if not is_whole or not minimum <= int(value) <= maximum:
             raise _invalid(name, value, f"a whole number from {minimum} to {maximum}")
         return int(value)
 
@@ -208,6 +215,15 @@ class Env:
         return url
 
 
+def is_utf8(text: str) -> bool:
+    """Whether a text of the environment or the command line was UTF-8: Python puts surrogates for other bytes."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _invalid(name: str, value: str, expected: str) -> InvalidSetting:
     return InvalidSetting(f"{name} is {value!r}, and must be {expected}.")
 
@@ -258,7 +274,7 @@ def _postgresql(name: str, url: str, pool_size: int) -> dict:
         "NAME": database,
         "USER": unquote(parts.username or ""),
         "PASSWORD": unquote(parts.password or ""),
-        "HOST": options.pop("host", None) or parts.hostname or "",
+        "HOST": options.pop("host", None) or _host(parts.netloc),
         "PORT": port,
         "CONN_MAX_AGE": 0,  # the pool keeps connections; Django must hand them back
         # A transaction pooler such as PgBouncer may fetch a cursor's next rows over another connection.
@@ -281,3 +297,9 @@ def _postgresql(name: str, url: str, pool_size: int) -> dict:
             **options,
         },
     }
+
+
+def _host(netloc: str) -> str:
+    """The host before the port, decoded. It may be the folder of a socket, so it keeps its case."""
+    host = netloc.rpartition("@")[2]
+    return unquote(re.sub(r":\d*\Z", "", host)).removeprefix("[").removesuffix("]")

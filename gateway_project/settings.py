@@ -11,6 +11,7 @@ from gateway_project.key_file import KeyFile, local_secret
 
 env = Env(collect_problems=True)  # one error names all invalid variables
 BASE_DIR = Path(__file__).resolve().parent.parent
+CENTURY = 36_500 * 86_400  # in seconds: Python has no dates after the year 9999
 VAR_DIR = Path(env.text("GATEWAY_VAR_DIR", str(BASE_DIR / "var")))
 
 # -- What kind of instance this is ------------------------------------------------------------------
@@ -41,6 +42,8 @@ def _local_secret(name: str) -> Path | None:
         raise InvalidSetting(
             f"GATEWAY_VAR_DIR: {error.filename} cannot be created or read: {error.strerror}."
         ) from None
+    except UnicodeDecodeError:
+        raise InvalidSetting(f"GATEWAY_VAR_DIR: {secret} is not UTF-8. Put the secret back.") from None
     if not value:
         raise InvalidSetting(
             f"GATEWAY_VAR_DIR: {secret} is empty. Put the secret back, or delete the file to get a new secret."
@@ -255,7 +258,7 @@ GATEWAY_BREAKER_FAILURES = env.integer("GATEWAY_BREAKER_FAILURES", 5, minimum=1)
 GATEWAY_BREAKER_COOLDOWN = env.seconds("GATEWAY_BREAKER_COOLDOWN", 15)
 GATEWAY_RETRY_PERCENT = env.integer("GATEWAY_RETRY_PERCENT", 10, maximum=100)
 GATEWAY_CACHE_SCOPE = env.choice("GATEWAY_CACHE_SCOPE", ("global", "group", "user", "key"), "global")
-GATEWAY_CACHE_TTL = env.integer("GATEWAY_CACHE_TTL", 3600)
+GATEWAY_CACHE_TTL = env.integer("GATEWAY_CACHE_TTL", 3600, maximum=CENTURY)
 GATEWAY_CACHE_MAX_BYTES = env.integer("GATEWAY_CACHE_MAX_BYTES", 128 * 1024 * 1024)
 GATEWAY_CACHE_MAX_ENTRY_BYTES = env.integer("GATEWAY_CACHE_MAX_ENTRY_BYTES", 8 * 1024 * 1024)
 GATEWAY_SNAPSHOT_INTERVAL = env.seconds("GATEWAY_SNAPSHOT_INTERVAL", 0.4, maximum=1)
@@ -331,8 +334,8 @@ GATEWAY_JOURNAL_DIR = Path(env.text("GATEWAY_JOURNAL_DIR", str(VAR_DIR / "journa
 GATEWAY_JOURNAL_SEGMENT_BYTES = env.integer("GATEWAY_JOURNAL_SEGMENT_BYTES", 4 * 1024 * 1024, minimum=64 * 1024)
 
 # -- Tokens -----------------------------------------------------------------------------------------
-GATEWAY_ACCESS_TOKEN_SECONDS = env.integer("GATEWAY_ACCESS_TOKEN_SECONDS", 15 * 60, minimum=1)
-GATEWAY_REFRESH_TOKEN_SECONDS = env.integer("GATEWAY_REFRESH_TOKEN_SECONDS", 7 * 24 * 3600, minimum=1)
+GATEWAY_ACCESS_TOKEN_SECONDS = env.integer("GATEWAY_ACCESS_TOKEN_SECONDS", 15 * 60, minimum=1, maximum=CENTURY)
+GATEWAY_REFRESH_TOKEN_SECONDS = env.integer("GATEWAY_REFRESH_TOKEN_SECONDS", 7 * 24 * 3600, minimum=1, maximum=CENTURY)
 GATEWAY_LOGIN_FAILURES = env.integer("GATEWAY_LOGIN_FAILURES", 10, minimum=1)
 GATEWAY_LOGIN_FAILURES_PER_ADDRESS = env.integer("GATEWAY_LOGIN_FAILURES_PER_ADDRESS", 100, minimum=1)
 GATEWAY_LOGIN_FAILURES_PER_ACCOUNT = env.integer("GATEWAY_LOGIN_FAILURES_PER_ACCOUNT", 20, minimum=1)

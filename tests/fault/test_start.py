@@ -78,13 +78,13 @@ def test_settings_that_cannot_be_used_are_named_and_nothing_else_is_said(tmp_pat
     assert sorted(names) == sorted(wrong)
 
 
-@pytest.mark.parametrize("kept", ["empty", "unreadable"])
+@pytest.mark.parametrize("kept", ["empty", "unreadable", "not text"])
 def test_a_secret_that_cannot_be_read_is_named_and_nothing_stands_in_for_it(tmp_path, kept):
     """As one is that another user has made, or of which a full disk has left nothing."""
     secret = tmp_path / "secrets/secret_key"
     secret.mkdir(parents=True) if kept == "unreadable" else secret.parent.mkdir()
-    if kept == "empty":
-        secret.touch()
+    if kept != "unreadable":
+        secret.write_bytes(b"" if kept == "empty" else b"\xff")
     done = serve(tmp_path)
     assert done.returncode != 0
     assert done.stderr.startswith(f"GATEWAY_VAR_DIR: {secret} ")

@@ -1,11 +1,15 @@
 """Typed readers of the environment."""
 
+import os
+import subprocess
+import sys
 from decimal import Decimal
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
 from gateway_project.env import Env
+from tests.support.running import ROOT
 
 pytestmark = pytest.mark.embedded
 
@@ -73,6 +77,7 @@ def test_limits_are_amounts_by_measure_and_window():
         ("integer", "11", {"default": 0, "maximum": 10}),
         ("integer", "1e3", {"default": 0}),
         ("integer", "--1", {"default": 0}),
+        ("integer", "1" * 5000, {"default": 0}),
         ("seconds", "soon", {"default": 1}),
         ("seconds", "0", {"default": 1}),
         ("seconds", "-1", {"default": 1}),
@@ -110,10 +115,29 @@ def test_a_value_that_cannot_be_used_stops_the_start_and_names_the_variable(read
         getattr(Env({"X": text}), reader)("X", **options)
 
 
+@pytest.mark.parametrize("reader", ["text", "secret", "secret_list", "names", "database"])
+def test_a_value_that_is_not_utf8_is_refused_and_not_shown(reader):
+    """As Python reads the byte 0xFF."""
+    options = {"default": ""} if reader == "database" else {}
+    with pytest.raises(ImproperlyConfigured, match="^X is not UTF-8") as refused:
+        getattr(Env({"X": "secret \udcff"}), reader)("X", **options)
+    assert "secret" not in str(refused.value)
+
+
 @pytest.mark.parametrize("url", ["postgresql://host:port/db", "postgresql://[::1/db"])
 def test_a_database_url_that_cannot_be_split_is_refused_too(url):
     with pytest.raises(ImproperlyConfigured, match="X"):
         Env({"X": url}).database("X", "")
+
+
+@pytest.mark.parametrize("name", ["GATEWAY_ACCESS_TOKEN_SECONDS", "GATEWAY_REFRESH_TOKEN_SECONDS", "GATEWAY_CACHE_TTL"])
+def test_a_duration_that_ends_after_all_dates_stops_the_start(name, tmp_path):
+    variables = {"GATEWAY_VAR_DIR": str(tmp_path), "PATH": os.environ["PATH"], name: "1000000000000"}
+    process = subprocess.run(
+        [sys.executable, "-c", "import gateway_project.settings"],
+        cwd=ROOT, env=variables, capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert f"{name} is '1000000000000', and must be a whole number from " in process.stderr
 
 
 def test_all_that_cannot_be_used_is_said_at_once():
@@ -213,6 +237,20 @@ def test_a_postgresql_url_names_everything():
 def test_a_postgresql_url_may_name_a_socket():
     database = Env({"X": "postgresql:///gateway?host=/run/postgresql"}).database("X", "")
     assert (database["HOST"], database["NAME"], database["PORT"]) == ("/run/postgresql", "gateway", "")
+
+
+@pytest.mark.parametrize(
+    ("host", "value"),
+    [
+        ("%2Fvar%2Frun%2FPostgreSQL", "/var/run/PostgreSQL"),
+        ("me:p%40w@%2Frun%2FPG:5433", "/run/PG"),
+        ("[2001:db8::1]:5432", "2001:db8::1"),
+        ("[::1]", "::1"),
+        ("db.example:5432", "db.example"),
+    ],
+)
+def test_the_host_of_a_postgresql_url_is_decoded(host, value):
+    assert Env({"X": f"postgresql://{host}/gateway"}).database("X", "")["HOST"] == value
 
 
 @pytest.mark.parametrize(
