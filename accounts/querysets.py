@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from accounts.builtin import ADMIN_ROLE
 from accounts.group_tree import with_ancestors
+from gateway_project.env import is_utf8
 
 # The model that a queryset belongs to: models.py imports this module, so it cannot be named here.
 Row = TypeVar("Row", bound=models.Model)
@@ -57,6 +58,8 @@ class UserQuerySet(models.QuerySet[Row]):
 
         Two exist only if their names were distinct under earlier comparison rules; the exact spelling comes first.
         """
+        if not is_utf8(username):
+            return self.none()
         exactly = Q(username=AbstractBaseUser.normalize_username(username))
         return self.filter(Q(name_key=username) | exactly).order_by(Case(When(exactly, then=0), default=1), "id")
 

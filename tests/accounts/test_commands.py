@@ -89,9 +89,10 @@ class TestChangePassword:
         assert Session.objects.live().exists()
         assert not LogEntry.objects.exists()
 
-    def test_says_that_there_is_no_such_user(self):
-        with pytest.raises(CommandError, match="bob"):
-            run("changepassword", "bob")
+    @pytest.mark.parametrize("name", ["bob", "\udcff"])
+    def test_says_that_there_is_no_such_user(self, name):
+        with pytest.raises(CommandError, match=f"no user named {name!a}".replace("\\", r"\\")):
+            run("changepassword", name)
 
 
 @pytest.mark.long
@@ -118,7 +119,9 @@ class TestRemoveSecondFactor:
         assert not Session.objects.live().exists()
         assert AuditEntry.objects.filter(action="remove second factor", resource_id=ann.pk).exists()
 
-    @pytest.mark.parametrize(("name", "problem"), [("bob", "no user named"), ("ann", "has no second factor")])
+    @pytest.mark.parametrize(
+        ("name", "problem"), [("bob", "no user named"), ("\udcff", "no user named"), ("ann", "has no second factor")]
+    )
     def test_says_what_is_wrong(self, ann, name, problem):
         with pytest.raises(CommandError, match=problem):
             run("removesecondfactor", name)

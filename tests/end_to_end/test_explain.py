@@ -502,6 +502,12 @@ class TestCommand:
         words[world.user.username, "m", "--key", "none"] = "has no key named none"
         words[world.user.username, "m", "--address", "here"] = "must be an IP address"
         words[world.user.username, "m", "--body", str(tmp_path / "none")] = "cannot be read"
+        words["\udcff", "m"] = "No user named"
+        words[world.user.username, "\udcff"] = words[world.user.username, "m", "--key", "\udcff"] = "is not UTF-8"
+        for name, text in {"deep": "[" * 100_000, "half": '{"model": "\\ud800"}'}.items():
+            (tmp_path / name).write_text(text)
+        words[world.user.username, "--body", str(tmp_path / "deep")] = "nested more than"
+        words[world.user.username, "--body", str(tmp_path / "half")] = "half a surrogate pair"
         for arguments, text in words.items():
             with pytest.raises(CommandError, match=text):
                 self.run(*arguments)

@@ -185,6 +185,9 @@ def test_what_is_wrong_in_a_draft_is_named(world, what_if, draft, problem):
 def test_files_and_days_that_do_not_fit(tmp_path, orm):
     with pytest.raises(CommandError, match="cannot be read"):
         call_command("what-if", str(tmp_path / "none"))
+    (deep := tmp_path / "deep").write_text("[" * 100_000)
+    with pytest.raises(CommandError, match="cannot be read: maximum recursion depth"):
+        call_command("what-if", str(deep))
     for days in ("0", "100000"):
         with pytest.raises(CommandError, match="--days must be"):
             call_command("what-if", str(tmp_path / "none"), "--days", days)

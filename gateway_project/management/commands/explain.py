@@ -2,6 +2,7 @@
 
 import json
 import sys
+from argparse import ArgumentTypeError
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from accounts.models import User
 from gateway_project.api.audit import Actor, operator
+from gateway_project.api.strict_json import parse_object
+from gateway_project.env import is_utf8
 from gateway_project.errors import GatewayError
 from gateway_project.json_types import JsonObject
 from gateway_project.work import runtime
@@ -25,8 +28,10 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("user", help="the name of the user whose request it is")
-        parser.add_argument("model", nargs="?", help="the model to ask for (default: the model in the body)")
-        parser.add_argument("--key", default="", help="the name of the user's key (default: a login)")
+        parser.add_argument(
+            "model", type=_utf8, nargs="?", help="the model to ask for (default: the model in the body)"
+        )
+        parser.add_argument("--key", type=_utf8, default="", help="the name of the user's key (default: a login)")
         parser.add_argument(
             "--address", default="", help="the client's IP address, for keys that are restricted to networks"
         )
@@ -40,7 +45,7 @@ class Command(BaseCommand):
         path = options["path"].removesuffix("/")
         if endpoint_at(path) is None:
             raise CommandError(f"No requests are served at {options['path']}.")
-        user = User.objects.filter(username=options["user"]).first()
+        user = User.objects.with_username(options["user"]).first()
         if user is None:
             raise CommandError(f"No user named {options['user']}.")
         body = _body(options["body"], path) | ({"model": options["model"]} if options["model"] else {})
@@ -62,9 +67,14 @@ def _body(file: str | None, path: str) -> JsonObject:
     if file is None:
         return sample_body(path)
     try:
-        body = json.loads(sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        return parse_object(sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes())
+    except OSError as error:
         raise CommandError(f"The body cannot be read: {error}") from error
-    if not isinstance(body, dict):
-        raise CommandError("The body must be a JSON object.")
-    return body
+    except GatewayError as error:
+        raise CommandError(error.message) from error
+
+
+def _utf8(text: str) -> str:
+    if not is_utf8(text):
+        raise ArgumentTypeError(f"{text!r} is not UTF-8")
+    return text

@@ -118,7 +118,7 @@ def _leave(number: int, frame: object) -> None:
 def _document(file: str) -> object:
     try:
         return json.loads(sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise CommandError(f"The draft cannot be read: {error}") from error
 
 
