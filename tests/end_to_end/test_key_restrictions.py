@@ -260,6 +260,32 @@ class TestTokens:
         assert world.post({"model": world.model, "input": "Hello!"}, key=key, path="/v1/embeddings").status_code == 200
         assert "max_tokens" not in provider.seen[0].json
 
+    @pytest.mark.parametrize(
+        ("body", "headers", "path"),
+        [
+            ({"messages": CHAT}, {"X-Svc-Operation": "embedding"}, "/work"),
+            ({"input": "Hello!"}, {}, "/work"),  # OpenAI's Responses, too
+            ({"input": "Hello!", "messages": CHAT}, {}, "/v1/embeddings"),
+        ],
+    )
+    def test_a_service_of_an_unknown_shape_is_bounded_whatever_the_operation_seems_to_be(
+        self, world, body, headers, path
+    ):
+        world.allow()
+        provider = world.provider("big", format_name="passthrough")
+        key = world.new_key(max_tokens_per_request=50).text
+        for name in ("max_tokens", "max_output_tokens"):
+            response = world.post({"model": "big", **body, name: 100_000}, key=key, headers=headers, path=path)
+            assert response.status_code == 400, response.text
+            assert f"{name} must be a whole number from 1 to 50" in response.text
+        world.post({"model": "big", **body}, key=key, headers=headers, path=path)
+        assert [request.json.get("max_tokens") for request in provider.seen] == [50]
+
+    def test_a_known_service_gets_no_bound_with_an_embedding_on_work(self, world, provider):
+        key = world.new_key(max_tokens_per_request=50).text
+        assert world.post({"model": world.model, "input": "Hello!"}, key=key).status_code == 200
+        assert "max_tokens" not in provider.seen[0].json
+
 
 class TestContent:
     def test_a_key_keeps_less_than_the_gateway(self, world, provider):

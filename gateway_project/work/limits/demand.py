@@ -71,7 +71,7 @@ def largest_demand(work: WorkRequest, targets: "Sequence[Target]", limit: LimitD
     if work.operation == COUNT_TOKENS:
         return Demand(0, 0, True)
     most_input = _most_input(work, targets, limit)
-    if work.operation == "embedding" and _have_known_shapes(targets):
+    if work.operation == "embedding" and have_known_shapes(targets):
         return Demand(most_input, 0, True)
     bound = _greatest([work.body], work.dialect.output_bounds)
     bounds = [target.provider.max_output_tokens.get(target.model) for target in targets]
@@ -81,7 +81,7 @@ def largest_demand(work: WorkRequest, targets: "Sequence[Target]", limit: LimitD
     return Demand(most_input, (bound or longest) * _answers(work.body), True)
 
 
-def _have_known_shapes(targets: "Sequence[Target]") -> bool:
+def have_known_shapes(targets: "Sequence[Target]") -> bool:
     """Whether their services do what the operation says; what one of an unknown shape does is not known."""
     formats = [target.provider.format for target in targets]
     return all(one is not None and one.has_known_shape for one in formats)

@@ -1,19 +1,33 @@
 """The most tokens that a key allows in an answer: larger maxima are refused, and a request without one gets it."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from gateway_project.errors import ValidationError
 from gateway_project.json_types import JsonObject
 from gateway_project.wording import plural
+from providers.formats import WorkRequest
+from providers.formats.json_values import dumped
+
+if TYPE_CHECKING:
+    from gateway_project.work.exchange import Identity
 
 # Names of such bounds in any format, in lower case and without _ and -.
 BOUNDS = frozenset(
     {
         *("maxtokens", "maxcompletiontokens", "maxoutputtokens", "maxnewtokens", "maxtokenstosample", "maxgenlen"),
-        *("numpredict", "npredict"),
+        *("numpredict", "npredict", "maxtokencount"),
     }
 )
-NUMBERS_OF_ANSWERS = ("n", "best_of")
+# Names of numbers of answers, in the same form: OpenAI's, Gemini's, Cohere's and Hugging Face's.
+NUMBERS_OF_ANSWERS = frozenset({"n", "bestof", "candidatecount", "numgenerations", "numreturnsequences"})
+# The bounds that a service of an unknown shape may read, by the field from which it would know a conversation.
+UNKNOWN_BOUNDS = {
+    "messages": ("max_tokens", "max_completion_tokens"),
+    "prompt": ("max_tokens",),
+    "input": ("max_tokens", "max_output_tokens"),
+}
 FREE_MEMBERS = ("metadata", "user")  # whose content no provider reads as parameters
 
 
@@ -30,13 +44,33 @@ def bound_output(body: JsonObject, names: Sequence[str], most: int) -> str:
             f"This key allows at most {tokens} per request. That is less than one for each of the {answers:,} answers."
         )
         raise ValidationError(problem, field="n")
-    for path, value in _bounds(body):
+    for path, value in _members(body, BOUNDS):
         if type(value) is not int or not 1 <= value <= most_each:
             raise ValidationError(_problem(path, most, most_each, answers), field=path)
     if not names or any(body.get(name) is not None for name in names):
         return ""
     body[names[0]] = most_each
     return names[0]
+
+
+def bound_unknown_output(work: WorkRequest, identity: "Identity") -> WorkRequest:
+    """The request within the key's bound, whatever its operation seems to be: its service may answer with a text.
+
+    Raises ValidationError as bound_output() does.
+    """
+    most = most_tokens(identity)
+    if not most:
+        return work
+    names = next((names for field, names in UNKNOWN_BOUNDS.items() if field in work.body), work.dialect.output_bounds)
+    body = dict(work.body)
+    added_bound = bound_output(body, names, most)
+    return replace(work, body=body, raw=dumped(body), added_bound=added_bound) if added_bound else work
+
+
+def most_tokens(identity: "Identity") -> int | None:
+    """The most tokens that the caller's key allows in an answer; None or 0 without a bound."""
+    key = identity.key
+    return None if key is None or key.restrictions is None else key.restrictions.max_tokens
 
 
 def _problem(path: str, most: int, most_each: int, answers: int) -> str:
@@ -46,23 +80,29 @@ def _problem(path: str, most: int, most_each: int, answers: int) -> str:
 
 
 def _number_of_answers(body: JsonObject) -> int:
-    for name in NUMBERS_OF_ANSWERS:
-        value = body.get(name)
-        if value is not None and (type(value) is not int or value < 1):
-            raise ValidationError(f"{name} must be a whole number above 0.", field=name)
-    return max(body.get(name) or 1 for name in NUMBERS_OF_ANSWERS)
+    """The number of answers: each prompt of a list gets as many as the largest number in the body says."""
+    numbers = [1]
+    for path, value in _members(body, NUMBERS_OF_ANSWERS):
+        if type(value) is not int or value < 1:
+            raise ValidationError(f"{path} must be a whole number above 0.", field=path)
+        numbers.append(value)
+    prompts = body.get("prompt")
+    # A list of numbers is the tokens of a single prompt.
+    has_several = isinstance(prompts, list) and not all(type(prompt) is int for prompt in prompts)
+    return max(numbers) * (len(prompts) if has_several else 1)
 
 
-def _bounds(body: JsonObject) -> Iterator[tuple[str, object]]:
-    """The path and value of each bound in the body and in the objects that it holds."""
+def _members(body: JsonObject, names: frozenset[str]) -> Iterator[tuple[str, object]]:
+    """The path and value of each member with such a name in the body, and in the objects that it holds."""
     for name, value in body.items():
-        if _is_bound(name) and value is not None:
+        if _plain(name) in names and value is not None:
             yield name, value
         elif isinstance(value, dict) and name not in FREE_MEMBERS:
             yield from (
-                (f"{name}.{inner}", one) for inner, one in value.items() if _is_bound(inner) and one is not None
+                (f"{name}.{inner}", one) for inner, one in value.items() if _plain(inner) in names and one is not None
             )
 
 
-def _is_bound(name: str) -> bool:
-    return name.replace("_", "").replace("-", "").casefold() in BOUNDS
+def _plain(name: str) -> str:
+    """A name of a parameter in lower case, without _ and -."""
+    return name.replace("_", "").replace("-", "").casefold()

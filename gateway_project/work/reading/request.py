@@ -6,7 +6,7 @@ from gateway_project.json_types import JsonObject
 from gateway_project.work.doors import DIALECTS
 from gateway_project.work.exchange import Exchange
 from gateway_project.work.gateway import Gateway
-from gateway_project.work.limits.output_bound import bound_output
+from gateway_project.work.limits.output_bound import bound_output, most_tokens
 from gateway_project.work.reading.body import receive_body
 from gateway_project.work.reading.headers import forwarded_headers, read_headers, require_one_of
 from providers.formats import WorkRequest
@@ -67,8 +67,7 @@ def read_request(exchange: Exchange, gateway: Gateway) -> None:
 
 def _bound_output(exchange: Exchange, body: JsonObject, operation: str, dialect: Dialect) -> str:
     """Apply the key's bound of tokens; the name of the parameter that was added for it, or ""."""
-    key = exchange.identity.key
-    most = None if key is None or key.restrictions is None else key.restrictions.max_tokens
+    most = most_tokens(exchange.identity)
     return bound_output(body, dialect.output_bounds, most) if most and operation not in NEVER_STREAMED else ""
 
 
