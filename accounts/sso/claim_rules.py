@@ -13,6 +13,7 @@ from gateway_project.errors import ValidationError
 
 MAX_RULES, MAX_LINE_LENGTH, MAX_VALUES = 200, 500, 5000
 EMAIL_DOMAIN = "email_domain"  # derived from the claim of the e-mail address
+EMAIL_VERIFIED = "email_verified"  # the claim that says whether the provider has verified the address
 ALWAYS = "always"
 RULE = re.compile(
     r"(?:(?P<always>always)|(?P<claim>\S+)\s+(?P<test>contains|equals)\s+(?P<value>.+?))"
@@ -100,7 +101,7 @@ def claim_text(claims: Mapping[str, object], name: str) -> str:
 
 def email_domain(claims: Mapping[str, object], email_claim: str) -> str:
     """The domain of the e-mail address in lower case; '' if the provider says that the address is not verified."""
-    verified = claims.get("email_verified", True)
+    verified = claims.get(EMAIL_VERIFIED, True)
     is_verified = verified is True or verified == "true"
     name, _, domain = claim_text(claims, email_claim).rpartition("@")
     return domain.lower() if is_verified and name and "@" not in name else ""

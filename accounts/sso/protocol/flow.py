@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from accounts.sso.claim_rules import EMAIL_DOMAIN, claim_value, read_rules
+from accounts.sso.claim_rules import EMAIL_DOMAIN, EMAIL_VERIFIED, claim_value, read_rules
 from accounts.sso.models import IdentityProvider, SpentToken
 from accounts.sso.protocol.http import CANNOT_BE_USED, AuthlibSession, get_json
 from accounts.sso.protocol.metadata import Metadata, recall_provider
@@ -200,14 +200,19 @@ def _with_user_info(
 ) -> JsonObject:
     """The claims with those that only the UserInfo endpoint has, if the provider's settings use any that are missing.
 
-    Without an answer from there, the ID token alone counts.
+    Without an answer from there, the ID token alone counts, unless rules would take away what a missing claim gives:
+    then it raises UpstreamError.
     """
-    if not (metadata.userinfo_endpoint and access_token) or not _lacks_claims(provider, claims):
+    rule_claims = _missing(claims, _names_in_rules(provider))
+    is_complete = not rule_claims and not _missing(claims, _names_in_profile(provider))
+    if is_complete or not (metadata.userinfo_endpoint and access_token):
         return claims
     try:
         more = get_json(metadata.userinfo_endpoint, {"Authorization": f"Bearer {access_token}"})
     except UpstreamError:
         log.warning("The UserInfo endpoint of %s does not answer.", provider.name)
+        if rule_claims:
+            raise
         return claims
     if more.get("sub") != claims["sub"]:
         log.warning("The UserInfo endpoint of %s answered for another subject.", provider.name)
@@ -215,7 +220,17 @@ def _with_user_info(
     return {**more, **claims}
 
 
-def _lacks_claims(provider: IdentityProvider, claims: JsonObject) -> bool:
-    names = {provider.user_name_claim, provider.display_name_claim, provider.email_claim}
-    names |= {rule.claim for rule in read_rules(provider.rules)}
-    return any(claim_value(claims, name) is None for name in names - {"", EMAIL_DOMAIN})
+def _names_in_rules(provider: IdentityProvider) -> set[str]:
+    """The claims that decide about roles and groups."""
+    names = {rule.claim for rule in read_rules(provider.rules)}
+    if EMAIL_DOMAIN in names:
+        names |= {provider.email_claim, EMAIL_VERIFIED}
+    return names
+
+
+def _names_in_profile(provider: IdentityProvider) -> set[str]:
+    return {provider.user_name_claim, provider.display_name_claim, provider.email_claim}
+
+
+def _missing(claims: JsonObject, names: set[str]) -> set[str]:
+    return {name for name in names - {"", EMAIL_DOMAIN} if claim_value(claims, name) is None}

@@ -22,7 +22,7 @@ from telemetry.models import LogEntry
 from tests.accounts.sso.conftest import SignOn, is_logged_in, registered
 from tests.support.logins import cookies_of, works
 from tests.support.management import PASSWORD, new_admin, new_user
-from tests.support.oidc import TOKEN, Answer
+from tests.support.oidc import TOKEN, USER_INFO, Answer
 from tests.support.second_factor import new_app
 
 pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
@@ -263,6 +263,34 @@ class TestRules:
         issuer.user_info = {"groups": ["staff"], "preferred_username": "mallory"}
         sign_on.log_in()
         assert (User.objects.get().username, Group.objects.get().members.count()) == ("ann", 1)
+
+    def test_an_address_that_only_user_info_calls_unverified_gives_nothing(self, sign_on, provider, issuer):
+        new_admin()
+        update_identity_provider(provider, rules="email_domain equals example.com → role admin\nalways → role user")
+        issuer.user_info = {"email": "mallory@example.com", "email_verified": False}
+        sign_on.log_in({"name": "Mallory", "email": "mallory@example.com"})
+        assert [role.name for role in User.objects.get(username="ann").roles.all()] == ["user"]
+
+    @pytest.mark.long
+    def test_without_user_info_nobody_loses_what_rules_gave(self, sign_on, provider, issuer):
+        group = Group.objects.create(name="Staff")
+        update_identity_provider(
+            provider, rules="groups contains staff → group Staff\ngroups contains staff → role user"
+        )
+        issuer.user_info = {"groups": ["staff"]}
+        sign_on.log_in()
+        ann = User.objects.get()
+        group.admins.add(ann)
+        issuer.answers[USER_INFO] = Answer({"error": "down"}, status=503)
+        response = sign_on.log_in()
+        assert (response.status_code, "Try again later" in response.content.decode()) == (502, True)
+        assert group.has_admin(ann)
+        assert [role.name for role in ann.roles.all()] == ["user"]
+
+    def test_without_user_info_a_login_needs_no_display_name(self, sign_on, provider, issuer):
+        update_identity_provider(provider, rules="groups contains staff → role user")
+        issuer.answers[USER_INFO] = Answer({"error": "down"}, status=503)
+        assert sign_on.log_in({"groups": ["staff"]}).status_code == 200
 
 
 class TestSessions:
