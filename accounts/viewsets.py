@@ -248,7 +248,7 @@ class MemberViewSet(RevocationMixin):
         feature = group_admins.VIEW if self.action == "list" else group_admins.MODIFY
         group_admins.require_group(self.authenticated_caller, group_id, feature)
         # Locked for a change: who is an admin must not change between the check and the change.
-        groups = Group.objects.all() if self.action == "list" else Group.objects.select_for_update()
+        groups = Group.objects.all() if self.action == "list" else Group.objects.select_for_update(no_key=True)
         group = groups.filter(pk=group_id).first()
         if group is None:
             raise NotFound(f"No group with id {group_id}.")

@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from accounts.models import Feature, User
 from gateway_project.database.guarding import Access, guarded_change
-from gateway_project.database.saving import lock_row, save_or_refuse
+from gateway_project.database.saving import lock_row_for_change, save_or_refuse
 from gateway_project.errors import Conflict, PermissionDenied, ValidationError
 from keys import secrets
 from keys.models import ApiKey
@@ -102,9 +102,8 @@ def issue_key(
 def _refuse_too_many(owner: User, now: datetime) -> None:
     """Raise Conflict if the owner has as many keys as allowed; expired ones do not count."""
     if most := settings.GATEWAY_MAX_KEYS_PER_USER:
-        list(
-            User.objects.select_for_update().filter(pk=owner.pk).values_list("pk")
-        )  # two keys at once: one after the other
+        # Two keys at once: one after the other.
+        list(User.objects.select_for_update(no_key=True).filter(pk=owner.pk).values_list("pk"))
         if ApiKey.objects.live().of(owner).unexpired(now).count() >= most:
             raise Conflict(f"{owner.username!r} has {most:,} keys, the maximum. Delete some first.")
 
@@ -168,7 +167,7 @@ def _update_key(
     locked: bool | None = None,
     **options: Unpack[KeyOptions],
 ) -> None:
-    lock_row(key, ApiKey.objects.live())
+    lock_row_for_change(key, ApiKey.objects.live())
     now = timezone.now()
     if new_name is not None:
         key.name = new_name
@@ -239,7 +238,7 @@ def rotate_key(key: ApiKey, *, overlap: timedelta = OVERLAP) -> IssuedKey:
     GATEWAY_KEY_MAX_DAYS is moved up to that, as a new secret is a new credential.
     Raises Conflict for a key that is not accepted any more.
     """
-    lock_row(key, ApiKey.objects.live())
+    lock_row_for_change(key, ApiKey.objects.live())
     now = timezone.now()
     if key.is_expired(now) or key.locked_time is not None:
         raise Conflict("This key is no longer valid. Issue a new one.")

@@ -139,7 +139,8 @@ def _refuse_excess(rule: Rule) -> None:
     most = settings.GATEWAY_MAX_GROUP_RULES
     if not rule.is_delegated or rule.group_id is None or not most:
         return
-    list(Group.objects.select_for_update().filter(pk=rule.group_id).values_list("pk"))  # two at once: one waits
+    # Two at once: one waits.
+    list(Group.objects.select_for_update(no_key=True).filter(pk=rule.group_id).values_list("pk"))
     if Rule.objects.delegated_to(rule.group_id).exclude(pk=rule.pk).count() >= most:
         raise Conflict(f"Admins of a group may write at most {most:,} rules for it. Delete some first.")
 

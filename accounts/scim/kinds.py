@@ -23,7 +23,7 @@ from accounts.scim.resources import (
 from accounts.scim.services import change_members, restore_user
 from accounts.viewsets import UserViewSet
 from gateway_project.api import audit
-from gateway_project.database.saving import lock_row
+from gateway_project.database.saving import lock_row_for_change
 from gateway_project.errors import Conflict
 from gateway_project.json_types import JsonObject
 
@@ -202,7 +202,7 @@ class Groups(Kind[Group]):
         self._change(row, read_group_patch(payload))
 
     def _change(self, row: Group, change: GroupChange) -> None:
-        lock_row(row, Group.objects.all())
+        lock_row_for_change(row, Group.objects.all())
         _require_free_group(change, row)
         before, (name, external_id) = _audited_group(row, [], []), _changed_names(row, change)
         if is_renamed := name is not None or external_id is not None:

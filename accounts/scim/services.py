@@ -8,7 +8,7 @@ from django.db.models import QuerySet
 from accounts.builtin import USER_ROLE
 from accounts.models import AuthenticatorApp, Group, Passkey, RecoveryCode, Role, User, UserKind
 from accounts.services import lock_user
-from gateway_project.database.saving import lock_row, rows_by_id
+from gateway_project.database.saving import lock_row_for_change, rows_by_id
 from gateway_project.hooks import Hook
 
 BATCH = 5000
@@ -43,7 +43,7 @@ def change_members(
     Service accounts stay. Whoever is no member any more is no admin. Raises NotFound, and ValidationError for somebody
     who cannot join. Only the rows of those who join or leave are read, unless all members are given.
     """
-    lock_row(group, Group.objects.all())
+    lock_row_for_change(group, Group.objects.all())
     if members is not None:
         present = set(people_of(group).values_list("pk", flat=True))
         target = (set(members) | set(joining)) - set(leaving)

@@ -8,7 +8,7 @@ from django.db.models import Q, QuerySet
 from accounts.group_tree import MAX_DEPTH, depth, with_ancestors
 from accounts.models import Group, User, UserKind
 from gateway_project.database.guarding import Access, guarded_change
-from gateway_project.database.saving import lock_row, rows_by_id, save_or_refuse
+from gateway_project.database.saving import lock_row, lock_row_for_change, rows_by_id, save_or_refuse
 from gateway_project.errors import Conflict, NotFound, ValidationError
 
 
@@ -46,7 +46,7 @@ def update_group(
     The service accounts of the group stay members, listed or not. Whoever is no member any more is no admin.
     Raises Conflict, NotFound and ValidationError.
     """
-    lock_row(group, Group.objects.all())
+    lock_row_for_change(group, Group.objects.all())
     if parent_id is not ... and parent_id != group.parent_id:
         _set_parent(group, parent_id)
         _save_group(group)
@@ -65,7 +65,7 @@ def update_group(
 def _set_parent(group: Group, parent_id: int | None) -> None:
     """Put a group below another one, without saving it; raises ValidationError, also for a circle."""
     # All of them are locked: two changes at once could make a circle.
-    parents = dict(Group.objects.select_for_update().order_by("pk").values_list("pk", "parent_id"))
+    parents = dict(Group.objects.select_for_update(no_key=True).order_by("pk").values_list("pk", "parent_id"))
     above = {child: parent for child, parent in parents.items() if parent is not None and child != group.pk}
     if parent_id is None:
         group.parent = None
@@ -88,7 +88,7 @@ def add_member(group: Group, *, user_id: int, is_admin: bool | None = None) -> U
 
     Raises NotFound and ValidationError, also for a service account as an admin.
     """
-    lock_row(group, Group.objects.all())
+    lock_row_for_change(group, Group.objects.all())
     (user,) = rows_by_id(_eligible_members(group), [user_id], field="id")
     if not group.members.contains(user):
         group.members.add(user)

@@ -7,7 +7,7 @@ from django.db import transaction
 from accounts.builtin import ADMIN_ROLE, ROLES
 from accounts.models import Feature, Role
 from gateway_project.database.guarding import Access, guarded_change
-from gateway_project.database.saving import lock_row, rows_by_id, save_or_refuse
+from gateway_project.database.saving import lock_row_for_change, rows_by_id, save_or_refuse
 from gateway_project.errors import Conflict
 
 
@@ -41,7 +41,7 @@ def update_role(
     The built-in roles keep their names, which the code uses. The role admin keeps all features. Where a role begins to
     require a second factor, sessions go on: it is asked for at the next login.
     """
-    lock_row(role, Role.objects.all())
+    lock_row_for_change(role, Role.objects.all())
     if name is not None and name != role.name:
         if role.name in ROLES:
             raise Conflict(f"The role {role.name!r} is built in and keeps its name.")

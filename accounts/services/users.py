@@ -17,7 +17,7 @@ from accounts.guessing.hashing import hashing_queue
 from accounts.models import LONGEST_USERNAME, MAX_PASSWORD_LENGTH, Group, Role, User, UserKind, check_text
 from accounts.sessions import end_sessions
 from gateway_project.database.guarding import Access, guarded_change
-from gateway_project.database.saving import lock_row, rows_by_id, save_or_refuse
+from gateway_project.database.saving import lock_row_for_change, rows_by_id, save_or_refuse
 from gateway_project.errors import Conflict, ValidationError
 
 
@@ -107,7 +107,7 @@ def _group_of_account(group_id: int | None) -> Group:
     """The group, locked against deletion; raises ValidationError."""
     if group_id is None:
         raise ValidationError("is missing: a service account needs a group that owns it.", field="group_id")
-    (group,) = rows_by_id(Group.objects.select_for_update(), [group_id], field="group_id")
+    (group,) = rows_by_id(Group.objects.select_for_update(no_key=True), [group_id], field="group_id")
     return group
 
 
@@ -201,8 +201,8 @@ def _name_of_deleted(account: User) -> str:
 def lock_user(user: User) -> None:
     """Read a user again and lock them, and who is an admin, to the end of the transaction; raises NotFound."""
     # The role first: two admins must not take it from each other concurrently.
-    Role.objects.select_for_update().get(name=ADMIN_ROLE)
-    lock_row(user, User.objects.all())
+    Role.objects.select_for_update(no_key=True).get(name=ADMIN_ROLE)
+    lock_row_for_change(user, User.objects.all())
 
 
 @contextmanager

@@ -56,7 +56,7 @@ def revoke_model(request: AccessRequest, actor: audit.Actor) -> None:
 
 def grant_membership(request: AccessRequest, actor: audit.Actor) -> None:
     """Make the user a member of the group."""
-    group = Group.objects.select_for_update().filter(pk=_group_id(request)).first()
+    group = Group.objects.select_for_update(no_key=True).filter(pk=_group_id(request)).first()
     if group is None:
         raise Conflict("The group was deleted.")
     if group.members.filter(pk=request.user_id).exists():
@@ -99,7 +99,7 @@ def grant_limit(request: AccessRequest, actor: audit.Actor) -> None:
     """Set the user's limit of this measure and window; one that exists gets the new amount."""
     assert request.amount is not None, "the table refuses such a row"
     # Two grants at once: one after the other.
-    list(User.objects.select_for_update().filter(pk=request.user_id).values_list("pk"))
+    list(User.objects.select_for_update(no_key=True).filter(pk=request.user_id).values_list("pk"))
     if AccessRequest.objects.granted().filter(**_kind_of_limit(request)).exists():
         raise Conflict("The grant of an earlier request for this limit is still in force. End that grant first.")
     limit = Limit.objects.filter(**_kind_of_limit(request)).first()

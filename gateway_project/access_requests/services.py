@@ -30,7 +30,8 @@ MAX_CLOSED = 200  # requests of one user that are remembered
 @transaction.atomic
 def ask_for_access(*, user: User, reason: str, actor: audit.Actor, **subject: Unpack[Subject]) -> AccessRequest:
     """Store a request of the user; raises ValidationError, and Conflict if it is open already or there are too many."""
-    list(User.objects.select_for_update().filter(pk=user.pk).values_list("pk"))  # two at once: one after the other
+    # Two at once: one after the other.
+    list(User.objects.select_for_update(no_key=True).filter(pk=user.pk).values_list("pk"))
     request = AccessRequest(user=user, reason=_checked_text(reason, "reason"), **subject)
     if not request.reason.strip():
         raise ValidationError("must not be empty.", field="reason")

@@ -76,10 +76,23 @@ def row_in_the_way(row: models.Model) -> models.Model | None:
 def lock_row(row: models.Model, rows: models.QuerySet) -> None:
     """Read a stored row again, out of these rows, and lock it to the end of the transaction; raises NotFound.
 
-    Otherwise a change could undo a concurrent one, and save() would restore a deleted row.
+    Otherwise a change could undo a concurrent one, and save() would restore a deleted row. Whoever begins to refer to
+    the row waits, too, as before a deletion they must; for other changes there is lock_row_for_change().
     """
+    _lock(row, rows.select_for_update())
+
+
+def lock_row_for_change(row: models.Model, rows: models.QuerySet) -> None:
+    """As lock_row(), but PostgreSQL lets others refer to the row meanwhile; raises NotFound.
+
+    Otherwise two transactions that each lock a row and insert a reference to the other's row would deadlock.
+    """
+    _lock(row, rows.select_for_update(no_key=True))
+
+
+def _lock(row: models.Model, locking_rows: models.QuerySet) -> None:
     try:
-        row.refresh_from_db(from_queryset=rows.select_for_update())
+        row.refresh_from_db(from_queryset=locking_rows)
     except ObjectDoesNotExist:
         raise NotFound(f"This {row._meta.verbose_name} no longer exists.") from None
 

@@ -18,7 +18,7 @@ from gateway_project.console.period import MOMENT_NAMES
 from gateway_project.console.site import console_site
 from gateway_project.database.ids import id_in
 from gateway_project.database.names import is_clear
-from gateway_project.database.saving import lock_row, save_or_refuse
+from gateway_project.database.saving import lock_row_for_change, save_or_refuse
 from gateway_project.errors import GatewayError, ValidationError
 from telemetry.log_page.models import SavedFilter
 from telemetry.log_page.periods import NOT_KEPT
@@ -55,7 +55,7 @@ def _without_period(query: Mapping[str, str]) -> dict[str, str]:
 @transaction.atomic
 def save_filter(owner: User, *, name: str, query: Mapping[str, str]) -> SavedFilter:
     """Save the filter under a name of the user's; one of the same name is replaced. Raises ValidationError."""
-    lock_row(owner, User.objects.all())  # so that two requests do not exceed the limit together
+    lock_row_for_change(owner, User.objects.all())  # so that two requests do not exceed the limit together
     name, text = name.strip(), urlencode(_without_period(query))
     _check(name, text)
     filters = SavedFilter.objects.filter(owner=owner)

@@ -1,17 +1,23 @@
 """Changes to people and their sessions."""
 
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
+from django.db import IntegrityError, OperationalError, connection, connections, transaction
 from django.utils import timezone
 
 from accounts.models import Group, Role, Session, User
+from accounts.scim.services import change_members
 from accounts.services import (
     add_member,
     create_group,
     create_role,
     create_user,
+    delete_group,
     delete_user,
+    lock_user,
     update_group,
     update_role,
     update_user,
@@ -144,3 +150,47 @@ def test_a_deleted_user_stays_in_its_groups_and_joins_no_other(db):
             join()
     with pytest.raises(ValidationError, match="no user with id 987654.$"):
         add_member(team, user_id=987654)
+
+
+def in_another_transaction(change: Callable[[], object]) -> Future:
+    """The change in a thread, in a transaction that waits at most a second for a lock."""
+
+    def run() -> None:
+        try:
+            with transaction.atomic(), connection.cursor() as cursor:
+                cursor.execute("SET LOCAL lock_timeout = '1s'")
+                change()
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor() as pool:
+        return pool.submit(run)
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has one writer at a time")
+@pytest.mark.django_db(transaction=True)
+class TestLocks:
+    def test_a_user_who_is_being_changed_can_join_a_group_meanwhile(self):
+        ann, staff = create_user(username="ann", password="a secret"), create_group(name="Staff")
+        with transaction.atomic():
+            lock_user(ann)
+            in_another_transaction(lambda: change_members(staff, joining=[ann.pk], leaving=())).result()
+        assert staff.members.contains(ann)
+
+    def test_a_group_that_is_being_changed_can_get_a_member_meanwhile(self):
+        ann, bob = (create_user(username=name, password="a secret") for name in ("ann", "bob"))
+        staff = create_group(name="Staff")
+        with transaction.atomic():
+            add_member(staff, user_id=bob.pk)
+            in_another_transaction(lambda: ann.groups.add(staff)).result()
+        assert set(staff.members.all()) == {ann, bob}
+
+    def test_one_that_is_being_deleted_gets_none(self):
+        ann, staff = create_user(username="ann", password="a secret"), create_group(name="Staff")
+        group_id = staff.pk
+        with transaction.atomic():
+            delete_group(staff)
+            joining = in_another_transaction(lambda: ann.groups.add(group_id))
+            assert isinstance(joining.exception(), OperationalError)  # it waited
+        with pytest.raises(IntegrityError), transaction.atomic():
+            ann.groups.add(group_id)

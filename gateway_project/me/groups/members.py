@@ -87,7 +87,7 @@ def remove(request: HttpRequest, group_id: int, user_id: int) -> HttpResponse:
 def _changing(request: HttpRequest, group_id: int) -> Iterator[Group]:
     """The group, locked: who administers it must not change between the check and the change."""
     with races_as_conflicts(), guarded_change(Access.CALLERS):
-        group = Group.objects.select_for_update().filter(pk=group_id).first()
+        group = Group.objects.select_for_update(no_key=True).filter(pk=group_id).first()
         if group is None:
             raise Http404
         yield administered_group(caller(request), group.pk)
