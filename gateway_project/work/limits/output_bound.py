@@ -86,10 +86,13 @@ def _number_of_answers(body: JsonObject) -> int:
         if type(value) is not int or value < 1:
             raise ValidationError(f"{path} must be a whole number above 0.", field=path)
         numbers.append(value)
-    prompts = body.get("prompt")
-    # A list of numbers is the tokens of a single prompt.
-    has_several = isinstance(prompts, list) and not all(type(prompt) is int for prompt in prompts)
-    return max(numbers) * (len(prompts) if has_several else 1)
+    return max(numbers) * _number_of_prompts(body.get("prompt"))
+
+
+def _number_of_prompts(prompt: object) -> int:
+    if not isinstance(prompt, list) or all(type(token) is int for token in prompt):
+        return 1  # a list of numbers is the tokens of a single prompt
+    return len(prompt)
 
 
 def _members(body: JsonObject, names: frozenset[str]) -> Iterator[tuple[str, object]]:

@@ -7,8 +7,8 @@ import pytest
 
 from gateway_project.errors import ValidationError
 from gateway_project.work.doors import DIALECTS
-from gateway_project.work.limits.demand import BOUND_FIELDS
 from gateway_project.work.exchange import Identity
+from gateway_project.work.limits.demand import BOUND_FIELDS
 from gateway_project.work.limits.output_bound import bound_output, bound_unknown_output
 from gateway_project.work.snapshot.records import KeySnapshot
 from keys.restrictions import KeyRestrictions
