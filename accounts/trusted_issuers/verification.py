@@ -84,7 +84,7 @@ def verify_token(token: str, algorithm: object, key: PublicKey, issuer: IssuerSn
 
     Whoever has a token that the issuer signed may know what is wrong with it; all others get the usual message.
     """
-    if algorithm not in key.algorithms:
+    if not isinstance(algorithm, str) or algorithm not in key.algorithms:
         raise AuthenticationFailed
     claims = _verified_claims(token, key, issuer)
     issued, expires = _seconds(claims, "iat"), _seconds(claims, "exp")

@@ -194,6 +194,21 @@ class TestAttacks:
         head = segment({"alg": "ES256", "kid": key_id})
         assert refused(book, f"{head}.{segment(issuer.claims())}.{segment(b'x' * 64)}") == USUAL
 
+    @pytest.mark.parametrize("algorithm", [None, 5, True, ["ES256"], {"a": 1}, []])
+    def test_an_algorithm_is_a_text(self, book, issuer, algorithm):
+        head = segment({"alg": algorithm, "kid": "first"})
+        assert refused(book, f"{head}.{segment(issuer.claims())}.{segment(b'x' * 64)}") == USUAL
+
+    @pytest.mark.parametrize("value", [None, 5, True, ["x"], {"a": 1}])
+    def test_other_members_of_any_type_are_no_fault(self, book, issuer, value):
+        for name in ("typ", "crit", "b64", "cty"):
+            with suppress(AuthenticationFailed):
+                book.verify(issuer.token(headers={name: value}), time.time())
+        for name in ("iss", "aud", "sub", "nbf", "jti"):
+            claims = segment({**issuer.claims(), name: value})
+            with suppress(AuthenticationFailed):
+                book.verify(f"{segment({'alg': 'ES256', 'kid': 'first'})}.{claims}.{segment(b'x' * 64)}", time.time())
+
     def test_a_huge_token_is_refused_unread(self, book, issuer):
         token = issuer.token(padding="x" * MAX_TOKEN_LENGTH)
         assert refused(book, token) == USUAL
