@@ -2,10 +2,17 @@
 
 from collections.abc import Callable
 
-from django.http import HttpRequest, HttpResponseBase
+from django.db import DatabaseError, InterfaceError
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.middleware.gzip import GZipMiddleware
+from django.template.loader import render_to_string
+from django_redis.exceptions import ConnectionInterrupted
 
+from gateway_project.api.problems import as_gateway_error, document
+from gateway_project.console.site import wants_page
+from gateway_project.errors import GatewayError
 from gateway_project.server import paths
+from gateway_project.server.http_delivery import error_response
 from gateway_project.server.request_ids import request_id
 
 View = Callable[[HttpRequest], HttpResponseBase]
@@ -45,6 +52,40 @@ def set_content_security_policy(get_response: View) -> View:
         return response
 
     return middleware
+
+
+class ErrorResponses:
+    """Answers errors of the gateway and of its stores that a view outside the management API does not handle itself.
+
+    An outage is a 503 and a write race a 409 there, too: a page for a browser, else the error document.
+    """
+
+    answered = (GatewayError, DatabaseError, InterfaceError, ConnectionInterrupted)
+
+    def __init__(self, get_response: View) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        return self.get_response(request)
+
+    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponseBase | None:
+        """The response to an exception of a view; None if it stays one, as a fault of ours."""
+        error = as_gateway_error(exception) if isinstance(exception, self.answered) else None
+        if error is None:
+            return None
+        if wants_page(request):
+            response: HttpResponseBase = _error_page(request, error)
+        else:
+            response = error_response(error, document=document(error)).to_django()
+        response.headers["Cache-Control"] = "no-store"
+        return response
+
+
+def _error_page(request: HttpRequest, error: GatewayError) -> HttpResponse:
+    """A page that asks no store: the frames of the other pages name the user."""
+    path = request.get_full_path() if request.method == "GET" else request.path
+    page = render_to_string("shared/error.html", {"problem": error.sentence, "path": path})
+    return HttpResponse(page, status=error.code, headers=error.headers)
 
 
 class PageCompression(GZipMiddleware):
