@@ -47,7 +47,7 @@ def user_of(provider: IdentityProvider, claims: JsonObject, actor: audit.Actor) 
     identity = _identity(provider, str(claims["sub"]))
     before = UserViewSet.serialize_row(identity.user) if identity is not None else None
     if identity is None:
-        identity = _first_login(provider, claims, is_granted=bool(grants) or not rules)
+        identity = _first_login(provider, claims, rules, grants)
     user = identity.user
     if not user.may_log_in:
         raise LoginRefused(
@@ -75,7 +75,9 @@ def _record(actor: audit.Actor, user: User, before: object) -> None:
 # -- The first login ------------------------------------------------------------------------------------
 
 
-def _first_login(provider: IdentityProvider, claims: JsonObject, *, is_granted: bool) -> Identity:
+def _first_login(
+    provider: IdentityProvider, claims: JsonObject, rules: list[ClaimRule], grants: set[Grant]
+) -> Identity:
     """The new identity of a new user, or of the user of this name."""
     name = User.normalize_username(composed(claim_text(claims, provider.user_name_claim)))
     if not name or not is_clear(name):  # PostgreSQL must not even be asked for some of them
@@ -86,8 +88,8 @@ def _first_login(provider: IdentityProvider, claims: JsonObject, *, is_granted: 
     existing = User.objects.with_username(name).first()
     if existing is not None:
         user = _matched(provider, existing)
-    elif provider.create_users and is_granted:
-        user = services.create_federated_user(username=name, roles=() if provider.rules.strip() else (USER_ROLE,))
+    elif provider.create_users and (grants or not rules):
+        user = services.create_federated_user(username=name, roles=() if rules else (USER_ROLE,))
     else:
         reason = "no claim rule matches" if provider.create_users else "there is no such user"
         raise LoginRefused(
@@ -208,9 +210,10 @@ def _display_name(claims: JsonObject, provider: IdentityProvider) -> str | None:
 
 
 def _email(claims: JsonObject, provider: IdentityProvider) -> str | None:
+    """The address; None if there is none that can be stored."""
     address = claim_text(claims, provider.email_claim)
     try:
         validate_email(address)
     except FieldRefused:
         return None
-    return address if len(address) <= 254 else None
+    return address if len(address) <= 254 and address.isprintable() else None

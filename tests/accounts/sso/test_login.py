@@ -131,6 +131,11 @@ class TestWhoComesIn:
         assert sign_on.log_in().status_code == 200  # known, and now without the role
         assert User.objects.get().roles.count() == 0
 
+    def test_rules_that_are_comments_are_none(self, sign_on, provider):
+        update_identity_provider(provider, rules="# none yet\n\n")
+        assert sign_on.log_in().status_code == 200
+        assert [role.name for role in User.objects.get().roles.all()] == ["user"]
+
     @pytest.mark.parametrize("name", ["ann", "ANN", " ann "])
     def test_a_local_account_is_not_taken_over_by_its_name(self, sign_on, ann, name):
         assert sign_on.log_in({"preferred_username": name, "email": ann.email}).status_code == 403
@@ -199,6 +204,12 @@ class TestWhoComesIn:
     def test_other_claims_that_cannot_be_stored_are_left_out(self, sign_on, claims):
         assert sign_on.log_in(claims).status_code == 200
         assert User.objects.get().email == ""
+
+    def test_so_is_half_a_character(self, sign_on, issuer):
+        issuer.user_info = {"email": "a@x\ud800y.com", "name": "A\ud800"}
+        assert sign_on.log_in().status_code == 200
+        ann = User.objects.get()
+        assert (ann.email, ann.display_name) == ("", "")
 
     def test_the_password_login_of_such_a_user_is_refused_like_any_other(self, sign_on):
         sign_on.log_in()
