@@ -129,7 +129,10 @@ def _email_rank(entry: JsonObject) -> int:
 
 def patch_user(user: ScimUser, payload: JsonObject) -> None:
     """Apply a PATCH to a user; raises SCIMException and pydantic's ValidationError."""
-    operations = [one.document() for operation in read_operations(payload) for one in _for_one_email(operation)]
+    read = read_operations(payload)
+    is_emptied = any(operation.op == "remove" and EMAIL_PATH.match(operation.path) for operation in read)
+    has_email = bool(user.emails) and not is_emptied
+    operations = [one.document() for operation in read for one in _for_one_email(operation, has_email=has_email)]
     if not operations:
         return
     message = {"schemas": _member(payload, "schemas") or [], "Operations": operations}
@@ -137,15 +140,32 @@ def patch_user(user: ScimUser, payload: JsonObject) -> None:
     patch.patch(user, scim_policy=POLICY)
 
 
-def _for_one_email(operation: Operation) -> Iterator[Operation]:
-    """The operation; about e-mail addresses for the only one that there is, and none about addresses of other types."""
+def _for_one_email(operation: Operation, *, has_email: bool) -> Iterator[Operation]:
+    """The operation; about e-mail addresses for the only one that there is, and none about addresses of other types.
+
+    Only for a user without an address, one of another type is the address.
+    """
     place = EMAIL_PATH.match(operation.path)
     if place is None:
         yield Operation(operation.op, operation.path, _scalar(operation.value), operation.has_value)
     elif operation.op == "remove":
         yield operation
     elif (place["type"] or "work").lower() == "work" and (place["primary"] or "true").lower() == "true":
-        yield Operation("replace", "emails", _one_email(operation.value), operation.has_value)
+        value = _emails_for_work(operation.value) if has_email else operation.value
+        if value or not operation.value:
+            yield Operation("replace", "emails", _one_email(value), operation.has_value)
+
+
+def _emails_for_work(value: object) -> object:
+    """Without the addresses of other types that are not primary."""
+    entries = [value] if isinstance(value, dict) else value
+    if not isinstance(entries, list):
+        return value
+    return [entry for entry in entries if not isinstance(entry, dict) or _is_for_work(entry)]
+
+
+def _is_for_work(entry: JsonObject) -> bool:
+    return _email_rank(entry) < 2 or _member(entry, "type") is None
 
 
 def _scalar(value: object) -> object:
@@ -242,12 +262,14 @@ def _apply_to_members(operation: Operation, change: GroupChange) -> None:
         )
     if operation.op == "add":
         change.join(_user_ids(operation.value))
+    elif operation.op == "replace" and not operation.has_value:
+        raise InvalidValueException(detail="members: replace needs a value, the list of all members.")
     elif operation.op == "replace":
-        change.replace(_user_ids(operation.value or []))
-    elif operation.value:
-        change.leave(_user_ids(operation.value))
+        change.replace(set() if operation.value is None else _user_ids(operation.value))
+    elif operation.value is None:
+        change.replace(set())  # a remove operation without a value is about all of them
     else:
-        change.replace(set())
+        change.leave(_user_ids(operation.value))
 
 
 def _user_ids(value: object) -> set[int]:

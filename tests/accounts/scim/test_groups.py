@@ -78,6 +78,23 @@ def test_okta_changes_members(directory, people):
     assert members(directory.patch(path, {"op": "remove", "path": "members"})) == []
 
 
+@pytest.mark.parametrize("removal", [{}, {"value": None}])
+def test_a_removal_of_members_without_a_value_is_about_all(directory, people, removal):
+    path = f"/Groups/{directory.new_group('search', *people)['id']}"
+    assert members(directory.patch(path, {"op": "remove", "path": "members", **removal})) == []
+
+
+def test_an_empty_list_of_members_to_remove_removes_nobody(directory, people):
+    path = f"/Groups/{directory.new_group('search', *people)['id']}"
+    assert members(directory.patch(path, {"op": "remove", "path": "members", "value": []})) == people
+
+
+@pytest.mark.parametrize("value", [[], None])
+def test_members_can_be_replaced_by_none(directory, people, value):
+    path = f"/Groups/{directory.new_group('search', *people)['id']}"
+    assert members(directory.patch(path, {"op": "replace", "path": "members", "value": value})) == []
+
+
 def test_the_order_of_operations_counts(directory, people):
     ann, bob, eve = people
     path = f"/Groups/{directory.new_group('search', ann)['id']}"
@@ -124,6 +141,12 @@ def test_nobody_else_is_touched(directory, people):
         ({"op": "add", "path": "members", "value": [{"value": 5}]}, 400, "invalidValue"),
         ({"op": "add", "path": "members", "value": "٣"}, 400, "invalidValue"),
         ({"op": "add", "path": "members"}, 400, "invalidValue"),
+        ({"op": "replace", "path": "members"}, 400, "invalidValue"),
+        ({"op": "replace", "path": "members", "value": ""}, 400, "invalidValue"),
+        ({"op": "replace", "path": "members", "value": False}, 400, "invalidValue"),
+        ({"op": "replace", "path": "members", "value": {}}, 400, "invalidValue"),
+        ({"op": "remove", "path": "members", "value": ""}, 400, "invalidValue"),
+        ({"op": "remove", "path": "members", "value": {}}, 400, "invalidValue"),
         ({"op": "add", "path": "members.display", "value": "x"}, 400, "invalidPath"),
         ({"op": "add", "path": 'members[value eq "1"]', "value": "x"}, 400, "invalidPath"),
         ({"op": "remove", "path": 'members[display eq "x"]'}, 400, "invalidPath"),

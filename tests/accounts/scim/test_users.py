@@ -94,6 +94,42 @@ def test_entra_id_patches_a_user(directory):
     assert directory.names("/Users", 'userName eq "ANN.RAY@example.org"') == ["ann.ray@example.org"]
 
 
+WORK = {"value": "a@work.example", "type": "work", "primary": True}
+HOME, OTHER = {"value": "h@home.example", "type": "home"}, {"value": "x@other.example"}
+
+
+@pytest.mark.parametrize("op", ["Add", "replace"])
+@pytest.mark.parametrize(
+    ("value", "address"),
+    [
+        ([HOME], "a@work.example"),
+        (HOME, "a@work.example"),
+        ([HOME, OTHER], "x@other.example"),
+        ([HOME | {"primary": True}], "h@home.example"),
+        ([HOME, {"value": "b@work.example", "type": "Work"}], "b@work.example"),
+        ("y@other.example", "y@other.example"),
+    ],
+)
+def test_a_private_address_does_not_replace_that_for_work(directory, op, value, address):
+    user_id = directory.new_user("ann", emails=[WORK])["id"]
+    document = directory.patch(f"/Users/{user_id}", {"op": op, "path": "emails", "value": value})
+    assert [entry["value"] for entry in document["emails"]] == [address]
+
+
+def test_a_user_without_an_address_gets_the_private_one(directory):
+    user_id, add = directory.new_user("ann")["id"], {"op": "add", "path": "emails", "value": [HOME]}
+    assert directory.patch(f"/Users/{user_id}", add)["emails"][0]["value"] == "h@home.example"
+    bob = directory.new_user("bob", emails=[WORK])["id"]
+    document = directory.patch(f"/Users/{bob}", {"op": "remove", "path": "emails"}, add)
+    assert document["emails"][0]["value"] == "h@home.example"
+
+
+def test_addresses_can_be_replaced_by_none_and_an_empty_list_removes_none(directory):
+    path = f"/Users/{directory.new_user('ann', emails=[WORK])['id']}"
+    assert directory.patch(path, {"op": "remove", "path": "emails", "value": []})["emails"]
+    assert "emails" not in directory.patch(path, {"op": "replace", "path": "emails", "value": []})
+
+
 def test_a_value_without_a_path_has_paths_as_keys(directory):
     user_id = directory.new_user("ann")["id"]
     value = {
