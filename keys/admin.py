@@ -284,9 +284,10 @@ class KeyAdmin(RevocableAdmin[ApiKey]):
 
     @bulk_action(
         "Extend",
-        effect="The last day (UTC) on which the keys are accepted.",
+        effect="The last day (UTC) on which the keys are accepted. Keys that expire later, or never, stay as they are.",
         form=ExtensionForm,
         applies_to=lambda key: not key.is_expired(),
+        is_done=lambda key, form: key.expiry is None or key.expiry >= form.expiry(),
     )
     def extend_selected(self, request: HttpRequest, key: ApiKey, form: ExtensionForm) -> None:
         with self.recorded_change(request, key, attributes=["expiry"]):

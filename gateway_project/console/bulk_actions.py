@@ -12,6 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 
 from gateway_project.console.row_actions import always
+from gateway_project.wording import plural
 
 if TYPE_CHECKING:
     from gateway_project.console.tables import ServiceAdmin
@@ -21,18 +22,24 @@ Table = TypeVar("Table", bound="ServiceAdmin[Any]")
 Action = Callable[[Table, HttpRequest, QuerySet], HttpResponse | None]
 
 
+def never(row: object, answers: object) -> bool:
+    """For actions that change every row to which they apply."""
+    return False
+
+
 def bulk_action(
     description: str,
     *,
     effect: str,
     form: type[forms.Form] | None = None,
     applies_to: Callable[[Any], bool] = always,
+    is_done: Callable[..., bool] = never,
     revokes: bool = False,
 ) -> Callable[[Callable[..., None]], Action[Table]]:
     """Decorates a method of a ServiceAdmin (request, row, and the valid form if there is one), called for each row.
 
     `effect` is one sentence on what will happen. The method raises GatewayError for a row that it cannot change: the
-    other rows are changed all the same. An action of a RevocableAdmin that `revokes` orders what the page wants.
+    other rows are changed all the same. A row that `is_done` by the valid form stays as it is. An action of a RevocableAdmin that `revokes` orders what the page wants.
     """
 
     def decorate(do: Callable[..., None]) -> Action[Table]:
@@ -48,11 +55,17 @@ def bulk_action(
                 page = self.admin_site.context(request, description, **context)
                 return TemplateResponse(request, "console/bulk.html", page)
             act = partial(do, self, request, **({"form": answers} if answers is not None else {}))
+            open_rows = [row for row in rows if not is_done(row, answers)]
             with self.proven(request) if revokes else nullcontext():
-                count = sum(self.attempt(request, act, row) for row in rows)
-            self.message_user(request, f"{count} of {len(queryset)} {self.opts.verbose_name_plural} changed.")
+                count = sum(self.attempt(request, act, row) for row in open_rows)
+            text = f"{count} of {len(queryset)} {self.opts.verbose_name_plural} changed."
+            self.message_user(request, text + _unchanged(len(rows) - len(open_rows)))
             return None
 
         return ask_and_do
 
     return decorate
+
+
+def _unchanged(number: int) -> str:
+    return f" {plural(number, 'stays as it is', 'stay as they are')}." if number else ""

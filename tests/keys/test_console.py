@@ -299,6 +299,18 @@ class TestSelectedKeys:
         assert ends["a"] <= timezone.now(), "an expired key stays expired"
         assert {ends[name].strftime("%Y-%m-%d %H:%M") for name in "bc"} == {"2100-12-31 23:59"}
 
+    def test_an_extension_shortens_no_key(self, console, keys):
+        update_key(keys[0], expiry=None)
+        update_key(keys[1], expiry=timezone.now() + timedelta(days=700))
+        update_key(keys[2], expiry=timezone.now() + timedelta(days=1))
+        before = dict(ApiKey.objects.values_list("name", "expiry"))
+        last_day = (timezone.now() + timedelta(days=30)).date()
+        self.act(console, "extend_selected", keys, post="yes", last_day=last_day.isoformat())
+        after = dict(ApiKey.objects.values_list("name", "expiry"))
+        assert [name for name in "abc" if after[name] != before[name]] == ["c"]
+        assert after["c"].date() == last_day
+        assert "1 of 3 API keys changed. 2 stay as they are." in console.get("/admin/keys/apikey/").text
+
     @pytest.mark.parametrize("last_day", ["", "tomorrow", "2100-02-30"])
     def test_a_day_that_is_none_is_refused_beside_the_field(self, console, keys, last_day):
         answer = self.act(console, "extend_selected", keys, post="yes", last_day=last_day)
