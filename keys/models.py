@@ -52,6 +52,7 @@ class ApiKey(models.Model):
     former_public_id = models.CharField(max_length=16, null=True, blank=True, editable=False)
     former_digest = models.BinaryField(max_length=32, null=True)
     former_until = models.DateTimeField(null=True, blank=True, editable=False)
+    rotated_at = models.DateTimeField(null=True, blank=True, editable=False)
     expiry = models.DateTimeField(null=True, blank=True)
     provider = models.ForeignKey(Provider, on_delete=protect_live_keys, null=True, blank=True, related_name="api_keys")
     permissions = models.JSONField(default=work_only, blank=True, validators=[check_permissions])
@@ -112,6 +113,11 @@ class ApiKey(models.Model):
     def is_expired(self, at: datetime | None = None) -> bool:
         """Whether its expiry has passed at a moment (default: now)."""
         return self.expiry is not None and self.expiry <= (at or timezone.now())
+
+    @property
+    def secret_created_at(self) -> datetime:
+        """The creation time of its current secret."""
+        return self.rotated_at or self.created_at
 
     def digest_of(self, public_id: str, at: datetime | None = None) -> bytes | None:
         """The digest of the secret with this public id; None if it is not accepted at a moment (default: now)."""

@@ -114,19 +114,21 @@ def default_lifetime() -> timedelta:
     return timedelta(days=min(days, most) if most else days)
 
 
-def _latest_expiry(now: datetime) -> datetime | None:
-    """The latest expiry that a new secret may have; None if there is no bound."""
+def _latest_expiry(created_at: datetime) -> datetime | None:
+    """The latest expiry of a secret that was made at a moment; None if there is no bound."""
     most = settings.GATEWAY_KEY_MAX_DAYS
-    return now + timedelta(days=most) if most else None
+    return created_at + timedelta(days=most) if most else None
 
 
-def _check_expiry(expiry: datetime | None, now: datetime) -> None:
+def _check_expiry(expiry: datetime | None, now: datetime, *, created_at: datetime | None = None) -> None:
+    """Raise ValidationError for an expiry in the past, or beyond the bound of a secret (default: a new one)."""
     if expiry is not None and expiry <= now:
         raise ValidationError("must be in the future.", field="expiry")
-    latest = _latest_expiry(now)
+    latest = _latest_expiry(created_at or now)
     if latest is not None and (expiry is None or expiry > latest):
+        begin = "from now" if created_at is None else "of the creation or the last rotation of the key"
         days = settings.GATEWAY_KEY_MAX_DAYS
-        raise ValidationError(f"must be within {days} days from now (GATEWAY_KEY_MAX_DAYS).", field="expiry")
+        raise ValidationError(f"must be within {days} days {begin} (GATEWAY_KEY_MAX_DAYS).", field="expiry")
 
 
 def _apply_options(key: ApiKey, options: KeyOptions) -> None:
@@ -192,7 +194,9 @@ def _change_expiry(key: ApiKey, expiry: datetime | None, now: datetime) -> None:
         return
     if key.is_expired(now):
         raise Conflict("this key has expired. Issue a new one.", field="expiry")
-    _check_expiry(expiry, now)
+    is_earlier = expiry is not None and (key.expiry is None or expiry < key.expiry)
+    # A key that is older than the bound can still be shortened.
+    _check_expiry(expiry, now, created_at=None if is_earlier else key.secret_created_at)
     key.expiry = expiry
 
 
@@ -235,18 +239,33 @@ def rotate_key(key: ApiKey, *, overlap: timedelta = OVERLAP) -> IssuedKey:
     """Give the key a new secret; the present one stays valid for the overlap, an earlier one ends at once.
 
     The row stays the same, so its settings and counts stay too: limits must not start over. Only an expiry beyond
-    GATEWAY_KEY_MAX_DAYS is moved up to that, as a new secret is a new credential.
-    Raises Conflict for a key that is not accepted any more.
+    GATEWAY_KEY_MAX_DAYS is moved up to that, as a new secret is a new credential. The present secret ends with the
+    present expiry at the latest.
+    Raises Conflict for a key that is not accepted any more, or that would end before it begins.
     """
     lock_row_for_change(key, ApiKey.objects.live())
     now = timezone.now()
     if key.is_expired(now) or key.locked_time is not None:
         raise Conflict("This key is no longer valid. Issue a new one.")
     new_key = secrets.generate()
-    key.former_public_id, key.former_digest, key.former_until = key.public_id, key.digest, now + overlap
-    key.public_id, key.digest = new_key.public_id, new_key.digest
-    latest = _latest_expiry(now)
-    if latest is not None and (key.expiry is None or key.expiry > latest):
-        key.expiry = latest
-    key.save(update_fields=["public_id", "digest", "former_public_id", "former_digest", "former_until", "expiry"])
+    key.former_public_id, key.former_digest = key.public_id, key.digest
+    end = now + overlap
+    key.former_until = end if key.expiry is None else min(end, key.expiry)
+    key.public_id, key.digest, key.rotated_at = new_key.public_id, new_key.digest, now
+    key.expiry = _expiry_after_rotation(key, now)
+    former = ("former_public_id", "former_digest", "former_until")
+    key.save(update_fields=["public_id", "digest", "rotated_at", "expiry", *former])
     return IssuedKey(key, new_key.text)
+
+
+def _expiry_after_rotation(key: ApiKey, now: datetime) -> datetime | None:
+    latest = _latest_expiry(now)
+    if latest is None or (key.expiry is not None and key.expiry <= latest):
+        return key.expiry
+    if key.not_before is not None and key.not_before >= latest:
+        days = settings.GATEWAY_KEY_MAX_DAYS
+        raise Conflict(
+            f"A new secret lasts at most {days} days (GATEWAY_KEY_MAX_DAYS), and this key is not valid until then. "
+            "Rotate it later, or change notBefore."
+        )
+    return latest

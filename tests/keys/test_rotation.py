@@ -44,6 +44,53 @@ def test_a_new_secret_lasts_no_longer_than_the_bound_and_otherwise_as_long_as_be
     assert ApiKey.objects.get(pk=key.pk).expiry == bound
 
 
+def test_a_key_that_begins_after_the_bound_is_not_rotated(as_ann, ann, settings):
+    begin = timezone.now() + timedelta(days=60)
+    key = issue_key(owner=ann, name="later", expiry=begin + timedelta(days=30), not_before=begin).key
+    settings.GATEWAY_KEY_MAX_DAYS = 30
+    refused(as_ann.post(f"/keys/{key.pk}/rotate"), 409, "Conflict", "at most 30 days")
+    assert ApiKey.objects.get() == key
+    assert ApiKey.objects.get().public_id == key.public_id
+    settings.GATEWAY_KEY_MAX_DAYS = 61
+    assert as_ann.post(f"/keys/{key.pk}/rotate").status_code == 200
+
+
+class TestTheBoundOfASecret:
+    @pytest.fixture
+    def key(self, ann, settings):
+        """It was made 29 days ago, and may live 30."""
+        settings.GATEWAY_KEY_MAX_DAYS = 30
+        now = timezone.now()
+        key = issue_key(owner=ann, name="old").key
+        ApiKey.objects.update(created_at=now - timedelta(days=29), expiry=now + timedelta(hours=12))
+        return key
+
+    def extend(self, client, key, **span):
+        return client.patch(f"/keys/{key.pk}/", expiry=(timezone.now() + timedelta(**span)).isoformat())
+
+    def test_changes_of_the_expiry_do_not_prolong_it(self, as_ann, key):
+        refused(self.extend(as_ann, key, days=2), 400, "ValidationError", "expiry", "30 days of the creation")
+        refused(as_ann.patch(f"/keys/{key.pk}/", expiry=None), 400, "ValidationError", "expiry", "rotation")
+        assert self.extend(as_ann, key, hours=20).status_code == 200
+
+    def test_a_new_secret_has_one_of_its_own(self, as_ann, key):
+        assert as_ann.post(f"/keys/{key.pk}/rotate").status_code == 200
+        assert self.extend(as_ann, key, days=29).status_code == 200
+        refused(self.extend(as_ann, key, days=31), 400, "ValidationError", "expiry", "30 days")
+
+    def test_the_former_secret_does_not_outlive_its_expiry(self, as_ann, key):
+        expiry = ApiKey.objects.get().expiry
+        as_ann.post(f"/keys/{key.pk}/rotate", overlapHours=720)
+        self.extend(as_ann, key, days=29)
+        assert ApiKey.objects.get().former_until == expiry
+
+    def test_a_key_that_is_too_old_can_still_be_shortened(self, as_ann, key):
+        ApiKey.objects.update(expiry=None, created_at=timezone.now() - timedelta(days=400))
+        assert self.extend(as_ann, key, days=29).status_code == 200
+        assert self.extend(as_ann, key, days=5).status_code == 200
+        refused(self.extend(as_ann, key, days=6), 400, "ValidationError", "30 days of the creation")
+
+
 def test_one_that_leaked_ends_at_once(nobody, as_ann, issued):
     new = as_ann.post(f"/keys/{issued.key.pk}/rotate", overlapHours=0).json()["key"]
     refused(nobody.with_credential(issued.text).get("/keys/"), 401, "AuthenticationFailed")
