@@ -1,5 +1,6 @@
 """The providers that users can log in with: those in the database, and one from the environment."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
@@ -28,7 +29,20 @@ def enabled_providers() -> list[IdentityProvider]:
 
 def provider_of(slug: str) -> IdentityProvider:
     """The enabled provider of this slug; raises NotFound."""
-    for provider in enabled_providers():
+    return _with_slug(enabled_providers(), slug)
+
+
+def reporting_provider(slug: str) -> IdentityProvider:
+    """The provider of this slug that reports a logout, also a disabled one: sessions that began there can go on.
+
+    Raises NotFound.
+    """
+    own = environment_provider()
+    return _with_slug([*IdentityProvider.objects.all(), *([own] if own is not None else [])], slug)
+
+
+def _with_slug(providers: Iterable[IdentityProvider], slug: str) -> IdentityProvider:
+    for provider in providers:
         if provider.slug == slug:
             return provider
     raise NotFound("There is no identity provider at this address.")

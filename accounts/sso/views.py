@@ -18,7 +18,7 @@ from accounts.console import LoginRequest
 from accounts.guessing.throttle import note_once
 from accounts.models import User
 from accounts.refusals.failed_logins import NOBODY, failed_logins
-from accounts.sso.configured import provider_of
+from accounts.sso.configured import provider_of, reporting_provider
 from accounts.sso.logout import PAGE_HEADERS, end_reported_sessions, landing_page
 from accounts.sso.models import FederatedLogin, IdentityProvider
 from accounts.sso.operations import BACKCHANNEL, CALLBACK, START
@@ -205,7 +205,7 @@ def _arrival(
 @endpoint(post=BACKCHANNEL)
 def backchannel_logout(request: HttpRequest, slug: str) -> HttpResponseBase:
     """End the sessions of a user who has logged out at the provider."""
-    provider = provider_of(slug)
+    provider = reporting_provider(slug)
     users = end_reported_sessions(provider, request.POST.get("logout_token", ""))
     for user in users:
         message = f"{user.username} logged out at {provider.name}: the session ended."

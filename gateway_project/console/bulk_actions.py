@@ -39,7 +39,8 @@ def bulk_action(
     """Decorates a method of a ServiceAdmin (request, row, and the valid form if there is one), called for each row.
 
     `effect` is one sentence on what will happen. The method raises GatewayError for a row that it cannot change: the
-    other rows are changed all the same. A row that `is_done` by the valid form stays as it is. An action of a RevocableAdmin that `revokes` orders what the page wants.
+    other rows are changed all the same. A row that `is_done` by the valid form stays as it is. An action of a
+    RevocableAdmin that `revokes` orders what the page wants.
     """
 
     def decorate(do: Callable[..., None]) -> Action[Table]:

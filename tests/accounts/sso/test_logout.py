@@ -81,6 +81,13 @@ class TestThere:
         assert report(client, issuer.logout_token(sid="first", sub=None)) == 200
         assert not is_logged_in(client)
 
+    def test_sessions_of_a_provider_that_is_disabled_end_too(self, client, sign_on, issuer, provider):
+        sign_on.log_in()
+        update_identity_provider(provider, enabled=False)
+        assert is_logged_in(client)
+        assert report(client, issuer.logout_token()) == 200
+        assert not is_logged_in(client)
+
     def test_a_token_is_good_once(self, client, sign_on, issuer):
         sign_on.log_in()
         token = issuer.logout_token()
