@@ -129,10 +129,11 @@ def _email_rank(entry: JsonObject) -> int:
 
 def patch_user(user: ScimUser, payload: JsonObject) -> None:
     """Apply a PATCH to a user; raises SCIMException and pydantic's ValidationError."""
-    read = read_operations(payload)
-    is_emptied = any(operation.op == "remove" and EMAIL_PATH.match(operation.path) for operation in read)
+    all_operations = read_operations(payload)
+    is_emptied = any(operation.op == "remove" and EMAIL_PATH.match(operation.path) for operation in all_operations)
     has_email = bool(user.emails) and not is_emptied
-    operations = [one.document() for operation in read for one in _for_one_email(operation, has_email=has_email)]
+    kept_operations = (one for operation in all_operations for one in _for_one_email(operation, has_email=has_email))
+    operations = [operation.document() for operation in kept_operations]
     if not operations:
         return
     message = {"schemas": _member(payload, "schemas") or [], "Operations": operations}
