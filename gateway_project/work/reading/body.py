@@ -9,6 +9,8 @@ from gateway_project.server.bodies import READY_BYTES, Read, body_timeout, read_
 from gateway_project.server.http1.messages import has_arrived, is_buffered
 from gateway_project.work.exchange import Exchange
 from gateway_project.work.gateway import Gateway
+from gateway_project.work.limits.output_bound import bound_unknown_output
+from providers.formats import WorkRequest
 from providers.formats.json_values import dumped
 
 
@@ -40,3 +42,10 @@ def replace_body(exchange: Exchange, body: JsonObject) -> None:
     """Go on with this body in the place of the client's."""
     assert exchange.request is not None
     exchange.request = replace(exchange.request, body=body, raw=dumped(body))
+
+
+def bound_unknown_answer(exchange: Exchange) -> WorkRequest:
+    """The request, which goes on within its key's bound of tokens, for a service of an unknown shape."""
+    assert exchange.request is not None
+    exchange.request = bound_unknown_output(exchange.request, exchange.identity)
+    return exchange.request

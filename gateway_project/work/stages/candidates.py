@@ -5,7 +5,7 @@ from gateway_project.work.cache.key import digest
 from gateway_project.work.exchange import Exchange
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.limits.demand import have_known_shapes
-from gateway_project.work.limits.output_bound import bound_unknown_output
+from gateway_project.work.reading.body import bound_unknown_answer
 from gateway_project.work.routing.credentials import account_seed, with_credentials
 from gateway_project.work.routing.ordering import in_order, seed_of, tiers_of
 from gateway_project.work.routing.readiness import account_state, reachable, without_full, without_resting
@@ -29,7 +29,7 @@ def choose_candidates(exchange: Exchange, gateway: Gateway) -> None:
             reason=request.dialect.stateful_unsupported_code,
         )
     if request.operation == "embedding" and not have_known_shapes(usable):
-        request = exchange.request = bound_unknown_output(request, exchange.identity)
+        request = bound_unknown_answer(exchange)
     if exchange.options.cache_control != "bypass":
         exchange.selection.digest = digest(request.body)
     if len(usable) > 1 or usable[0].provider.siblings:
