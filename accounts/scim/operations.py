@@ -132,10 +132,8 @@ def patch_user(user: ScimUser, payload: JsonObject) -> None:
     all_operations = read_operations(payload)
     is_emptied = any(operation.op == "remove" and EMAIL_PATH.match(operation.path) for operation in all_operations)
     has_email = bool(user.emails) and not is_emptied
-    relevant_operations = (
-        one for operation in all_operations for one in _for_one_email(operation, has_email=has_email)
-    )
-    operations = [operation.document() for operation in relevant_operations]
+    relevant = (one for operation in all_operations for one in _for_one_email(operation, has_email=has_email))
+    operations = [operation.document() for operation in relevant]
     if not operations:
         return
     message = {"schemas": _member(payload, "schemas") or [], "Operations": operations}
