@@ -6,6 +6,7 @@ import socket
 import ssl
 import struct
 import time
+from typing import Protocol
 
 SLOW_SECONDS = 0.25  # a client that reads more slowly than the least rate is slow after so long a wait
 EVERY_SECONDS = 0.25  # how often a client that reads nothing is looked at
@@ -57,18 +58,39 @@ class SlowReaders:
         self._slow.discard(id(request))
 
 
+class WaitingCall(Protocol):
+    """The call whose answer is sent (providers.transport.calls)."""
+
+    @property
+    def end(self) -> object | None: ...
+
+    def pause(self, client: socket.socket) -> None: ...
+
+    def resume(self) -> None: ...
+
+
 class ReaderPace:
-    """Sends the parts of one answer, and adds up how long its client has let it wait."""
+    """Sends the parts of one answer, and adds up how long its client has let it wait.
+
+    The time of the provider that `call` reads from stops meanwhile, and the wait ends when the call does.
+    """
 
     def __init__(self, readers: SlowReaders, sock: socket.socket, request: object) -> None:
         self._readers, self._sock, self._request = readers, sock, request
         self._waited, self._size = 0.0, 0  # seconds, and bytes that were sent
+        self.call: WaitingCall | None = None  # while the answer is a stream in progress
 
     def send(self, data: bytes) -> None:
         """Send all of it. Raises BlockingIOError if the client reads too slowly, other OSErrors if it has gone."""
         size = self._send_now(data)
         if size < len(data):
             self._send_slowly(memoryview(data)[size:])
+
+    def send_rest(self, unsent: bytes, size: int, waited: float) -> None:
+        """Send the rest of an answer of which others have sent `size` bytes, and have waited so long for this rest."""
+        self._size = max(self._size, size)
+        self._waited += waited
+        self._send_slowly(memoryview(unsent))
 
     def _send_now(self, data: bytes | memoryview) -> int:
         try:
@@ -79,6 +101,16 @@ class ReaderPace:
         return size
 
     def _send_slowly(self, unsent: memoryview) -> None:
+        if (call := self.call) is None:
+            self._wait_and_send(unsent)
+            return
+        call.pause(self._sock)
+        try:
+            self._wait_and_send(unsent)
+        finally:
+            call.resume()
+
+    def _wait_and_send(self, unsent: memoryview) -> None:
         poller = select.poll()
         poller.register(self._sock, select.POLLOUT)
         while unsent:
@@ -87,3 +119,5 @@ class ReaderPace:
             unsent = unsent[self._send_now(unsent) :]
             self._waited += time.monotonic() - started_at
             self._readers.check(self._request, self._waited, self._size)
+            if unsent and self.call is not None and self.call.end is not None:
+                raise BlockingIOError(errno.EAGAIN, "the request ended while its client was waited for")

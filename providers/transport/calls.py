@@ -57,6 +57,7 @@ class Call:
     __slots__ = (
         "_has_all_but_usage",
         "_lock",
+        "_paused_since",
         "_socket",
         "alarm",
         "attempt_deadline",
@@ -77,6 +78,7 @@ class Call:
     def __init__(self, *, client: socket.socket | None, total_seconds: float) -> None:
         self._lock = threading.Lock()
         self._socket: socket.socket | None = None
+        self._paused_since: float | None = None
         self.client = client
         self.started = self.waiting_since = time.monotonic()
         self.total_deadline = self.started + total_seconds
@@ -103,6 +105,27 @@ class Call:
         """The provider sent something: restart the idle time-out."""
         self.waiting_since, self.phase, self.timeout_seconds = time.monotonic(), End.IDLE, self.idle_seconds
 
+    def pause(self, client: socket.socket | None) -> None:
+        """Stop the provider's time: nobody reads its answer while a client is waited for.
+
+        Nothing happens if the call goes on without this client; None stands for the clients of a shared stream.
+        """
+        with self._lock:
+            if self.client is client and self._paused_since is None:
+                self._paused_since = time.monotonic()
+
+    def resume(self) -> None:
+        """Let the provider's time go on where pause() has stopped it."""
+        with self._lock:
+            self._resume()
+
+    def _resume(self) -> None:
+        if (since := self._paused_since) is not None:
+            waited = time.monotonic() - since
+            self.waiting_since += waited
+            self.attempt_deadline += waited
+            self._paused_since = None
+
     def note_first_token(self) -> None:
         """Note that the first text of a stream is here."""
         if self.times is not None:
@@ -117,6 +140,8 @@ class Call:
         """The deadline that has passed at this moment, None if there is none."""
         if now >= self.total_deadline:
             return End.TOTAL
+        if self._paused_since is not None:
+            return None
         if now >= self.attempt_deadline:
             return End.ATTEMPT
         return self.phase if now - self.waiting_since >= self.timeout_seconds else None
@@ -184,6 +209,7 @@ class Call:
         with self._lock:
             goes_on = self.end is None and self._has_all_but_usage is not None and self._has_all_but_usage()
             if goes_on:
+                self._resume()
                 self.client, self.is_abandoned = None, True
                 self.attempt_deadline = min(self.attempt_deadline, time.monotonic() + USAGE_SECONDS)
             else:
@@ -198,6 +224,7 @@ class Call:
         with self._lock:
             if self.end is not None:
                 return None
+            self._resume()
             own = Call(client=self.client, total_seconds=math.inf)
             own.started, own.total_deadline = self.started, self.total_deadline
             self.client, self.total_deadline = None, math.inf

@@ -484,12 +484,15 @@ class TestBroadcast:
 
     @pytest.mark.long
     def test_the_provider_waits_for_the_fastest_and_for_nobody_who_has_left(self, call):
+        call.idle_seconds = 0.1
+        call.received()
         one, (quick, _) = self.subscribed(call, 2)
         chunk = b"x" * (broadcast.WINDOW_BYTES // 2)
         writer = threading.Thread(target=lambda: [one.publish(chunk) for _ in range(4)], daemon=True)
         writer.start()
         writer.join(0.3)
         assert writer.is_alive()
+        assert call.overdue(time.monotonic()) is None  # the provider's time does not run
         for _ in range(3):
             assert self.next(quick, 5) == chunk
         writer.join(patience(5))

@@ -9,6 +9,7 @@ import sys
 import termios
 import time
 from collections.abc import Callable, Sequence
+from wsgiref.types import WSGIEnvironment
 
 from gunicorn.config import Config
 from gunicorn.http import wsgi
@@ -31,6 +32,7 @@ from gateway_project.server.sockets import ReaderPace, SlowReaders, is_plain
 
 MAX_DISCARDED_BYTES = 64 * 1024  # of an unread body, between requests: gunicorn's own bound
 MAX_JOINED_BODY_BYTES = 64 * 1024  # joining head and body copies the body
+PACE = "gateway.pace"  # the ReaderPace of the response, in WSGI's environment
 
 
 def install(readers: SlowReaders) -> None:
@@ -39,6 +41,7 @@ def install(readers: SlowReaders) -> None:
     RequestParser.mesg_class = GatewayRequest
     RequestParser.finish_body = finish_body
     wsgi.Response = JoinedResponse
+    wsgi.create = create
     wsgi.base_environ = base_environ
 
 
@@ -106,7 +109,8 @@ class JoinedResponse(wsgi.Response):
 
     def __init__(self, req: GatewayRequest, sock: socket.socket, cfg: Config) -> None:
         super().__init__(req, sock, cfg)
-        self._send_all = ReaderPace(self.readers, sock, req).send if is_plain(sock) else sock.sendall
+        self.pace = ReaderPace(self.readers, sock, req) if is_plain(sock) else None
+        self._send_all = sock.sendall if self.pace is None else self.pace.send
 
     def process_headers(self, headers: Sequence[Header]) -> None:
         if not are_usual(headers):
@@ -155,6 +159,18 @@ class JoinedResponse(wsgi.Response):
     def _head(self) -> bytes:
         lines = [*self.default_headers(), *map("%s: %s\r\n".__mod__, self.headers), "\r\n"]
         return "".join(lines).encode("latin-1")
+
+
+def create(
+    req: GatewayRequest, sock: socket.socket, client: object, server: object, cfg: Config
+) -> tuple[JoinedResponse, WSGIEnvironment]:
+    """gunicorn's response and environment; whoever writes to the client's socket itself finds its pace there."""
+    response, environ = _create(req, sock, client, server, cfg)
+    environ[PACE] = response.pace
+    return response, environ
+
+
+_create = wsgi.create
 
 
 def has_arrived(body: Body) -> bool:

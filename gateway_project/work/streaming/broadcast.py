@@ -56,7 +56,9 @@ class Broadcast:
                 self._window_bytes += len(surplus)
             self._changed.notify_all()
             while self._window_bytes > WINDOW_BYTES and len(self._window) > 1:
+                self._call.pause(None)  # while all of them are slow, the provider cannot be
                 self._changed.wait_for(self._may_lose_a_chunk)
+                self._call.resume()
                 self._window_bytes -= len(self._window.popleft())
                 self._lost += 1
 

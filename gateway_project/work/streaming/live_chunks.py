@@ -18,7 +18,7 @@ from gateway_project.work.cache.storing import (
     wait_until_stored,
 )
 from gateway_project.work.exchange import Exchange, StreamDelivery
-from gateway_project.work.failover.attempts import note_failure
+from gateway_project.work.failover.attempts import is_failure, note_failure
 from gateway_project.work.failover.measuring import measure_failure
 from gateway_project.work.failover.provider_call import hide_credential
 from gateway_project.work.gateway import Gateway
@@ -60,6 +60,7 @@ def live_chunks(exchange: Exchange, gateway: Gateway, stream: Stream) -> Iterato
     exchange.call.outlive_client_if(lambda: bool(reader.finish_reason) and not reader.is_over)
     chunks = _chunks(stream, exchange.call, on_chunks)
     live = LiveStream(exchange, gateway.relay, max_kept, partial(_carry, exchange, gateway, chunks, started_at))
+    exchange.connection.bind_pace(exchange.call)
     problem: BaseException | None = None
     try:
         yield b""  # deliver() takes this one: only a generator that has begun runs its finally clause
@@ -79,6 +80,7 @@ def live_chunks(exchange: Exchange, gateway: Gateway, stream: Stream) -> Iterato
             _leave(exchange, gateway, live.subscription, problem)
         has_left, problem = problem is not None, None  # its traceback refers to this frame
     if live.subscription is None:
+        exchange.connection.bind_pace(None)  # the end of the call does not cut off the event that tells of it
         if exchange.error is not None and exchange.outcome != "client_closed":
             yield _final_error(exchange, stream, exchange.error)
     elif not has_left:
@@ -101,6 +103,8 @@ def _forward(
     Once the response's head is sent, the relay thread takes over if it can.
     """
     heartbeat = HEARTBEAT if holds_events(stream) else b""  # lines of JSON have no comments
+    connection = exchange.connection
+    client = connection.client if connection.pace is None else None  # whom this thread waits for without a pace
     exchange.delivery.first_byte_ms = round(exchange.elapsed_ms(), 3)
     if content_kind(exchange) == "redacted":
         exchange.delivery.digest = hashlib.sha256()
@@ -108,10 +112,17 @@ def _forward(
         if exchange.cache.flight is not None and exchange.cache.flight.live is None:
             gateway.flights.begin(exchange.cache.flight, live)
         if data := heartbeat if chunk is None else chunk:
-            yield data
-            if gateway.relay.supports(exchange.connection) and not _asks_services(exchange):
+            if client is None:
+                yield data
+            else:
+                exchange.call.pause(client)
+                yield data
+                exchange.call.resume()
+            if gateway.relay.supports(connection) and not _asks_services(exchange):
                 on_lag = partial(_release_followers, exchange, gateway, live)
-                relayed = RelayedStream(stream, exchange.call, guarded(exchange, chunks), on_chunks, on_lag, live.lock)
+                assert connection.pace is not None
+                texts = guarded(exchange, chunks)
+                relayed = RelayedStream(stream, exchange.call, texts, on_chunks, connection.pace, on_lag, live.lock)
                 if live.relay(relayed):
                     gateway.relay.forward(relayed, heartbeat)
                 return
@@ -350,7 +361,7 @@ def _fail(exchange: Exchange, gateway: Gateway, stream: Stream, problem: BaseExc
         note_failure(exchange, gateway, target, problem)
         if isinstance(problem, UpstreamError):
             measure_failure(exchange, problem)
-        if exchange.call.end is not End.TOTAL:
+        if exchange.call.end is not End.TOTAL and is_failure(problem):
             gateway.breakers.failed(target.provider)
     error, outcome = end_of(problem)
     exchange.end(error, "failed" if stream.reader.error is problem else outcome)

@@ -103,6 +103,7 @@ class LiveStream:
         if (client_call := exchange.call.detach_client()) is None:
             return
         assert exchange.attempts.stream is not None
+        exchange.connection.bind_pace(client_call)
         broadcast = Broadcast(exchange.attempts.stream, exchange.delivery.chunks, exchange.call, exchange.dropped)
         self.subscription = broadcast.subscribe(client_call, len(exchange.delivery.chunks))
         exchange.delivery.broadcast = broadcast

@@ -11,8 +11,10 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any, cast
 
+from gateway_project.server.sockets import ReaderPace
 from gateway_project.work.streaming.stream import ClientConnection, Stream
 from providers.formats.sse import ChunkTemplate
 from providers.transport.calls import Call, End, Interrupted
@@ -33,7 +35,7 @@ class RelayedStream:
     """
 
     __slots__ = ("call", "chunks", "client", "ended", "error", "handed_back", "is_withdrawn", "last_write", "lock",
-                 "on_chunks", "on_lag", "source", "stream", "template", "tls_pending", "unreported",
+                 "on_chunks", "on_lag", "pace", "size", "source", "stream", "template", "tls_pending", "unreported",
                  "unsent")  # fmt: skip
 
     def __init__(
@@ -42,9 +44,11 @@ class RelayedStream:
         call: Call,
         chunks: Iterator[bytes | None],
         on_chunks: Callable[[list[bytes]], None],
+        pace: ReaderPace,
         on_lag: Callable[[], None] = lambda: None,
         lock: "threading.Lock | None" = None,
     ) -> None:
+        self.pace = pace  # bounds how long the client may be waited for
         self.stream, self.call, self.chunks, self.on_chunks, self.on_lag = stream, call, chunks, on_chunks, on_lag
         # None if the client was detached meanwhile: then another thread reads, and nothing is forwarded here.
         self.client = cast("socket.socket", call.client)
@@ -55,6 +59,7 @@ class RelayedStream:
         self.lock = lock or threading.Lock()  # guards reads from the provider and writes to the client
         self.handed_back = threading.Lock()  # released when the stream's own thread has something to do
         self.unsent = b""  # what the client's socket did not accept at once
+        self.size = 0  # of what was written and reported, in bytes
         self.last_write = call.waiting_since
         self.ended = False
         self.is_withdrawn = False  # another thread reads from the provider now, and nothing more is forwarded here
@@ -108,7 +113,9 @@ class RelayedStream:
         self.unreported, self.template = [], None  # the next read is parsed, which checks the answer's size limit
         if chunks:
             self.on_chunks(chunks)
-        self.stream.provider_response.record_forwarded(sum(map(len, chunks)), unread)
+        size = sum(map(len, chunks))
+        self.size += size
+        self.stream.provider_response.record_forwarded(size, unread)
 
     def _read(self) -> bytes:
         try:
@@ -120,6 +127,7 @@ class RelayedStream:
 
     def _write(self, chunk: bytes) -> None:
         """Write it as a chunk of HTTP/1.1's chunked encoding."""
+        self.size += len(chunk)
         self._send(b"%X\r\n%b\r\n" % (len(chunk), chunk))
 
     def _send(self, data: bytes) -> None:
@@ -129,22 +137,37 @@ class RelayedStream:
         except BlockingIOError:
             size = 0
         except OSError as error:
-            raise Interrupted(End.CLIENT_CLOSED) from error
+            raise self._cut_off() from error
         if size < len(data):
             self.unsent = data[size:]
         self.last_write = self.call.waiting_since
 
     def write_unsent(self) -> None:
-        """Wait for a slow client up to its socket's time-out. Raises Interrupted after that."""
+        """Wait for a slow client as long as its pace allows. Raises Interrupted after that, or if the call ends."""
         unsent, self.unsent = self.unsent, b""
-        poller = select.poll()
+        self.call.pause(self.client)
+        try:
+            waited = self._wait_for_client()
+            self.pace.send_rest(unsent, self.size + sum(map(len, self.unreported)) - len(unsent), waited)
+        except OSError as error:
+            raise self._cut_off() from error
+        finally:
+            self.call.resume()
+        self.last_write = time.monotonic()
+
+    def _wait_for_client(self) -> float:
+        """Wait until the client reads on; for how many seconds. One that lags is waited for by its pace."""
+        poller, started_at = select.poll(), time.monotonic()
         poller.register(self.client, select.POLLOUT)
         if not poller.poll(LAG_SECONDS * 1000):
             self.on_lag()
-        try:
-            self.client.sendall(unsent)
-        except OSError as error:
-            raise Interrupted(End.CLIENT_CLOSED) from error
+        return time.monotonic() - started_at
+
+    def _cut_off(self) -> Interrupted:
+        """Close the client's connection, on which nothing may follow: a chunk may have been cut off."""
+        with suppress(OSError):
+            self.client.shutdown(socket.SHUT_RDWR)
+        return Interrupted(self.call.end or End.CLIENT_CLOSED)
 
     def send_heartbeat(self, heartbeat: bytes) -> None:
         """Show the client that the stream lives. If the client has gone, the call and the provider's socket end."""
@@ -177,8 +200,9 @@ class Relay:
 
     def supports(self, connection: ClientConnection) -> bool:
         """Whether the relay can write to this client: a plain socket, and HTTP/1.1 for its chunked encoding."""
-        plain = type(connection.client) is socket.socket and connection.environ.get("SERVER_PROTOCOL") == "HTTP/1.1"
-        return plain and self._epoll is not None
+        if self._epoll is None or connection.pace is None or type(connection.client) is not socket.socket:
+            return False
+        return connection.environ.get("SERVER_PROTOCOL") == "HTTP/1.1"
 
     def forward(self, stream: RelayedStream, heartbeat: bytes) -> None:
         """Return when all chunks are written, or the stream is withdrawn.

@@ -4,10 +4,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from wsgiref.types import WSGIEnvironment
 
+from gateway_project.server.http1 import PACE
+from gateway_project.server.sockets import ReaderPace
 from providers.formats import StreamReader
 
 if TYPE_CHECKING:
     from providers.formats.sse import ChunkTemplate
+    from providers.transport.calls import Call
     from providers.transport.provider_response import ProviderResponse
 
 EVENT_STREAM = "text/event-stream"  # how the content type of events begins
@@ -20,6 +23,16 @@ class ClientConnection:
     environ: WSGIEnvironment  # WSGI's: headers such as HTTP_X_SVC_CACHE, and the body in wsgi.input
     client: Any = None  # the client's socket, to notice when it goes away
     address: str = ""
+
+    @property
+    def pace(self) -> ReaderPace | None:
+        """How what the client gets is sent; None if the server itself does not bound slow readers: TLS, gevent."""
+        return self.environ.get(PACE)
+
+    def bind_pace(self, call: "Call | None") -> None:
+        """Let waiting for the client stop the time of this call's provider, and end with the call; None: of no call."""
+        if (pace := self.pace) is not None:
+            pace.call = call
 
 
 @dataclass(slots=True)

@@ -50,6 +50,7 @@ def subscriber_stream(
     """
     heartbeat = HEARTBEAT if holds_events(subscription.broadcast.stream) else b""  # lines of JSON have no comments
     last = b""
+    exchange.connection.bind_pace(subscription.call)
     try:
         with gateway.watcher.watching(subscription.call):
             yield b""
@@ -65,6 +66,7 @@ def subscriber_stream(
     except Exception as problem:
         subscription.end(*end_of(problem))
     finally:
+        exchange.connection.bind_pace(None)
         subscription.leave()
         conclude()
     if subscription.outcome != "client_closed":

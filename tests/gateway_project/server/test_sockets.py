@@ -5,6 +5,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from types import SimpleNamespace
 
 import pytest
 
@@ -81,3 +82,38 @@ def test_each_part_of_an_answer_adds_to_its_wait():
         for _ in range(100):
             threading.Timer(0.2, theirs.recv, [4096]).start()
             pace.send(b"x" * 4096)
+
+
+def ended_call(**attributes: object) -> tuple[SimpleNamespace, list[object]]:
+    """A call, and what it was told."""
+    events: list[object] = []
+    return SimpleNamespace(pause=events.append, resume=lambda: events.append("resumed"), **attributes), events
+
+
+@pytest.mark.long
+def test_the_end_of_a_call_ends_the_wait_for_its_client():
+    theirs, ours = reader_and_writer()
+    with theirs, ours:
+        pace = ReaderPace(SlowReaders(places=1, client_seconds=60, bytes_per_second=1), ours, object())
+        pace.call, events = ended_call(end="its time is up")
+        with pytest.raises(BlockingIOError, match="ended"):
+            pace.send(b"x" * 200_000)
+        assert events == [ours, "resumed"]
+
+
+def test_who_reads_at_once_is_not_waited_for():
+    theirs, ours = socket.socketpair()
+    with theirs, ours:
+        pace = ReaderPace(SlowReaders(places=1, client_seconds=60, bytes_per_second=1), ours, object())
+        pace.call, events = ended_call(end="its time is up")
+        pace.send(b"whole")
+        assert theirs.recv(10) == b"whole"
+        assert events == []
+
+
+def test_what_others_have_sent_and_waited_counts_too():
+    theirs, ours = reader_and_writer()
+    with theirs, ours:
+        pace = ReaderPace(SlowReaders(places=1, client_seconds=1, bytes_per_second=1000), ours, object())
+        with pytest.raises(BlockingIOError, match="too slowly"):
+            pace.send_rest(b"x" * 200_000, size=1000, waited=1000.0)

@@ -73,3 +73,34 @@ def test_the_end_and_the_socket_are_changed_under_the_lock(ends):
     call.interrupt(End.IDLE)
     assert call.prepare_retry()
     call.detach()
+
+
+def test_the_time_that_a_client_is_waited_for_is_not_the_providers(ends):
+    near, _ = ends
+    call = new_call(1000)
+    call.client, call.idle_seconds = near, 10
+    call.attempt(100)
+    call.received()
+    until, since = call.attempt_deadline, call.waiting_since
+    call.pause(near)
+    assert call.overdue(since + 500) is None
+    assert call.overdue(since + 1000) is End.TOTAL
+    call.resume()
+    call.resume()  # of whoever paused it too
+    waited = call.waiting_since - since
+    assert 0 < waited < 5
+    assert call.attempt_deadline - until == pytest.approx(waited)
+    assert call.overdue(call.waiting_since + 10) is End.IDLE
+
+
+@pytest.mark.parametrize("go_on", [lambda call: call.detach_client(), lambda call: call.abandon()])
+def test_a_call_that_goes_on_without_its_client_does_not_wait_for_it(ends, go_on):
+    near, _ = ends
+    call = new_call(1000)
+    call.client, call.idle_seconds = near, 10
+    call.outlive_client_if(lambda: True)
+    call.received()
+    call.pause(near)
+    go_on(call)
+    call.pause(near)
+    assert call.overdue(call.waiting_since + 10) in (End.IDLE, End.ATTEMPT)

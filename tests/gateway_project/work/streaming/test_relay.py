@@ -10,7 +10,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from gateway_project.server.http1 import PACE
+from gateway_project.server.sockets import ReaderPace, SlowReaders
 from gateway_project.work import exchange
+from gateway_project.work.streaming import relay as relay_module
 from gateway_project.work.streaming.relay import Relay, RelayedStream
 from gateway_project.work.streaming.stream import ClientConnection
 from providers.formats import FORMATS
@@ -38,9 +41,16 @@ class Road:
         self.call = Call(client=near, total_seconds=60)
         self.call.attach(self.source)
         self.forwarded = []
+        self.client_seconds = 60
         self.reader = SimpleNamespace(is_over=False)
         response = SimpleNamespace(source=self.source, has_more=False, record_forwarded=lambda size, unread: None)
         self.stream = SimpleNamespace(reader=self.reader, provider_response=response, template=None)
+
+    def relayed(self, chunks):
+        readers = SlowReaders(places=8, client_seconds=self.client_seconds, bytes_per_second=10**9)
+        pace = ReaderPace(readers, self.call.client, self)
+        pace.call = self.call
+        return RelayedStream(self.stream, self.call, chunks, self.forwarded.extend, pace)
 
     def chunks(self):
         while not self.reader.is_over:
@@ -88,7 +98,7 @@ def carried(relay, road, heartbeat=b""):
 
     def run():
         try:
-            relay.forward(RelayedStream(road.stream, road.call, road.chunks(), road.forwarded.extend), heartbeat)
+            relay.forward(road.relayed(road.chunks()), heartbeat)
         except Exception as error:
             thread.raised = error
 
@@ -164,7 +174,7 @@ def test_silences_are_filled(relay, road):
 
 
 def test_no_heartbeat_comes_into_the_middle_of_a_chunk_or_behind_the_end(road):
-    relayed = RelayedStream(road.stream, road.call, iter(()), road.forwarded.extend)
+    relayed = road.relayed(iter(()))
     relayed.unsent = b"what the client has not taken yet"
     relayed.send_heartbeat(BEAT)
     relayed.unsent, relayed.ended = b"", True
@@ -183,6 +193,40 @@ def test_a_client_that_left_while_chunks_flow_ends_the_stream(relay, road):
     thread = carried(relay, road)
     road.provider.sendall(b"one")
     assert joined(thread).end is End.CLIENT_CLOSED
+
+
+@pytest.mark.long
+def test_a_client_that_is_waited_for_too_long_is_hung_up_on(relay, road, monkeypatch):
+    monkeypatch.setattr(relay_module, "LAG_SECONDS", 0.05)
+    road.client_seconds = 0.1
+    thread = carried(relay, road)
+    feed(road, b"x" * 1_000_000)
+    assert joined(thread).end is End.CLIENT_CLOSED
+    with pytest.raises(BrokenPipeError):  # nothing can follow the chunk that was cut off
+        road.call.client.send(b"0\r\n\r\n")
+
+
+@pytest.mark.long
+def test_a_slow_client_does_not_use_up_the_providers_time(relay, road):
+    road.call.idle_seconds = 0.2
+    thread = carried(relay, road)
+    feed(road, b"x" * 1_000_000 + b"end")
+    time.sleep(0.5)
+    assert road.call.overdue(time.monotonic()) is None
+    reading = threading.Thread(target=road.receiving, daemon=True)
+    reading.start()
+    assert joined(thread) is None
+    road.call.client.shutdown(socket.SHUT_WR)
+    reading.join(patience(10))
+
+
+@pytest.mark.long
+def test_a_call_that_ends_while_its_client_is_waited_for_is_not_kept(relay, road):
+    thread = carried(relay, road)
+    feed(road, b"x" * 1_000_000)
+    time.sleep(0.2)
+    road.call.interrupt(End.TOTAL)
+    assert joined(thread).end is End.TOTAL
 
 
 def test_what_goes_wrong_is_raised_where_the_stream_belongs(relay, road):
@@ -382,10 +426,11 @@ def test_a_client_that_reads_late_gets_what_goes_on_as_it_came(relay):
 )
 def test_only_plain_sockets_and_chunks_are_its_business(relay, client, protocol):
     row = client and client.__new__(client)
-    assert not relay.supports(ClientConnection({"SERVER_PROTOCOL": protocol}, client=row))
-    assert relay.supports(
-        ClientConnection({"SERVER_PROTOCOL": "HTTP/1.1"}, client=socket.socket.__new__(socket.socket))
-    )
+    environ = {"SERVER_PROTOCOL": "HTTP/1.1", PACE: object()}
+    assert not relay.supports(ClientConnection({**environ, "SERVER_PROTOCOL": protocol}, client=row))
+    plain = socket.socket.__new__(socket.socket)
+    assert relay.supports(ClientConnection(environ, client=plain))
+    assert not relay.supports(ClientConnection({**environ, PACE: None}, client=plain))
 
 
 @pytest.mark.parametrize("write", ["step", "send_heartbeat"])
@@ -396,6 +441,6 @@ def test_what_goes_to_the_client_is_written_under_the_lock_of_its_stream(road, w
             return len(data)
 
     road.call.client = Client()
-    stream = RelayedStream(road.stream, road.call, iter([b"chunk"]), road.forwarded.extend)
+    stream = road.relayed(iter([b"chunk"]))
     assert stream.step() if write == "step" else stream.send_heartbeat(BEAT) is None
     assert stream.error is None
