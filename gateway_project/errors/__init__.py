@@ -27,6 +27,7 @@
     ├── UpstreamError                 the provider did not give an answer
     │   ├── ProviderRejected          the provider's own 4xx
     │   ├── ProviderError             502
+    │   ├── UnusableAnswer            502  the provider's cannot be passed on; clients read ProviderError
     │   ├── ProviderOverloaded        429 or 503
     │   └── ProviderTimeout           504
     └── OwnError                      the gateway could not
@@ -76,6 +77,7 @@ from gateway_project.errors.server_errors import (
     ProviderRejected,
     ProviderTimeout,
     ServiceUnavailable,
+    UnusableAnswer,
     UpstreamError,
 )
 
@@ -117,6 +119,7 @@ __all__ = [
     "SecondFactorRequired",
     "ServiceUnavailable",
     "UnsupportedMediaType",
+    "UnusableAnswer",
     "UpstreamError",
     "ValidationError",
     "drop_frames",

@@ -60,6 +60,23 @@ class ProviderError(UpstreamError):
     default_message = "The provider failed."
 
 
+class UnusableAnswer(UpstreamError):
+    """The provider answered what was asked, but this cannot be passed on: it is too long, or an unexpected stream.
+
+    It was bought, and other providers would answer the same: no failover, and no failure of the provider.
+    """
+
+    default_message = "The provider's answer cannot be passed on."
+    is_transient = False
+
+    @property
+    def allows_failover(self) -> bool:
+        return False
+
+
+UnusableAnswer.exception = ProviderError.exception  # clients need not know the difference
+
+
 class ProviderOverloaded(UpstreamError):
     """The provider is overloaded (503) or limits us (429), and no other candidate served the request."""
 

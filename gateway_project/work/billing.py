@@ -3,7 +3,7 @@
 from math import ceil
 from time import time
 
-from gateway_project.errors import UpstreamError
+from gateway_project.errors import UnusableAnswer, UpstreamError
 from gateway_project.work.bill import COST_UNKNOWN, NOTHING_BOUGHT, Bill, total_cost
 from gateway_project.work.exchange import Exchange
 from gateway_project.work.limits.demand import estimate_demand
@@ -74,14 +74,16 @@ def _bill(exchange: Exchange, snapshot: Snapshot) -> Bill:
 def _unanswered(exchange: Exchange, request: WorkRequest, snapshot: Snapshot) -> Bill:
     """The cost is unknown. The input tokens count, so that nobody evades limits by leaving before the first byte.
 
-    Under a limit of tokens or cost, a client that leaves or sets a deadline pays what was reserved.
+    Under a limit of tokens or cost, a client that leaves or sets a deadline pays what was reserved. So does one whose
+    whole answer came but cannot be passed on; of an embedding the input is all there is to pay.
     """
     if isinstance(exchange.error, UpstreamError) and not exchange.error.may_have_worked:
         return NOTHING_BOUGHT
     reserved_output, end = exchange.limits.reserved_output, exchange.call.end
-    if reserved_output and end in LEFT:
+    is_here = isinstance(exchange.error, UnusableAnswer)
+    if (reserved_output and (is_here or end in LEFT)) or (is_here and request.operation == "embedding"):
         return _estimated(exchange, Usage(_input_estimate(exchange, request), output=reserved_output), snapshot)
-    if end in WORKED_ON:
+    if is_here or end in WORKED_ON:
         return Bill(Usage(_input_estimate(exchange, request)), estimated=True, cost=NOT_KNOWN)
     return COST_UNKNOWN
 

@@ -21,6 +21,10 @@ class Truncated(InvalidResponse):
     """The connection ended before the response did."""
 
 
+class TooLong(InvalidResponse):
+    """The body is longer than its bound."""
+
+
 class NoResponse(InvalidResponse):
     """The connection ended before the first byte of a response."""
 
@@ -187,7 +191,7 @@ class HTTPResponse:
     def _check_amount(self, size: int, pieces: int, body_bytes: int) -> None:
         """Check bounds after a read of `size` bytes that was not one piece; the others are the values before it."""
         if self.body_bytes > self.limit:
-            raise InvalidResponse(f"its answer is longer than {self.limit} bytes")
+            raise TooLong(f"its answer is longer than {self.limit} bytes")
         if len(self._body) > pieces + 1:  # a list of tiny chunks would take many times their size
             self._body[pieces:] = [b"".join(self._body[pieces:])]
         if self._head_done:

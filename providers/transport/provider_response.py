@@ -10,9 +10,9 @@ import termios
 import time
 from collections.abc import Callable, Iterator
 
-from gateway_project.errors import GatewayError, ProviderError, ProviderTimeout
+from gateway_project.errors import GatewayError, ProviderError, ProviderTimeout, UnusableAnswer
 from providers.transport.calls import Call, End, Interrupted
-from providers.transport.http_response import RESET, HTTPResponse, InvalidResponse
+from providers.transport.http_response import RESET, HTTPResponse, InvalidResponse, TooLong
 
 IDLE_CONNECTION_SECONDS = 55.0  # below the minute after which many servers and balancers close
 
@@ -149,7 +149,8 @@ def as_gateway_error(call: Call, error: Exception) -> GatewayError | Interrupted
         return Interrupted(call.end)
     if call.end is not None:
         return ProviderTimeout(f"The provider {call.end.value}.")
-    return ProviderError(f"The provider failed: {describe_failure(error)}.")
+    kind = UnusableAnswer if isinstance(error, TooLong) else ProviderError
+    return kind(f"The provider failed: {describe_failure(error)}.")
 
 
 def describe_failure(error: BaseException) -> str:

@@ -194,3 +194,49 @@ def test_the_usage_of_an_answer_that_is_not_finished_is_not_believed(world, stat
         world.entry(world.post(body | {"background": True}, path="/v1/responses")),
     ]
     assert [(entry.output_tokens, entry.usage_estimated) for entry in entries] == [(1000, True)] * 2
+
+
+LONG = {"choices": [{"message": {"content": "word " * 4000}, "finish_reason": "length"}], "usage": None}
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_an_answer_that_is_too_long_to_be_passed_on_costs_the_reservation(world, streamed):
+    world.allow()
+    first, second = world.provider(priority=1, max_response_bytes=8192), world.provider(priority=2)
+    key = limited(world, "tokens", "minute", 20_000)
+    first.default = Answer(stream=[TEXT.replace("Lisbon ", "word " * 4000), END]) if streamed else Answer(body=LONG)
+    for number in range(5):
+        entry = world.entry(bypass(world, key, str(number), max_tokens=3000, stream=streamed))
+        assert (entry.outcome, entry.attempts, entry.usage_estimated) == ("failed", 1, True)
+        assert (entry.output_tokens, entry.provider_name) == (3000, world.row(first).name)
+    assert not second.seen  # it would be bought once more
+    first.default = Answer()
+    response = bypass(world, key, "another", max_tokens=1)
+    assert response.headers["X-Svc-Provider"] == world.row(first).name  # nothing speaks against it
+    assert left(response, "key-tokens") < 20_000 - 5 * 3000
+
+
+def test_embeddings_that_are_too_long_to_be_passed_on_cost_their_input(world):
+    world.allow()
+    provider = world.provider(max_response_bytes=8192)
+    key = limited(world, "tokens", "minute", 10_000)
+    provider.answers(body={"data": [{"embedding": [0.5] * 4096}], "usage": {"prompt_tokens": 300}})
+    body = {"model": world.model, "input": "word " * 300}
+    entry = world.entry(world.post(body, path="/v1/embeddings", key=key))
+    assert entry.exception == "ProviderError"
+    assert 250 < entry.input_tokens < 400  # an estimate
+    assert left(bypass(world, key, max_tokens=1), "key-tokens") < 10_000 - 250
+
+
+def test_an_unexpected_stream_of_an_unknown_service_costs_the_reservation(world):
+    world.allow()
+    first, second = world.provider(priority=1, format_name="passthrough"), world.provider(priority=2)
+    key = limited(world, "tokens", "minute", 20_000)
+    first.default = Answer(body=(TEXT + FINISH + END).encode(), headers={"Content-Type": "text/event-stream"})
+    for number in range(5):
+        response = bypass(world, key, str(number), max_tokens=3000)
+        assert "`stream`" in response.json()["message"]
+        assert world.entry(response).output_tokens == 3000
+    assert not second.seen
+    first.default = Answer()
+    assert left(bypass(world, key, "another", max_tokens=1), "key-tokens") < 20_000 - 5 * 3000

@@ -10,6 +10,7 @@ from gateway_project.errors import (
     ProviderError,
     ProviderTimeout,
     ServiceUnavailable,
+    UnusableAnswer,
     UpstreamError,
 )
 from gateway_project.work.exchange import Exchange
@@ -95,7 +96,7 @@ def refusal_of(target_format: Format, response: ProviderResponse) -> GatewayErro
     status, headers = response.status, response.headers
     try:
         body = response.read()
-    except (ProviderError, ProviderTimeout):
+    except (ProviderError, ProviderTimeout, UnusableAnswer):
         body = b""
     error = target_format.refusal_from_response(status, headers, body)
     if isinstance(error, UpstreamError) and (status in NOT_WORKED_ON or 300 <= status < 400):

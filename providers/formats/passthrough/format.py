@@ -1,6 +1,8 @@
 """Any JSON service: the body is posted to exactly the provider's URL, and the answer is returned unchanged."""
 
-from gateway_project.errors import ProviderError
+from collections.abc import Mapping
+
+from gateway_project.errors import ProviderError, UnusableAnswer
 from providers.formats.base import (
     DEFAULT_OPTIONS,
     ClientResponse,
@@ -60,6 +62,12 @@ class Passthrough(Format):
 
     def is_stream(self, content_type: str) -> bool:
         return content_type.partition(";")[0].strip().lower() in STREAM_TYPES
+
+    def answer_from_response(self, work: WorkRequest, headers: Mapping[str, str], body: bytes) -> ClientResponse:
+        """Some services stream unless they are asked not to."""
+        if self.is_stream(headers.get("content-type", "")) and not isinstance(read_json(body), dict | list):
+            raise UnusableAnswer("The provider answered with a stream, but the request does not set `stream` to true.")
+        return self.answer(work, body)
 
     def answer(self, work: WorkRequest, body: bytes) -> ClientResponse:
         value = read_json(body)
