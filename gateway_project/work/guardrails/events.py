@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from gateway_project.json_types import JsonObject
 from gateway_project.work.guardrails.texts import Kind, Path
-from providers.formats.sse import BYTE_ORDER_MARK
+from providers.formats.sse import BYTE_ORDER_MARK, is_one_line
 
 # Members that hold pieces, in events that bring pieces.
 PIECES = frozenset({
@@ -22,6 +22,9 @@ ENDS = ("done", "stop", "end", "completed", "incomplete", "failed", "message_del
 FINISHED = ("finish_reason", "finishReason", "stop_reason")
 Scope = tuple[Any, ...]
 _DATA_LINE = re.compile(rb"(?:\A|(?<=[\r\n]))data(?::[^\r\n]*)?(?:\r\n|\r|\n|\Z)")
+
+# A line that is no field, no comment, and not empty.
+_STRAY_LINE = re.compile(rb"(?:\A|[\r\n])(?!(?:data|event|id|retry)(?:[:\r\n]|\Z)|[:\r\n]|\Z)")
 
 
 class Ending(NamedTuple):
@@ -90,6 +93,21 @@ def choice_of(path: Path) -> str | int | None:
             return last if member in ("choices", "candidates") else None
         last, path = member, before
     return None
+
+
+def has_stray_lines(event: bytes) -> bool:
+    """Whether an event has lines that are neither fields nor comments: some services send lines of JSON as events."""
+    return not is_one_line(event) and _STRAY_LINE.search(event.removeprefix(BYTE_ORDER_MARK)) is not None
+
+
+def line_data(line: bytes) -> bytes:
+    """What a line of JSON holds, also one that is written like the data of an event."""
+    return line.strip().removeprefix(b"data:").strip()
+
+
+def with_line_data(line: bytes, data: bytes) -> bytes:
+    """The line with other data."""
+    return (b"data: " if line.startswith(b"data:") else b"") + data + b"\n"
 
 
 def with_data(event: bytes, data: bytes) -> bytes:

@@ -21,10 +21,13 @@ from gateway_project.work.guardrails.events import (
     Ending,
     Scope,
     ending_of,
+    has_stray_lines,
     is_part,
     is_repetition,
+    line_data,
     scope_of,
     with_data,
+    with_line_data,
 )
 from gateway_project.work.guardrails.searching import Search
 from gateway_project.work.guardrails.texts import Kind, Path, Visit, of_whole_texts, rewrite, without_logprobs
@@ -165,7 +168,14 @@ class StreamGuard:
         return [bytes(line) + b"\n" for line in lines]
 
     def _event(self, event: bytes) -> Iterator[bytes]:
-        data = event.strip() if self._holds_lines else data_of(event)
+        if self._holds_lines:
+            return self._data(event, line_data(event))
+        if has_stray_lines(event):
+            return chain.from_iterable(self._data(line, line_data(line)) for line in event.splitlines(keepends=True))
+        return self._data(event, data_of(event))
+
+    def _data(self, event: bytes, data: bytes) -> Iterator[bytes]:
+        """The event, or line, with these data for the client."""
         if data == DONE:
             yield from self._flush(EVERYTHING)
         value = read_json(data) if data and data != DONE else None
@@ -249,7 +259,8 @@ class StreamGuard:
         return self._written(event, dumped(rewrite(without_beginnings(value), visit)))
 
     def _written(self, event: bytes, data: bytes) -> bytes:
-        return data + b"\n" if self._holds_lines else with_data(event, data)
+        is_line = self._holds_lines or has_stray_lines(event)
+        return with_line_data(event, data) if is_line else with_data(event, data)
 
     def _pass_on(self, safe: bytes, output: bytes) -> bytes:
         self.size += len(safe)

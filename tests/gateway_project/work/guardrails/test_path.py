@@ -595,3 +595,16 @@ def test_a_key_that_keeps_no_content_keeps_none(world, guard):
     update_key(issued.key, content_logging="none")
     response = world.post(body_for("/work", TEXT, world.model), key=issued.text)
     assert world.entry(response).payload == ""
+
+
+@pytest.mark.parametrize("action", ["block", "redact"])
+def test_lines_of_json_that_are_announced_as_events_are_searched(world, guard, action):
+    provider = world.provider(format_name="passthrough")
+    guard(direction="response", action=action)
+    lines = [{"message": {"content": f"Write to {SECRET}"}, "done": False}, {"message": {"content": ""}, "done": True}]
+    provider.answers(
+        stream=[f"{json.dumps(line)}\n".encode() for line in lines], headers={"Content-Type": "text/event-stream"}
+    )
+    response = ask(world, stream=True)
+    assert SECRET not in response.text
+    assert world.entry(response).outcome == ("blocked" if action == "block" else "completed")

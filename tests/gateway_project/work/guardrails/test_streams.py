@@ -8,6 +8,7 @@ from gateway_project.errors import GuardrailBlocked
 from gateway_project.work.guardrails.book import Applicable, Audience, GuardrailSnapshot
 from gateway_project.work.guardrails.detectors import Detector, compile_detector
 from gateway_project.work.guardrails.detectors.redaction import Placeholders
+from gateway_project.work.guardrails.events import has_stray_lines
 from gateway_project.work.guardrails.searching import Search
 from gateway_project.work.guardrails.streams import StreamGuard
 from gateway_project.work.guardrails.texts import of_whole_texts, rewrite
@@ -411,3 +412,46 @@ def test_languages_are_judged_in_a_stream_that_cannot_be_told_apart():
     guard.feed("Der Zug fährt heute nicht, weil die Strecke gesperrt ist und niemand weiß, wie lange noch.".encode())
     with pytest.raises(GuardrailBlocked, match="language"):
         guard.end()
+
+
+def ollama_lines(pieces, prefix=""):
+    """Lines of JSON that a service announces as events."""
+    for piece in pieces:
+        yield prefix.encode() + json.dumps({"message": {"role": "assistant", "content": piece}}).encode() + b"\n"
+    yield json.dumps({"message": {"content": ""}, "done": True}).encode() + b"\n"
+
+
+@pytest.mark.parametrize("content_type", [EVENTS, "application/x-ndjson"])
+@pytest.mark.parametrize("prefix", ["", "data: "])
+def test_a_match_in_lines_of_json_is_taken_out_however_they_are_announced(content_type, prefix):
+    for pieces in cuts(TEXT):
+        guard, search = guard_of(guardrail(), content_type=content_type)
+        output = b"".join([*(guard.feed(line) for line in ollama_lines(pieces, prefix)), guard.end()])
+        values = [json.loads(line.removeprefix(b"data: ")) for line in output.splitlines() if line]
+        shown = "".join(value["message"]["content"] for value in values)
+        assert (shown, values[-1]["done"]) == ("Write to [EMAIL] today.", True)
+        assert search.tallies[1].counts == {"email": 1}
+
+
+@pytest.mark.parametrize("line", [f"{SECRET}", json.dumps({"response": TEXT}), json.dumps([TEXT]), f" data: {SECRET}"])
+@pytest.mark.parametrize("place", ["before", "behind", "alone"])
+@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
+def test_lines_that_are_no_fields_are_searched(line, place, newline):
+    field = 'data: {"choices": []}'
+    lines = {"before": [line, field], "behind": [": comment", field, line], "alone": [line]}[place]
+    events = newline.join([*lines, "", "data: [DONE]", "", ""]).encode()
+    guard, _ = guard_of(guardrail("block"))
+    with pytest.raises(GuardrailBlocked):
+        _ = guard.feed(events) + guard.end()
+    guard, _ = guard_of(guardrail())
+    output = guard.feed(events) + guard.end()
+    assert SECRET.encode() not in output
+    assert b"[EMAIL]" in output
+    assert b"data: [DONE]" in output
+
+
+def test_an_event_with_fields_alone_has_no_stray_lines():
+    whole = b"\xef\xbb\xbfevent: x\nid\nretry: 3\r\n: comment\rdata\ndata: {}\n\n"
+    assert not has_stray_lines(whole)
+    assert has_stray_lines(whole + b"{}\n\n")
+    assert has_stray_lines(b"dataset: 1\n\n")
