@@ -22,6 +22,8 @@ from providers.transport.retry_after import retry_after as seconds_of
 
 EVENT_STREAM = "text/event-stream; charset=utf-8"
 MAX_CODE_LENGTH = 128
+# Statuses from 400 to 499 that are no fault of the request: the gateway's credential, the provider's time, a limit.
+NOT_OF_THE_REQUEST = frozenset({401, 403, 408, 429})
 CONTEXT_LENGTH_EXCEEDED = "context_length_exceeded"
 NO_HEADERS: Mapping[str, str] = {}  # a Mapping: nobody may add to it
 
@@ -186,7 +188,7 @@ class Format(ABC):
 
     @abstractmethod
     def answer(self, work: WorkRequest, body: bytes) -> ClientResponse:
-        """The answer in the body of a 200, in the client's shape. Raises ProviderError if it holds none."""
+        """The answer in the body of a 200, in the client's shape. Raises UpstreamError if it holds none."""
 
     def answer_from_response(self, work: WorkRequest, headers: Mapping[str, str], body: bytes) -> ClientResponse:
         """As answer(), for formats that also read headers; their names are in lower case."""
@@ -268,7 +270,7 @@ def _short_text(value: object) -> str:
 
 
 def read_object(body: bytes) -> JsonObject:
-    """The JSON object in the body of a 200. Raises ProviderError if there is none, or if it holds an error."""
+    """The JSON object in the body of a 200. Raises ProviderError if there is none, and the error if it holds one."""
     value = read_json(body)
     if not isinstance(value, dict):
         raise ProviderError("The provider answered 200 with something that is not a JSON object.")
@@ -288,10 +290,32 @@ def error_message(value: object) -> str:
     return message if isinstance(message, str) else json.dumps(message) if message else ""
 
 
-def error_in(value: JsonObject) -> ProviderError | None:
+def error_in(value: JsonObject) -> ProviderError | ProviderRejected | None:
     """The error inside the body of a 200, if there is one."""
     error = value.get("error")
     if not error:
         return None
     text = error_message(value)
+    if is_refusal(status := status_in(value)):
+        return late_rejection(text, status)
     return ProviderError("The provider answered 200 with an error" + (f": {text}" if text else "."))
+
+
+def status_in(value: JsonObject) -> int:
+    """The status that an error inside a 200 has as its code, as a number or in digits (LiteLLM's); 0 if it has none."""
+    code = as_dict(value.get("error")).get("code")
+    if isinstance(code, str) and code.isdecimal() and len(code) == 3:
+        return int(code)
+    return code if isinstance(code, int) else 0
+
+
+def is_refusal(status: int) -> bool:
+    """Whether an error inside a 200 is the fault of the request, and not of a credential, a limit or the time."""
+    return 400 <= status < 500 and status not in NOT_OF_THE_REQUEST
+
+
+def late_rejection(message: str, status: int = 400) -> ProviderRejected:
+    """The error for a request that its provider refuses inside a 200: that is no failure of the provider."""
+    error = ProviderRejected(f"The provider refused the request: {message}" if message else "", code=status)
+    error.may_have_worked, error.refuses_account = True, status == ProviderRejected.PAYMENT_REQUIRED
+    return error

@@ -6,10 +6,10 @@ from typing import Protocol
 
 from gateway_project.errors import GatewayError, ProviderError, ProviderOverloaded, UpstreamError
 from gateway_project.json_types import JsonObject
-from providers.formats.base import StreamReader, error_message
+from providers.formats.base import StreamReader, error_message, is_refusal, late_rejection, status_in
 from providers.formats.dialect import WorkRequest
 from providers.formats.dropped import MAX_DROPPED_KINDS
-from providers.formats.json_values import as_dict, read_json
+from providers.formats.json_values import read_json
 from providers.formats.neutral.deltas import Delta, TextDelta, words_of
 from providers.formats.neutral.reply import FinishReason
 from providers.formats.sse import MAX_TEMPLATE_BYTES, ChunkTemplate, EventSplitter, data_of
@@ -167,10 +167,9 @@ class JsonLinesReader(JsonStreamReader):
 
 
 def stream_error(value: JsonObject) -> UpstreamError:
-    """The error that a provider reports inside a stream; its `code` says whether the provider is overloaded."""
+    """The error that a provider reports inside a stream; its `code` says whose fault it is."""
     text = f"The provider failed in the middle of its answer: {error_message(value)}"
-    error = as_dict(value.get("error"))
-    code = error.get("code")
-    if code in (429, 503, 529):
-        return ProviderOverloaded(text, code=429 if code == 429 else 503)
-    return ProviderError(text)
+    status = status_in(value)
+    if status in (429, 503, 529):
+        return ProviderOverloaded(text, code=429 if status == 429 else 503)
+    return late_rejection(error_message(value), status) if is_refusal(status) else ProviderError(text)

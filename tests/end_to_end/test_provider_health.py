@@ -6,6 +6,7 @@ from providers.services import update_provider
 from tests.end_to_end.test_metrics import samples
 from tests.support.management import Client, new_admin
 from tests.support.provider_answers import Answer
+from tests.support.streaming import error_in, part, read
 
 pytestmark = pytest.mark.either_store
 
@@ -146,3 +147,28 @@ def test_health_is_read_only_and_no_part_of_the_log_of_changes(world, provider, 
         entry for entry in admin.rows("/logs/?type=Message&search=providers") if '"healthDetail"' in entry["payload"]
     ]
     assert changes == []
+
+
+REFUSAL = {"error": {"message": "logit_bias: token id out of vocabulary", "type": "BadRequestError", "code": 400}}
+
+
+@pytest.mark.parametrize("opening", [[], [part("a")]], ids=["first", "midway"])
+def test_a_refusal_inside_a_stream_is_not_its_failure(world, pair, shown, opening):
+    first, second = pair
+    first.default = Answer(stream=[*opening, REFUSAL])
+    for number in range(5):
+        response = world.stream(f"{number}")
+        error = error_in(read(response)) if response.status_code == 200 else response.json()
+        assert (error["code"], error["exception"]) == (400, "ProviderRejected")
+        assert world.entry(response).outcome == "failed"
+    assert not second.seen
+    assert (shown(first)["health"], shown(first)["healthDetail"]["openCircuits"]) == ("healthy", 0)
+
+
+def test_a_refusal_as_a_whole_answer_is_not_its_failure(world, pair, shown):
+    first, second = pair
+    first.default = Answer(body=REFUSAL)
+    for number in range(5):
+        assert world.ask(f"{number}").status_code == 400
+    assert not second.seen
+    assert (shown(first)["health"], shown(first)["healthDetail"]["openCircuits"]) == ("healthy", 0)

@@ -7,7 +7,7 @@ from gateway_project.json_types import JsonObject
 from providers.formats.anthropic.kept_state import ids_in
 from providers.formats.anthropic.reply import FINISH_REASONS, cited_page, pages_of, refusal_text, usage_of
 from providers.formats.anthropic.request import NAME
-from providers.formats.base import error_message
+from providers.formats.base import error_message, late_rejection
 from providers.formats.cited_blocks import CitedBlocks
 from providers.formats.dialect import WorkRequest
 from providers.formats.json_stream import JsonStreamReader
@@ -28,6 +28,9 @@ from providers.formats.sse import PLAIN
 WORDS = re.compile(
     rb'event: content_block_delta\ndata: \{[^\n]*?"(?:text|thinking)": ?"(%b)"\}( *)\}\n\n' % PLAIN.pattern
 )
+
+# The types of errors that say that the request is wrong, and the status of each.
+REFUSALS = {"invalid_request_error": 400, "not_found_error": 404, "request_too_large": 413}
 
 
 class AnthropicReader(JsonStreamReader):
@@ -55,6 +58,8 @@ class AnthropicReader(JsonStreamReader):
         text = f"The provider failed in the middle of its answer: {error_message(value)}"
         if kind in ("overloaded_error", "rate_limit_error"):
             return ProviderOverloaded(text, code=429 if kind == "rate_limit_error" else 503)
+        if kind in REFUSALS:
+            return late_rejection(error_message(value), REFUSALS[kind])
         return ProviderError(text)
 
     def read(self, value: JsonObject) -> None:

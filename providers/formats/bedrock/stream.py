@@ -2,6 +2,7 @@
 
 from gateway_project.errors import GatewayError, ProviderError, ProviderOverloaded
 from gateway_project.json_types import JsonObject
+from providers.formats.base import late_rejection
 from providers.formats.bedrock.event_stream import Frame, FrameSplitter, InvalidFrame, read_frame, write_frame
 from providers.formats.bedrock.reply import FINISH_REASONS, cited_page, usage_of
 from providers.formats.bedrock.request import NAME
@@ -14,6 +15,7 @@ from providers.formats.parts import normalise_reason
 
 # Exceptions in a stream that mean overload, and the status of each.
 OVERLOADS = {"throttlingException": 429, "serviceUnavailableException": 503}
+INVALID = "validationException"  # says that the request is wrong
 EVENT, EXCEPTION = "event", "exception"
 
 
@@ -65,6 +67,8 @@ class BedrockReader(JsonStreamReader):
             return None
         kind = headers.get(":exception-type") or headers.get(":error-code", "")
         reason = as_text(value.get("message")) or headers.get(":error-message", "") or kind
+        if kind == INVALID:
+            return late_rejection(reason)
         text = f"The provider failed in the middle of its answer: {reason}"
         return ProviderOverloaded(text, code=OVERLOADS[kind]) if kind in OVERLOADS else ProviderError(text)
 

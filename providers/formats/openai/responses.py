@@ -6,9 +6,16 @@ format `openai`: Responses are translated for it.
 
 from collections.abc import Iterable
 
-from gateway_project.errors import GatewayError, ProviderError
+from gateway_project.errors import GatewayError, ProviderError, ProviderRejected, UpstreamError
 from gateway_project.json_types import JsonObject
-from providers.formats.base import EVENT_STREAM, ClientResponse, StreamReader, error_message, read_object
+from providers.formats.base import (
+    EVENT_STREAM,
+    ClientResponse,
+    StreamReader,
+    error_message,
+    late_rejection,
+    read_object,
+)
 from providers.formats.dialect import WorkRequest
 from providers.formats.json_stream import JsonStreamReader
 from providers.formats.json_values import as_dict, as_list, as_text, dumped, read_json
@@ -29,6 +36,13 @@ UNFINISHED = {
     "cancelled": FinishReason.ERROR,
     "failed": FinishReason.ERROR,
 }
+# The codes of a failed response that say that the request is wrong (ResponseError in OpenAI's reference).
+REFUSALS = frozenset({
+    *("invalid_prompt", "invalid_image", "invalid_image_format", "invalid_base64_image", "invalid_image_url"),
+    *("invalid_image_mode", "image_too_large", "image_too_small", "image_parse_error", "image_file_too_large"),
+    *("image_content_policy_violation", "unsupported_image_media_type", "empty_image_file", "image_file_not_found"),
+    "failed_to_download_image",
+})  # fmt: skip
 AT_WORK = {status for status, reason in UNFINISHED.items() if reason is FinishReason.PAUSE}
 # Events with text that a model generates.
 PRODUCED = frozenset(
@@ -104,12 +118,12 @@ class ResponsesReader(JsonStreamReader):
 
     def error_in_event(self, value: JsonObject) -> GatewayError | None:
         if value.get("type") == "error":
-            message = error_message(value)
+            holder = value
         elif value.get("type") == "response.failed":
-            message = error_message(as_dict(value.get("response")))
+            holder = as_dict(value.get("response"))
         else:
             return None
-        error = ProviderError(f"The provider failed in the middle of its answer: {message}")
+        error = _failure(holder)
         error.usage = usage_of(as_dict(value.get("response")).get("usage"))
         return error
 
@@ -136,11 +150,19 @@ class ResponsesReader(JsonStreamReader):
             self.state_ids.update(dict.fromkeys(ids))
 
 
+def _failure(holder: JsonObject) -> UpstreamError:
+    """The error of a failed response, or of an event of type `error`."""
+    code = as_text(holder.get("code") or as_dict(holder.get("error")).get("code"))
+    if code in REFUSALS:
+        return late_rejection(error_message(holder))
+    return ProviderError(f"The provider failed in the middle of its answer: {error_message(holder)}")
+
+
 def _read(body: bytes) -> JsonObject:
     """As read_object(). The error of a failed response has its usage."""
     try:
         return read_object(body)
-    except ProviderError as error:
+    except (ProviderError, ProviderRejected) as error:
         error.usage = usage_of(as_dict(read_json(body)).get("usage"))
         raise
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from gateway_project.errors import ProviderRejected
 from providers.formats import FORMATS
 from providers.formats.anthropic.stream import AnthropicReader
 from providers.formats.dialect import WorkRequest
@@ -66,3 +67,13 @@ def test_only_the_first_of_many_is_looked_at(monkeypatch):
     made, sent = reader(), [words(f"word {number}", number % 7) for number in range(50)]
     assert [made.feed(piece) for piece in sent] == sent
     assert len(looked) == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"), [("invalid_request_error", 400), ("request_too_large", 413), ("api_error", 502), (["x"], 502)]
+)
+def test_an_error_midway_says_by_its_type_whether_it_is_the_requests_own_fault(kind, code):
+    made = AnthropicReader(WorkRequest("chat", "m", {}, b"{}", stream=True))
+    made.feed(event("error", error={"type": kind, "message": "no"}))
+    assert made.error.code == code
+    assert isinstance(made.error, ProviderRejected) == (code != 502)

@@ -5,7 +5,9 @@ from botocore.eventstream import EventStreamBuffer
 from hypothesis import given
 from hypothesis import strategies as st
 
+from providers.formats import FORMATS
 from providers.formats.bedrock.event_stream import FrameSplitter, InvalidFrame, read_frame, write_frame
+from providers.formats.dialect import WorkRequest
 from tests.support.promises import parses
 
 pytestmark = pytest.mark.embedded
@@ -94,3 +96,12 @@ def test_a_length_that_cannot_be_ends_the_stream_at_once(lengths):
     assert splitter.feed(RAW + prelude + pack(">I", crc32(prelude))) == [RAW]
     assert splitter.problem
     assert splitter.feed(RAW) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"), [("validationException", 400), ("throttlingException", 429), ("modelStreamErrorException", 502)]
+)
+def test_an_exception_in_the_stream_says_whose_fault_it_is(kind, code):
+    reader = FORMATS["bedrock"].native_reader(WorkRequest("chat", "m", {}, b"{}", stream=True))
+    reader.feed(write_frame({":message-type": "exception", ":exception-type": kind}, b'{"message":"no"}'))
+    assert reader.error.code == code

@@ -6,10 +6,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from gateway_project.errors import ProviderOverloaded
+from gateway_project.errors import ProviderError, ProviderOverloaded, ProviderRejected
 from providers.formats import FORMATS, json_stream
+from providers.formats.base import error_in
 from providers.formats.dialect import WorkRequest
 from providers.formats.openai import stream as openai_stream
+from providers.formats.openai.responses import ResponsesReader
 from providers.formats.sse import MAX_TEMPLATE_BYTES, ChunkTemplate
 from tests.support.thoroughness import number_of
 
@@ -231,3 +233,34 @@ def test_pieces_need_to_be_fed_in_the_middle_of_an_event_and_at_the_end():
     assert made.template is not None
     made.feed(DONE)
     assert made.template is None
+
+
+@pytest.mark.parametrize(("code", "status"), [(400, 400), (404, 404), ("422", 422), (451, 451)])
+@pytest.mark.parametrize("read", [json_stream.stream_error, error_in], ids=["stream", "whole"])
+def test_an_error_inside_a_200_may_be_the_requests_own_fault(read, code, status):
+    error = read({"error": {"message": "no such token id", "code": code}})
+    assert (type(error), error.code) == (ProviderRejected, status)
+    assert (error.allows_failover, error.may_have_worked) == (False, True)
+    assert error.message == "The provider refused the request: no such token id"
+
+
+@pytest.mark.parametrize("code", [401, 403, 408, 500, "4000", "no", True, None, [400], 400.5])
+@pytest.mark.parametrize("read", [json_stream.stream_error, error_in], ids=["stream", "whole"])
+def test_other_codes_are_failures_of_the_provider(read, code):
+    assert isinstance(read({"error": {"message": "no", "code": code}}), ProviderError)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        ({"type": "response.failed", "response": {"error": {"code": "invalid_prompt"}}}, ProviderRejected),
+        ({"type": "error", "code": "image_too_large", "message": "no"}, ProviderRejected),
+        ({"type": "response.failed", "response": {"error": {"code": "server_error"}}}, ProviderError),
+        ({"type": "error", "message": "no"}, ProviderError),
+        ({"type": "error", "code": ["x"]}, ProviderError),
+    ],
+)
+def test_a_failed_response_says_by_its_code_whose_fault_it_is(value, kind):
+    made = ResponsesReader(WorkRequest("chat", "m", {}, b"{}", stream=True))
+    made.feed(b"data: " + json.dumps(value).encode() + b"\n\n")
+    assert type(made.error) is kind
