@@ -27,6 +27,9 @@ class FollowableStream(Protocol):
     @property
     def is_too_long(self) -> bool: ...
 
+    @property
+    def may_be_cached(self) -> bool: ...
+
     def follow(self, call: Call) -> Subscription | None: ...
 
 
@@ -156,7 +159,13 @@ class Flights:
             self._state.release(flight.key, flight.token)
 
     def renew(self) -> None:
-        """Keep the flights of this process from lapsing in the shared state."""
+        """Keep the flights of this process from lapsing in the shared state, but for those that nobody need wait for.
+
+        Requests of other processes wait for a stream to be cached, which may take as long as the stream.
+        """
+        for flight in list(self._led.values()):
+            if flight.live is not None and not flight.live.may_be_cached:
+                self._give_up(flight)
         if self._led and time.monotonic() - self._renewed > RENEW_EVERY_SECONDS:
             self._renewed = time.monotonic()
             for flight in list(self._led.values()):

@@ -4,6 +4,8 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 
+from django.conf import settings
+
 from gateway_project.work.exchange import Exchange
 from gateway_project.work.streaming.broadcast import Broadcast, Subscription
 from gateway_project.work.streaming.relay import Relay, RelayedStream
@@ -41,6 +43,11 @@ class LiveStream:
     def is_too_long(self) -> bool:
         """Whether its beginning is not kept as a whole, so that nobody else can follow it from there."""
         return self._exchange.delivery.size > self._max_kept
+
+    @property
+    def may_be_cached(self) -> bool:
+        """Whether it is short enough so far."""
+        return self._exchange.delivery.size <= settings.GATEWAY_CACHE_MAX_ENTRY_BYTES
 
     def follow(self, call: Call) -> Subscription | None:
         """A follower's subscription from the beginning on; None if that is not possible, or not yet."""

@@ -3,6 +3,7 @@
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 
@@ -191,6 +192,25 @@ def test_flights_in_the_air_are_renewed_every_few_seconds():
     flights.renew()
     flights.renew()
     assert state.renewed == [("k", "t")]
+
+
+@pytest.mark.long
+def test_nobody_in_another_process_waits_for_a_stream_that_is_too_long_to_be_cached(flights, state, pool):
+    flight = begin(flights, state)
+    elsewhere = follow(Flights(state), pool)
+    live = SimpleNamespace(may_be_cached=True, has_begun=True)
+    flights.begin(flight, live)
+    flights.renew()
+    assert state.peek("k") == (None, True)
+    live.may_be_cached = False
+    flights.renew()
+    assert elsewhere.result(30) is None
+    second = begin(flights, state)  # it asks for itself
+    flights.renew()
+    flights.land(flight, None, 0)
+    assert state.peek("k") == (None, True)
+    flights.land(second, b"value", 60)
+    assert state.peek("k") == (b"value", False)
 
 
 def test_a_hundred_requests_make_one_call(flights, state):
