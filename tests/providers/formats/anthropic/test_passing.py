@@ -73,7 +73,7 @@ def test_only_the_first_of_many_is_looked_at(monkeypatch):
     ("kind", "code"), [("invalid_request_error", 400), ("request_too_large", 413), ("api_error", 502), (["x"], 502)]
 )
 def test_an_error_midway_says_by_its_type_whether_it_is_the_requests_own_fault(kind, code):
-    made = AnthropicReader(WorkRequest("chat", "m", {}, b"{}", stream=True))
-    made.feed(event("error", error={"type": kind, "message": "no"}))
-    assert made.error.code == code
-    assert isinstance(made.error, ProviderRejected) == (code != 502)
+    events = AnthropicReader(WorkRequest("chat", "m", {}, b"{}", stream=True))
+    events.feed(event("error", error={"type": kind, "message": "no"}))
+    assert events.error.code == code
+    assert isinstance(events.error, ProviderRejected) == (code != 502)

@@ -261,6 +261,6 @@ def test_other_codes_are_failures_of_the_provider(read, code):
     ],
 )
 def test_a_failed_response_says_by_its_code_whose_fault_it_is(value, kind):
-    made = ResponsesReader(WorkRequest("chat", "m", {}, b"{}", stream=True))
-    made.feed(b"data: " + json.dumps(value).encode() + b"\n\n")
-    assert type(made.error) is kind
+    responses = ResponsesReader(WorkRequest("chat", "m", {}, b"{}", stream=True))
+    responses.feed(b"data: " + json.dumps(value).encode() + b"\n\n")
+    assert type(responses.error) is kind
