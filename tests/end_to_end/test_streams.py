@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from tests.end_to_end.test_live_followers import Client
 from tests.support.pace import patience
 from tests.support.provider_answers import Answer
 from tests.support.streaming import DONE, arrivals, datas, error_in, event, part, read, text
@@ -174,6 +175,18 @@ class TestHeartbeats:
         assert before.startswith(b": heartbeat\n\n")
         assert 1 <= between.count(b": heartbeat\n\n") <= 3
         assert body.rstrip().endswith(b'{"type":"message_stop"}')
+
+    @pytest.mark.parametrize("version", ["1.1", "1.0"])
+    def test_none_comes_into_the_middle_of_a_line_or_ends_an_event(self, world, version):
+        world.allow()
+        line = b'data: {"image": "' + b"A" * 1_500_000 + b'"}\n\n'  # lines of a megabyte are passed on before their end
+        pieces = [line[:1_200_000], line[1_200_000:] + b"event: last\n", b"data: {}\n\n" + DONE.encode()]
+        world.provider(format_name="passthrough").answers(stream=pieces, pace=1.3)
+        client = Client(world, version=version)
+        client.read()
+        assert client.body.startswith(line)
+        events = client.body.removeprefix(line).removesuffix(DONE.encode())
+        assert events.replace(b": heartbeat\n", b"") == b"event: last\ndata: {}\n\n"
 
     def test_they_are_not_stored(self, world, provider):
         provider.answers(stream=[part("a"), part("b", "stop"), DONE], pace=1.2)

@@ -175,6 +175,11 @@ class Subscription:
         while (data := self.broadcast.next_data(self, time.monotonic() + heartbeat_seconds)) is not None:
             yield data
 
+    @property
+    def last_chunk(self) -> bytes:
+        """The last one that it has read, or its client before it; b"" at the beginning."""
+        return b"".join(self.broadcast.past_chunks(self.position)[-1:])
+
     def end(self, error: GatewayError, outcome: str) -> None:
         """Note that this client's part ends before the stream."""
         self.error, self.outcome = error, outcome

@@ -29,7 +29,7 @@ from gateway_project.work.stages.ownership import record_kept
 from gateway_project.work.streaming.broadcast import Result, Subscription
 from gateway_project.work.streaming.live_stream import LiveStream
 from gateway_project.work.streaming.relay import RelayedStream
-from gateway_project.work.streaming.stream import Stream
+from gateway_project.work.streaming.stream import Stream, heartbeat_after
 from gateway_project.work.streaming.subscription import (
     HEARTBEAT,
     end_of,
@@ -103,7 +103,7 @@ def _forward(
     Once the response's head is sent, the relay thread takes over if it can.
     """
     heartbeat = HEARTBEAT if holds_events(stream) else b""  # lines of JSON have no comments
-    connection = exchange.connection
+    connection, last = exchange.connection, b""
     client = connection.client if connection.pace is None else None  # whom this thread waits for without a pace
     exchange.delivery.first_byte_ms = round(exchange.elapsed_ms(), 3)
     if content_kind(exchange) == "redacted":
@@ -111,7 +111,8 @@ def _forward(
     for chunk in guarded(exchange, live.own_chunks(chunks), lambda: live.subscription is None):
         if exchange.cache.flight is not None and exchange.cache.flight.live is None:
             gateway.flights.begin(exchange.cache.flight, live)
-        if data := heartbeat if chunk is None else chunk:
+        if data := heartbeat_after(last, heartbeat) if chunk is None else chunk:
+            last = data
             if client is None:
                 yield data
             else:
@@ -123,6 +124,7 @@ def _forward(
                 assert connection.pace is not None
                 texts = guarded(exchange, chunks)
                 relayed = RelayedStream(stream, exchange.call, texts, on_chunks, connection.pace, on_lag, live.lock)
+                relayed.last_chunk = last
                 if live.relay(relayed):
                     gateway.relay.forward(relayed, heartbeat)
                 return

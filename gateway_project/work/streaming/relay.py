@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Any, cast
 
 from gateway_project.server.sockets import ReaderPace
-from gateway_project.work.streaming.stream import ClientConnection, Stream
+from gateway_project.work.streaming.stream import ClientConnection, Stream, heartbeat_after
 from providers.formats.sse import ChunkTemplate
 from providers.transport.calls import Call, End, Interrupted
 from providers.transport.http_response import FIRST_READ
@@ -34,9 +34,9 @@ class RelayedStream:
     Most chunks match the template of an earlier one. They are forwarded unparsed, and `on_chunks` gets them in batches.
     """
 
-    __slots__ = ("call", "chunks", "client", "ended", "error", "handed_back", "is_withdrawn", "last_write", "lock",
-                 "on_chunks", "on_lag", "pace", "size", "source", "stream", "template", "tls_pending", "unreported",
-                 "unsent")  # fmt: skip
+    __slots__ = ("call", "chunks", "client", "ended", "error", "handed_back", "is_withdrawn", "last_chunk",
+                 "last_write", "lock", "on_chunks", "on_lag", "pace", "size", "source", "stream", "template",
+                 "tls_pending", "unreported", "unsent")  # fmt: skip
 
     def __init__(
         self,
@@ -61,6 +61,7 @@ class RelayedStream:
         self.unsent = b""  # what the client's socket did not accept at once
         self.size = 0  # of what was written and reported, in bytes
         self.last_write = call.waiting_since
+        self.last_chunk = b""  # of those that were parsed: others are whole events
         self.ended = False
         self.is_withdrawn = False  # another thread reads from the provider now, and nothing more is forwarded here
         self.error: BaseException | None = None
@@ -128,6 +129,7 @@ class RelayedStream:
     def _write(self, chunk: bytes) -> None:
         """Write it as a chunk of HTTP/1.1's chunked encoding."""
         self.size += len(chunk)
+        self.last_chunk = chunk
         self._send(b"%X\r\n%b\r\n" % (len(chunk), chunk))
 
     def _send(self, data: bytes) -> None:
@@ -172,7 +174,8 @@ class RelayedStream:
     def send_heartbeat(self, heartbeat: bytes) -> None:
         """Show the client that the stream lives. If the client has gone, the call and the provider's socket end."""
         with self.lock:
-            if self.unsent or self.ended or self.is_withdrawn:
+            heartbeat = heartbeat_after(self.last_chunk, heartbeat)
+            if self.unsent or self.ended or self.is_withdrawn or not heartbeat:
                 return
             try:
                 self._write(heartbeat)

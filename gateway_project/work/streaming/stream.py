@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from providers.transport.provider_response import ProviderResponse
 
 EVENT_STREAM = "text/event-stream"  # how the content type of events begins
+EVENT_ENDS = (b"\n\n", b"\r\r", b"\r\n\r\n")
 
 
 @dataclass(slots=True)
@@ -52,3 +53,15 @@ class Stream:
         """The template that the next read may match, as one whole HTTP chunk; None if it has to be parsed."""
         can_match = self.provider_response.at_chunk_boundary and not self.is_guarded
         return self.reader.template if can_match else None
+
+
+def heartbeat_after(last: bytes, heartbeat: bytes) -> bytes:
+    """The heartbeat for a client that got this last: inside an event without the end of one, and none inside a line."""
+    if not last or last.endswith(EVENT_ENDS):
+        return heartbeat
+    return b"" if is_in_line(last) else heartbeat[:-1]
+
+
+def is_in_line(last: bytes) -> bool:
+    """Whether what a client got last is the beginning of a line."""
+    return bool(last) and not last.endswith((b"\n", b"\r"))

@@ -20,7 +20,7 @@ from gateway_project.work.guardrails.streams import StreamGuard
 from gateway_project.work.log.content import content_kind
 from gateway_project.work.log.entry import write_log
 from gateway_project.work.streaming.broadcast import Result, Subscription
-from gateway_project.work.streaming.stream import EVENT_STREAM, Stream
+from gateway_project.work.streaming.stream import EVENT_STREAM, Stream, heartbeat_after, is_in_line
 from providers.transport.calls import End, Interrupted
 
 log = logging.getLogger("gateway.work")
@@ -49,7 +49,7 @@ def subscriber_stream(
     client's part has ended, however it did.
     """
     heartbeat = HEARTBEAT if holds_events(subscription.broadcast.stream) else b""  # lines of JSON have no comments
-    last = b""
+    last = subscription.last_chunk
     exchange.connection.bind_pace(subscription.call)
     try:
         with gateway.watcher.watching(subscription.call):
@@ -58,7 +58,7 @@ def subscriber_stream(
                 last = chunk or last
                 if subscription is exchange.cache.subscription and exchange.delivery.digest is not None:
                     exchange.delivery.digest.update(chunk)
-                if data := chunk or heartbeat:
+                if data := chunk or heartbeat_after(last, heartbeat):
                     yield data
     except GeneratorExit:  # writing to the client failed
         subscription.end(ClientClosed(), "client_closed")
@@ -137,8 +137,7 @@ def final_error(
         event = end_with_error()
     else:
         event = (b"data: " if holds_events(stream) else b"") + orjson.dumps(error.body()) + gap
-    is_cut_off = after and not after.endswith((b"\n", b"\r"))  # the provider was cut off in the middle of a line
-    return gap + event if is_cut_off else event
+    return gap + event if is_in_line(after) else event  # there the provider was cut off
 
 
 def guarded_error(exchange: Exchange, stream: Stream, guard: StreamGuard, error: GatewayError) -> bytes:

@@ -15,7 +15,7 @@ from gateway_project.server.sockets import ReaderPace, SlowReaders
 from gateway_project.work import exchange
 from gateway_project.work.streaming import relay as relay_module
 from gateway_project.work.streaming.relay import Relay, RelayedStream
-from gateway_project.work.streaming.stream import ClientConnection
+from gateway_project.work.streaming.stream import ClientConnection, heartbeat_after
 from providers.formats import FORMATS
 from providers.formats.dialect import WorkRequest
 from providers.transport.calls import Call, End, Interrupted
@@ -180,6 +180,24 @@ def test_no_heartbeat_comes_into_the_middle_of_a_chunk_or_behind_the_end(road):
     relayed.unsent, relayed.ended = b"", True
     relayed.send_heartbeat(BEAT)
     assert road.received() == []
+
+
+@pytest.mark.parametrize(
+    ("last", "beat"),
+    [
+        (b"", BEAT), (b"data: 1\n\n", BEAT), (b"data: 1\r\n\r\n", BEAT), (b"data: 1\r\r", BEAT),
+        (b"event: x\n", b": heartbeat\n"), (b"event: x\r\n", b": heartbeat\n"), (b"\n", b": heartbeat\n"),
+        (b"data: the beginn", b""),
+    ],
+)  # fmt: skip
+def test_a_heartbeat_is_a_line_of_its_own_and_ends_no_event(road, last, beat):
+    relayed = road.relayed(iter([last]))
+    relayed.step()
+    relayed.ended = False
+    relayed.send_heartbeat(BEAT)
+    assert road.received() == [chunk for chunk in (last, beat) if chunk]
+    assert heartbeat_after(last, BEAT) == beat
+    assert heartbeat_after(last, b"") == b""
 
 
 def test_a_client_that_left_in_a_silence_ends_the_call(relay, road):
