@@ -86,7 +86,8 @@ class OpenAIReader(JsonStreamReader):
         if self.deltas is not None or not _says_nothing(data) or (has_calls and self._may_lack_index(data)):
             return False
         self._chosen = True
-        if is_one_line(event) and (text := CONTENT.search(event)):
+        # No template of calls: the index in it would pass also once the indexes of calls have to be corrected.
+        if not has_calls and is_one_line(event) and (text := CONTENT.search(event)):
             letters = OBFUSCATION.search(event, text.end())
             self.learn_template(event, text.span(1), letters.span(1) if letters else None)
         return True

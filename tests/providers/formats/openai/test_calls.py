@@ -7,6 +7,7 @@ import pytest
 from providers.formats import FORMATS
 from providers.formats.dialect import WorkRequest
 from providers.formats.neutral.deltas import CallDelta, CallStart
+from tests.support.streaming import event as event_of
 
 pytestmark = pytest.mark.either_store
 
@@ -146,3 +147,19 @@ def test_an_event_that_also_holds_the_usage_has_both_corrected():
     assert put_together(passed) == [["f", "{}"]]
     assert b"usage" not in passed
     assert (made.usage.input, made.usage.output) == (1, 2)
+
+
+def test_words_beside_a_piece_of_a_call_do_not_fix_its_index():
+    def with_words(words, arguments):
+        delta = {"content": words, "tool_calls": [{"index": 0, "function": {"arguments": arguments}}]}
+        return event_of({"choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
+
+    stream = [
+        event(piece(id="a", index=0, name="Porto")),
+        with_words("x", "{}"),
+        event(piece(id="b", index=0, name="Faro")),  # a second call with the same index
+        with_words("y", "{}"),
+    ]
+    corrected = reader()
+    output = b"".join(map(corrected.feed, stream))
+    assert put_together(output) == [["Porto", "{}"], ["Faro", "{}"]]
