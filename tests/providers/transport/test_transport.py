@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from gateway_project.errors import ProviderError, ProviderTimeout
+from gateway_project.errors import ProviderError, ProviderTimeout, UnusableAnswer
 from providers.transport.calls import Call, End, Interrupted
 from providers.transport.provider_response import NotReceived
 from providers.transport.transport import ProviderRequest, Transport, connect_checked
@@ -396,7 +396,7 @@ def test_a_truncated_answer_is_an_error_and_its_connection_gone(provider, transp
 
 def test_an_answer_over_the_limit_is_an_error(provider, transport):
     provider.answers(oversize=PATIENCE.response_bytes + 1)
-    with pytest.raises(ProviderError, match="longer than"):
+    with pytest.raises(UnusableAnswer, match="longer than"):
         ask(transport, url_of(provider))
 
 
