@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from wsgiref.types import WSGIEnvironment
 
-from gateway_project.server.http1 import PACE
+from gateway_project.server.http1.messages import PACE
 from gateway_project.server.sockets import ReaderPace
 from providers.formats import StreamReader
 

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from gateway_project.server.http1 import PACE
+from gateway_project.server.http1.messages import PACE
 from gateway_project.server.sockets import ReaderPace, SlowReaders
 from gateway_project.work import exchange
 from gateway_project.work.streaming import relay as relay_module
