@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from django import forms
 from django.contrib import admin
+from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
@@ -39,8 +40,9 @@ def bulk_action(
     """Decorates a method of a ServiceAdmin (request, row, and the valid form if there is one), called for each row.
 
     `effect` is one sentence on what will happen. The method raises GatewayError for a row that it cannot change: the
-    other rows are changed all the same. A row that `is_done` by the valid form stays as it is. An action of a
-    RevocableAdmin that `revokes` orders what the page wants.
+    other rows are changed all the same, unless the row would break access tests, for which the site asks for a reason.
+    A row that `is_done` by the valid form stays as it is. An action of a RevocableAdmin that `revokes` orders what the
+    page wants.
     """
 
     def decorate(do: Callable[..., None]) -> Action[Table]:
@@ -57,7 +59,7 @@ def bulk_action(
                 return TemplateResponse(request, "console/bulk.html", page)
             act = partial(do, self, request, **({"form": answers} if answers is not None else {}))
             open_rows = [row for row in rows if not is_done(row, answers)]
-            with self.proven(request) if revokes else nullcontext():
+            with self.proven(request) if revokes else nullcontext(), transaction.atomic():
                 count = sum(self.attempt(request, act, row) for row in open_rows)
             text = f"{count} of {len(queryset)} {self.opts.verbose_name_plural} changed."
             self.message_user(request, text + _unchanged(len(rows) - len(open_rows)))

@@ -327,7 +327,10 @@ class ServiceAdmin(ConsoleAdmin[Row]):
 
     @admin.action(permissions=["delete"], description="Delete selected %(verbose_name_plural)s")
     def delete_selected(self, request: HttpRequest, queryset: models.QuerySet[Row]) -> HttpResponse | None:
-        """Ask for confirmation, then delete the rows; a message says why the service refused to delete a row."""
+        """Ask for confirmation, then delete the rows; a message says why the service refused to delete a row.
+
+        Rows that are refused stay; one that would break access tests raises AccessTestFailed, and all stay.
+        """
         rows = [row for row in queryset if self.has_delete_permission(request, row)]
         if rows and not request.POST.get("post"):
             confirmation = delete_selected(self, request, queryset.filter(pk__in=[row.pk for row in rows]))
@@ -337,7 +340,8 @@ class ServiceAdmin(ConsoleAdmin[Row]):
             [effects] = context["deletable_objects"]
             context.update(deleted_objects=effects, back=request.get_full_path())
             return confirmation
-        deleted = sum(self.attempt(request, self.delete_model, request, row) for row in rows)
+        with transaction.atomic():  # a row that breaks access tests keeps all the others, too
+            deleted = sum(self.attempt(request, self.delete_model, request, row) for row in rows)
         self.message_user(request, f"{deleted} of {len(queryset)} {self.opts.verbose_name_plural} deleted.")
         return None
 

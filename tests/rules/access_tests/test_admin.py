@@ -9,7 +9,7 @@ from django.utils.html import strip_tags
 from rules.access_tests.documents import write_document
 from rules.access_tests.models import AccessTest
 from rules.models import Rule
-from rules.services import update_rule
+from rules.services import create_rule, update_rule
 from telemetry.audit.models import AuditEntry
 from tests.support.console.forms import fields_of
 
@@ -86,6 +86,19 @@ def test_every_other_page_asks_too_and_does_it_for_a_reason(console, scene, acti
     rule = Rule.objects.filter(pk=pk).first()
     assert rule is None or not rule.enabled or rule.regex == "gpt-5.*"
     assert AuditEntry.objects.get(action="override").message.endswith("Agreed.")
+
+
+def test_a_bulk_deletion_that_breaks_a_test_deletes_nothing(console, scene):
+    harmless = create_rule(name="harmless", user_id=0, regex="nothing", enabled=False)
+    Rule.objects.filter(pk=harmless.pk).update(position=1)  # the first of the list
+    selected = [harmless.pk, scene.rule.pk]
+    fields = {"action": "delete_selected", "_selected_action": selected, "post": "yes"}
+    page = console.post("/admin/rules/rule/", fields)
+    assert (page.status_code, "Nothing was saved." in page.text) == (409, True)
+    assert Rule.objects.filter(pk__in=selected).count() == 2
+    assert not AuditEntry.objects.filter(action="destroy").exists()
+    assert console.post("/admin/rules/rule/", sent_back(page, override_reason="Agreed.")).status_code == 302
+    assert not Rule.objects.exists()
 
 
 def test_a_run_names_what_fails(console, scene):
