@@ -1,9 +1,8 @@
 """Filters that several tables have."""
 
-from datetime import UTC, datetime, time
+from datetime import datetime
 from typing import Any, TypeVar
 
-from django import forms
 from django.contrib import messages
 from django.contrib.admin import BooleanFieldListFilter, ModelAdmin, SimpleListFilter
 from django.contrib.admin.options import IncorrectLookupParameters
@@ -12,7 +11,7 @@ from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from unfold.contrib.filters.admin import RangeDateTimeFilter, TextFilter
 
-from gateway_project.console.period import MOMENT_NAMES
+from gateway_project.console.period import MOMENT_NAMES, moment_of
 
 Rows = TypeVar("Rows", bound=QuerySet[Any])
 
@@ -39,7 +38,7 @@ class FlagFilter(BooleanFieldListFilter):
 
 
 class MomentFilter(RangeDateTimeFilter):
-    """From one moment (UTC) to another; a day without a time counts from its beginning, or to its end.
+    """From one moment (UTC) to another; both seconds belong to the period (moment_of).
 
     The theme's own filter ignores a text that it cannot parse and so selects every row, also for a purge.
     """
@@ -53,16 +52,15 @@ class MomentFilter(RangeDateTimeFilter):
     def queryset(self, request: HttpRequest, rows: Rows) -> Rows:
         """Raises IncorrectLookupParameters; the next page says why."""
         try:
-            bounds = {"gte": self._moment("from", time.min), "lte": self._moment("to", time.max)}
+            bounds = {"gte": self._moment("from"), "lte": self._moment("to")}
         except ValidationError:
             messages.warning(request, f"By {self.title}: this is not a valid date and time. The filter is not applied.")
             raise IncorrectLookupParameters from None
         return rows.filter(**{f"{self.field_path}__{bound}": moment for bound, moment in bounds.items() if moment})
 
-    def _moment(self, side: str, usual: time) -> datetime | None:
+    def _moment(self, side: str) -> datetime | None:
         day, hour = (self.used_parameters.get(f"{self.field_path}_{side}_{part}") or "" for part in (0, 1))
-        day = forms.DateField(required=bool(hour.strip())).clean(day)
-        return datetime.combine(day, forms.TimeField(required=False).clean(hour) or usual, UTC) if day else None
+        return moment_of(day, hour, side)
 
 
 class PeriodFilter(SimpleListFilter):

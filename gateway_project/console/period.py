@@ -5,16 +5,19 @@ whole days, `start` and `end`. The page of a row takes either, and hands the per
 """
 
 from collections.abc import Mapping
-from datetime import UTC, date, datetime, time
+from datetime import UTC, datetime, time
 from typing import NamedTuple
 from urllib.parse import urlencode
 
+from django import forms
+from django.core.exceptions import ValidationError
 from django.http import QueryDict
 from django.urls import reverse
 
 LIST_FILTERS = "_changelist_filters"  # Django hands on the address of a list by it
 PAGE_PERIOD = "page_period"  # an attribute of a row: the period of the page that shows it
 MOMENT_NAMES = tuple(f"timestamp_{side}_{part}" for side in ("from", "to") for part in (0, 1))
+USUAL_TIMES = {"from": time.min, "to": time.max}  # of a bound without a time
 
 
 class Period(NamedTuple):
@@ -45,10 +48,10 @@ ANY_TIME = Period()
 def period_of(query: Mapping[str, str]) -> Period:
     """The period in an address, or in that of the list that a row was opened from; a side without a time is open."""
     query = QueryDict(query.get(LIST_FILTERS, "")).dict() | dict(query)
-    moments = Period(_moment(query, "from", time.min), _moment(query, "to", time.max))
+    moments = Period(_moment(query, "from"), _moment(query, "to"))
     if moments != ANY_TIME:
         return moments
-    return Period(_day(query, "start", time.min), _day(query, "end", time.max.replace(microsecond=0)))
+    return Period(_day(query, "start", time.min), _day(query, "end", time.max))
 
 
 def row_page(page: str, row_id: int | None, period: Period) -> str:
@@ -60,16 +63,31 @@ def with_query(path: str, query: Mapping[str, object]) -> str:
     return f"{path}?{urlencode(query)}" if query else path
 
 
-def _moment(query: Mapping[str, str], side: str, usual: time) -> datetime | None:
+def moment_of(day: str, hour: str, side: str) -> datetime | None:
+    """A bound ("from" or "to") as somebody wrote it; None without a day. Raises Django's ValidationError.
+
+    A day without a time counts from its beginning, or to its end. So does the second of an upper bound: forms and
+    addresses have no fractions.
+    """
+    date = forms.DateField(required=bool(hour.strip())).clean(day)
+    if not date:
+        return None
+    moment = datetime.combine(date, forms.TimeField(required=False).clean(hour) or USUAL_TIMES[side], UTC)
+    ends_with_second = side == "to" and moment.microsecond == 0
+    return moment.replace(microsecond=time.max.microsecond) if ends_with_second else moment
+
+
+def _moment(query: Mapping[str, str], side: str) -> datetime | None:
     day, hour = (query.get(f"timestamp_{side}_{part}", "") for part in (0, 1))
     try:
-        return datetime.combine(date.fromisoformat(day), time.fromisoformat(hour) if hour else usual, UTC)
-    except ValueError:
+        return moment_of(day, hour, side)
+    except ValidationError:
         return None
 
 
 def _day(query: Mapping[str, str], name: str, at: time) -> datetime | None:
     try:
-        return datetime.combine(date.fromisoformat(query.get(name, "")), at, UTC)
-    except ValueError:
+        day = forms.DateField(required=False).clean(query.get(name, ""))
+    except ValidationError:
         return None
+    return datetime.combine(day, at, UTC) if day else None

@@ -22,7 +22,7 @@ from providers.models import Provider
 from telemetry import services
 from telemetry.log_page.periods import NOT_KEPT, address
 from telemetry.log_page.result_filter import DENIED, ERRORS
-from telemetry.models import NO_ERRORS, LogEntry
+from telemetry.models import NO_ERRORS, EntryType, LogEntry
 from telemetry.paging import QueryTimeout, statement_timeout
 from telemetry.querysets import EntryQuerySet
 from telemetry.usage.statistics import UsageQuery
@@ -34,7 +34,7 @@ MAX_MINUTES, MAX_HOURS, MAX_DAYS = 3 * HOUR, 4 * DAY, 400 * DAY
 WIDTH, HEIGHT = 10, 60  # of a bar with its gap, and of the highest bar
 # Filters that the usage tables have too.
 FILTERED = ("user", "group", "provider", "key_id", "served", "result")
-UNFILTERED = (*NOT_KEPT, "o", "tab", "entry_type__exact")
+UNFILTERED = (*NOT_KEPT, "o", "tab")
 
 Counts = dict[datetime, tuple[int, int]]  # requests and errors at each time
 
@@ -70,7 +70,7 @@ def histogram(query: Mapping[str, str], entries: EntryQuerySet) -> Histogram:
     """The histogram of the list that the address selects; of the last day if it names no period."""
     start, end = _period(query)
     step = _step(end - start)
-    missing = [name for name, value in query.items() if value and name not in UNFILTERED + FILTERED]
+    missing = [name for name, value in query.items() if value and not _is_followed(name, value)]
     counts = _counted(entries, start, end, step) if step == MINUTE or missing else None
     if counts is not None:
         return _draw(query, counts, _times(start, end, step), step, omissions="")
@@ -79,9 +79,16 @@ def histogram(query: Mapping[str, str], entries: EntryQuerySet) -> Histogram:
     return _draw(query, counts, _times(start, end, step), step, omissions=", ".join(map(_words, missing)))
 
 
+def _is_followed(name: str, value: str) -> bool:
+    """Whether the usage, which has requests alone, can be filtered so."""
+    return name in UNFILTERED + FILTERED or (name, value) == ("entry_type__exact", EntryType.WORK_REQUEST)
+
+
 def _period(query: Mapping[str, str]) -> tuple[datetime, datetime]:
-    start, end = period_of(query)
-    end = max(min(end or timezone.now(), timezone.now()), services.EARLIEST + DAY).astimezone(UTC)
+    """From the first moment on and before the second one."""
+    start, last = period_of(query)
+    now = timezone.now()
+    end = max(min(last or now, now) + timedelta.resolution, services.EARLIEST + DAY).astimezone(UTC)
     start = start if start and start < end else end - DAY
     return max(start, end - MAX_DAYS), end
 

@@ -1,7 +1,7 @@
 """A result as what its page shows: figures, and tables with links to the entries behind each number."""
 
 from collections.abc import Collection, Iterator, Mapping
-from datetime import UTC
+from datetime import UTC, timedelta
 from decimal import Decimal
 from typing import NamedTuple
 
@@ -156,7 +156,8 @@ def _log(what_if: WhatIf, **filters: str) -> str:
 
 
 def _period(what_if: WhatIf) -> Period:
-    return Period(what_if.start.astimezone(UTC), what_if.end.astimezone(UTC))
+    last_moment = what_if.end - timedelta.resolution  # lists have the whole second of their upper bound
+    return Period(what_if.start.astimezone(UTC), last_moment.astimezone(UTC))
 
 
 def _money(costs: Mapping[str, str]) -> str:

@@ -131,3 +131,44 @@ def test_a_text_that_is_no_time_is_no_bound():
     assert period_of({"timestamp_from_0": "x", "timestamp_to_0": DAY, "timestamp_to_1": "y"}) == (None, None)
     start, end = period_of({"timestamp_from_0": DAY, "timestamp_to_0": DAY})
     assert end - start == timedelta(days=1) - timedelta(microseconds=1)
+
+
+@pytest.mark.parametrize("microsecond", [0, 1, 999_999])
+def test_the_last_second_of_a_period_belongs_to_it(console, microsecond):
+    """Addresses name seconds: the list of a bar, of "Yesterday", and its export have all entries of their last one."""
+    midnight = timezone.now().astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    at = (midnight - timedelta(seconds=1)).replace(microsecond=microsecond)
+    LogEntry.objects.create(entry_type="WorkRequest", timestamp=at, correlation_id="late")
+    LogEntry.objects.create(entry_type="WorkRequest", timestamp=midnight, correlation_id="later")
+    yesterday = next(link.address for link in periods({}) if link.title == "Yesterday")
+    minute = at.replace(second=0, microsecond=0)
+    bar = histogram(period(f"{minute:%Y-%m-%d %H:%M:%S}", f"{at:%Y-%m-%d %H:%M:%S}"), entries()).bars[0]
+    for selection in (yesterday, bar.address):
+        rows = console.get(f"/admin/telemetry/logentry/{selection}").context["cl"].result_list
+        assert [row.correlation_id for row in rows] == ["late"]
+        lines = b"".join(console.get(f"/admin/telemetry/logentry/export.csv{selection}").streaming_content)
+        assert (b"late," in lines, b"later," in lines) == (True, False)
+    assert "1 request," in bar.title
+
+
+@pytest.mark.parametrize(("hour", "is_read"), [("9:05", True), ("09:05:00", True), ("9", False)])
+def test_the_period_is_read_as_the_filter_of_the_list_reads_it(console, hour, is_read):
+    LogEntry.objects.create(entry_type="WorkRequest", timestamp=datetime(2026, 1, 5, 9, 30, tzinfo=UTC))
+    query = period(f"2026-1-5 {hour}", "2026-1-5 10:00")
+    assert period_of(query).start == (datetime(2026, 1, 5, 9, 5, tzinfo=UTC) if is_read else None)
+    assert period_of({"start": "2026-1-5"}).start == datetime(2026, 1, 5, tzinfo=UTC)
+    if is_read:
+        page = console.get("/admin/telemetry/logentry/", query)
+        assert (len(page.context["cl"].result_list), page.context["histogram"].most) == (1, 1)
+
+
+@pytest.mark.parametrize(("entry_type", "number"), [("WorkRequest", 2), ("Mirror", 1)])
+def test_other_types_of_entries_are_counted_in_the_list_itself(console, entry_type, number):
+    """The usage has requests alone."""
+    UsageHour.objects.create(hour=f"{DAY}T10:00Z", requests=2)
+    for type_ in ("WorkRequest", "WorkRequest", "Mirror"):
+        LogEntry.objects.create(entry_type=type_, timestamp=datetime(2026, 1, 5, 10, 30, tzinfo=UTC))
+    query = period(f"{DAY} 00:00:00", f"{DAY} 23:59:59", entry_type__exact=entry_type)
+    page = console.get("/admin/telemetry/logentry/", query)
+    drawn = page.context["histogram"]
+    assert (len(page.context["cl"].result_list), drawn.most, drawn.omissions) == (number, number, "")
