@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from django.db.models import Q
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 
@@ -12,7 +13,7 @@ from providers.models import Model
 
 
 def price_form(model: str, provider_id: int | None = None) -> str:
-    """The form for a price of a model, filled in if such a model exists."""
+    """The form for a price of a model, filled in (price_fields) if such a model exists."""
     return with_query(reverse("admin:providers_modelprice_add"), _names(model, provider_id))
 
 
@@ -27,19 +28,41 @@ def _names(model: str, provider_id: int | None) -> dict[str, str]:
     return {name: value for name, value in names.items() if value}
 
 
-def model_of(names: Mapping[str, str]) -> Model | None:
-    """The model that such an address names, also as `provider/model`; only an existing one fills in a form."""
+def models_of(names: Mapping[str, str]) -> list[Model]:
+    """The models that such an address may mean: several if providers offer the same model and it names none of them.
+
+    As for requests, a model whose own name contains a slash comes before `provider/model`.
+    """
     name, provider = names.get("model", ""), names.get("provider", "")
-    rows = Model.objects.select_related("provider").order_by("pk")
-    if provider:
-        rows = rows.filter(provider_id=id_in(provider))
-    return rows.filter(name=name).first() or rows.filter(name=name.rpartition("/")[2]).first()
+    if not name:
+        return []
+    prefix, _, rest = name.partition("/")
+    last_part = name.rpartition("/")[2]
+    is_named = Q(name__in={name, last_part}) | Q(provider__name=prefix, name=rest)
+    rows = Model.objects.filter(is_named).select_related("provider").order_by("pk")
+    models = list(rows.filter(provider_id=id_in(provider)) if provider else rows)
+    return (
+        [model for model in models if model.name == name]
+        or [model for model in models if (model.provider.name, model.name) == (prefix, rest)]
+        or [model for model in models if model.name == last_part]
+    )
+
+
+def price_fields(names: Mapping[str, str]) -> dict[str, str | list[str]]:
+    """What such an address fills in in the form for a price; the provider only if there is no doubt about it."""
+    models = models_of(names)
+    upstream_names = {model.name_at_provider for model in models}
+    if not models:
+        return {}
+    if len(models) > 1:
+        return {"model": upstream_names.pop() if len(upstream_names) == 1 else models[0].name}
+    return {"model": models[0].name_at_provider, "provider": str(models[0].provider_id)}
 
 
 @console_site().page("providers/model/named/", name="model-by-name", part=True)
 def model_by_name(request: HttpRequest) -> HttpResponse:
     """Redirects to the model that the address names, or to the models with such a name if there is none."""
     query = request.GET.dict()
-    if (row := model_of(query)) is not None:
-        return HttpResponseRedirect(row_page("providers_model", row.pk, period_of(query)))
+    if models := models_of(query):
+        return HttpResponseRedirect(row_page("providers_model", models[0].pk, period_of(query)))
     return HttpResponseRedirect(with_query(reverse("admin:providers_model_changelist"), {"q": query.get("model", "")}))

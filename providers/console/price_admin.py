@@ -18,7 +18,7 @@ from gateway_project.console.links import linked
 from gateway_project.console.tables import ServiceAdmin, ServiceForm, plain_decimal
 from gateway_project.json_types import JsonObject
 from providers import services
-from providers.console.model_links import model_of
+from providers.console.model_links import price_fields
 from providers.models import AMOUNTS, SUBJECT, Model, ModelPrice
 from providers.pricing.offered import ids_of_offered, ids_of_prices_of
 from providers.querysets import is_current
@@ -137,8 +137,7 @@ class PriceAdmin(ServiceAdmin):
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, str | list[str]]:
         """The provider and model that the address names, if there is such a model: a link can fill in nothing else."""
-        model = model_of(request.GET.dict())
-        return {"model": model.name_at_provider, "provider": str(model.provider_id)} if model else {}
+        return price_fields(request.GET.dict())
 
     def get_readonly_fields(self, request: HttpRequest, obj: ModelPrice | None = None) -> list[str]:
         return list(SUBJECT) if obj else []

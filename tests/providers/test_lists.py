@@ -114,3 +114,35 @@ def test_prices_have_unit_and_currency(console, provider):
     assert "Input, 1M tokens" in page
     assert "0.15 CHF" in page
     assert "3 CHF" in page
+
+
+class TestAddressesOfModels:
+    """Two providers, p and q, offer the model small."""
+
+    @pytest.fixture
+    def other(self, provider) -> Provider:
+        return create_provider(name="q", url=provider.url, format_name="openai", models=["small", "team/large"])
+
+    def filled_in(self, console, **names) -> tuple:
+        form = console.get(f"{PRICES}add/", names).context["adminform"].form
+        return form["model"].value(), form["provider"].value()
+
+    def test_a_price_is_for_the_provider_that_the_name_begins_with(self, console, provider, other):
+        assert self.filled_in(console, model="q/small") == ("small", str(other.pk))
+        assert self.filled_in(console, model="small", provider=other.pk) == ("small", str(other.pk))
+        assert self.filled_in(console, model="team/large") == ("team/large", str(other.pk))
+        assert self.filled_in(console, model="large") == ("large", str(provider.pk))
+
+    def test_of_several_providers_none_is_filled_in(self, console, provider, other):
+        assert self.filled_in(console, model="small") == ("small", None)
+        assert self.filled_in(console, model="gone/small") == ("small", None)
+        assert self.filled_in(console, model="unknown") == (None, None)
+
+    def test_a_name_of_its_own_comes_before_a_provider(self, console, provider, other):
+        add_model(provider=other, name="p/small")
+        assert self.filled_in(console, model="p/small") == ("p/small", str(other.pk))
+
+    def test_the_page_of_a_name_is_that_of_its_provider(self, console, provider, other):
+        for name, row in (("q/small", other.models.get(name="small")), ("p/small", provider.models.get(name="small"))):
+            location = console.get(f"{MODELS}named/", {"model": name}).headers["Location"]
+            assert location == f"{MODELS}{row.pk}/change/"

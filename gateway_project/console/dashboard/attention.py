@@ -1,8 +1,10 @@
 """What needs attention, each with links to what it is about or to its remedy."""
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
+from typing import NamedTuple
 
 from django.db.models import QuerySet
 from django.urls import reverse
@@ -29,6 +31,17 @@ from telemetry.usage.dashboard_sums import PERIODS
 KEY_DAYS, BEHIND_SECONDS = 7, 30
 MANY_ERRORS = 0.05  # of all requests; a client's own mistakes are among them
 NEARLY, LIMITS_LOOKED_AT = Decimal("0.9"), 500  # the newest ones: the page reads no more counters
+
+
+class ModelWithoutPrice(NamedTuple):
+    """A model as a provider serves it; the provider has no name if it was deleted meanwhile."""
+
+    name: str
+    provider_id: int
+    provider_name: str | None
+
+    def __str__(self) -> str:
+        return f"{self.provider_name}/{self.name}" if self.provider_name else self.name
 
 
 def attention() -> list[Notice]:
@@ -116,19 +129,23 @@ def _about_limits(limits: list[Link]) -> Iterator[Notice]:
         yield Notice("warning", "These limits are almost used up:", first(limits, list_of("licensing_limit")))
 
 
-def unpriced(start: datetime) -> list[str]:
+def unpriced(start: datetime) -> list[ModelWithoutPrice]:
     """Models that were used since then and have no price now, the most requests first."""
     rows = services.unpriced(*services.period(start, None))
-    return list(dict.fromkeys(row["model"] for row in rows if row["model"]))
+    return [ModelWithoutPrice(row["model"], row["provider_id"], row["provider_name"]) for row in rows if row["model"]]
 
 
-def unpriced_since(start: datetime) -> list[str]:
+def unpriced_since(start: datetime) -> list[ModelWithoutPrice]:
     """The same, read once for a while."""
     return cached(f"unpriced:{start:%Y-%m-%dT%H}", lambda: unpriced(start), FRESH_SECONDS["day"])
 
 
-def _about_prices(models: list[str]) -> Iterator[Notice]:
+def _about_prices(models: Sequence[ModelWithoutPrice]) -> Iterator[Notice]:
     if models:
-        links = [Link(name, price_form(name)) for name in models]
+        offers = Counter(model.name for model in models)
+        links = [
+            Link(str(model) if offers[model.name] > 1 else model.name, price_form(model.name, model.provider_id))
+            for model in models
+        ]
         text = "These models were used and have no price. Set a price for"
         yield Notice("warning", text, first(links, list_of("providers_modelprice")))

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from django.urls import reverse
 
-from gateway_project.console.dashboard.attention import unpriced_since
+from gateway_project.console.dashboard.attention import ModelWithoutPrice, unpriced_since
 from gateway_project.console.dashboard.links import list_of, log_of, usage_of
 from gateway_project.console.display.money import amounts, in_words, missing_costs, short
 from gateway_project.console.notices import Link
@@ -83,8 +83,12 @@ def _missing_of(totals: JsonObject, period: Period) -> tuple[str, str, str]:
 
 def _price_page(period: Period) -> str:
     """The form for a price of the model with the most requests without one in the period, or the list of prices."""
-    models = unpriced_since(period.start) if period.start else []
-    return price_form(models[0]) if models else list_of("providers_modelprice")
+    models = _unpriced(period)
+    return price_form(models[0].name, models[0].provider_id) if models else list_of("providers_modelprice")
+
+
+def _unpriced(period: Period) -> list[ModelWithoutPrice]:
+    return unpriced_since(period.start) if period.start else []
 
 
 def tops_of(tops: Mapping[str, list[TopRow]], period: Period) -> list[Top]:
@@ -102,7 +106,14 @@ def _user(row: TopRow, period: Period) -> TableRow:
 
 
 def _model(row: TopRow, period: Period) -> TableRow:
-    return Link(row.name, model_page(row.id, period=period)), [*_work(row), _cost(row, price_form(row.id))]
+    price_page = _price_page_of(row.id, period) if row.sums["unpriced_requests"] else ""
+    return Link(row.name, model_page(row.id, period=period)), [*_work(row), _cost(row, price_page)]
+
+
+def _price_page_of(name: str, period: Period) -> str:
+    """The form for a price of the model, at the provider with the most requests of it without one."""
+    provider_ids = (model.provider_id for model in _unpriced(period) if model.name == name)
+    return price_form(name, next(provider_ids, None))
 
 
 def _provider(row: TopRow, period: Period) -> TableRow:

@@ -110,5 +110,5 @@ def test_attention_is_drawn_to_models_without_a_price_and_not_to_calls_that_brok
         + [done(f"r3-{number}", now - timedelta(days=2), model="long ago", **unknown) for number in range(2)]
         + [done("r4", now, model="broke", **broke)]
     )
-    assert unpriced(now - timedelta(days=1)) == ["new"]
-    assert unpriced(now - timedelta(days=3)) == ["long ago", "new"]
+    assert unpriced(now - timedelta(days=1)) == [("new", provider.pk, "p")]
+    assert unpriced(now - timedelta(days=3)) == [("long ago", provider.pk, "p"), ("new", provider.pk, "p")]

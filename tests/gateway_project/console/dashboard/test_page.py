@@ -7,6 +7,7 @@ from decimal import Decimal
 import pytest
 from django.core.cache import caches
 from django.utils import timezone
+from django.utils.html import escape
 
 from accounts.access_requests.models import AccessRequest
 from gateway_project.console import notices
@@ -142,7 +143,7 @@ class TestRemedies:
             "Show them": attention._about_errors(figures),
             "soon": attention._about_keys(ApiKey.objects.filter(pk=key.pk)),
             full.title: attention._about_limits([full]),
-            "new": attention._about_prices(["new"]),
+            "new": attention._about_prices([attention.ModelWithoutPrice("new", 1, None)]),
         }
         for title, source in sources.items():
             assert pages(source).keys() == {title}
@@ -172,12 +173,12 @@ class TestMoneyWithoutAPrice:
         caches["process"].clear()
 
     def test_the_tile_and_the_chart_say_so_and_lead_to_the_form(self, page):
-        response, *_ = page
+        response, _, provider_id = page
         (card,) = [card for card in response.context["cards"] if card.title == "Cost"]
         assert (card.text, card.note) == ("$1.00", "+ 2 requests without a price")
-        assert card.address == "/admin/providers/modelprice/add/?model=new"
-        assert response.text.count(f'href="{card.address}">{card.note}</a></dd>') == 1
-        assert response.text.count(f'href="{card.address}">{card.note}</a></p>') == 1
+        assert card.address == f"/admin/providers/modelprice/add/?model=new&provider={provider_id}"
+        link = f'href="{escape(card.address)}">{card.note}</a>'
+        assert (response.text.count(f"{link}</dd>"), response.text.count(f"{link}</p>")) == (1, 1)
 
     def test_each_table_of_those_with_the_most_says_so(self, page, console):
         response, user_id, provider_id = page
@@ -187,12 +188,36 @@ class TestMoneyWithoutAPrice:
             cost, missing = cells[top.headings.index("Cost")]
             assert (cost.title, cost.address, missing.title) == ("$1.00", "", "+ 2 requests without a price")
             links[top.title] = missing.address
-        assert links["Top models"] == "/admin/providers/modelprice/add/?model=new"
+        assert links["Top models"] == f"/admin/providers/modelprice/add/?model=new&provider={provider_id}"
         for title, query in (("Top users", f"user={user_id}"), ("Providers", f"provider={provider_id}")):
             assert links[title].split("&end=")[0].startswith("/admin/statistics/?by=model&sort=-unpriced_requests")
             assert query in links[title].split("&")
             rows = console.get(links[title]).context["rows"]
             assert [[name.title for name in names] for names, _ in rows] == [["new"]]
+
+    def test_each_link_names_the_provider_that_lacks_the_price(self, console, ann):
+        """Of two providers of a model the first one has a price."""
+        first, second = (
+            create_provider(name=name, url="https://a.example", models=["new"], format_name="openai")
+            for name in ("first", "second")
+        )
+        set_price(provider=first, model="new", currency="USD", input=Decimal(1), output=Decimal(2))
+        work = {"user_id": ann.pk, "model": "new", "served_model": "new", "input_tokens": 7, "cost_status": "unknown"}
+        insert_log_entries([done("r", timezone.now(), provider_id=second.pk, **work)])
+        caches["process"].clear()
+        response = console.get("/admin/?period=day")
+        caches["process"].clear()
+        (card,) = [card for card in response.context["cards"] if card.title == "Cost"]
+        (top,) = [top for top in response.context["tops"] if top.title == "Top models"]
+        (notice,) = [notice for notice in response.context["attention"] if "no price" in notice.text]
+        assert [link.title for link in notice.links] == ["new"]
+        addresses = {card.address, top.rows[0][1][-1][-1].address, notice.links[0].address}
+        assert addresses == {f"/admin/providers/modelprice/add/?model=new&provider={second.pk}"}
+
+    def test_links_to_the_same_model_of_two_providers_name_these(self):
+        models = [attention.ModelWithoutPrice("new", number, name) for number, name in ((1, "p"), (2, "q"), (3, None))]
+        (notice,) = attention._about_prices([*models, attention.ModelWithoutPrice("other", 1, "p")])
+        assert [link.title for link in notice.links] == ["p/new", "q/new", "new", "other"]
 
     def test_the_statistics_say_so_in_their_total_and_below_the_chart(self, page, console):
         response = console.get("/admin/statistics/?chart=cost")
