@@ -1,5 +1,7 @@
 """Words that sentences of all parts share."""
 
+CHANGED_MEANWHILE = "Somebody else changed this row after you opened the page. Nothing was saved. Open the page again."
+
 
 def plural(number: int, singular: str, several: str = "") -> str:
     """A number and what it counts: 0 requests, 1 request, 1,200 requests; `several` is a plural that is more than an s.

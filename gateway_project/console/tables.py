@@ -35,12 +35,12 @@ from gateway_project.console.tabs import Tab
 from gateway_project.database.saving import races_as_conflicts
 from gateway_project.errors import AccessTestFailed, BrokenTest, Conflict, GatewayError
 from gateway_project.json_types import JsonObject
+from gateway_project.wording import CHANGED_MEANWHILE
 
 Row = TypeVar("Row", bound=models.Model)
 Context = dict[str, object] | None
 
 BREAKS_TESTS = "The change breaks access tests. Nothing was saved. To save it anyway, give a reason."
-CHANGED_MEANWHILE = "Somebody else changed this row after you opened the page. Nothing was saved. Open the page again."
 
 
 class ServiceForm(forms.ModelForm):

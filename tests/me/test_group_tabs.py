@@ -101,8 +101,10 @@ class TestLimits:
             assert browser.post(f"{own}limits/new/", values | {"amount": "100"}).status_code == 302
             limit = Limit.objects.latest("id")
             assert f"/me/group-limits/{limit.pk}/" in browser.get(f"{own}limits/").text
-            assert "at most 100" in browser.post(f"/me/group-limits/{limit.pk}/", {"amount": "101"}).text
-            response = browser.post(f"/me/group-limits/{limit.pk}/", {"amount": "50"})
+            path = f"/me/group-limits/{limit.pk}/"
+            digest = {"_seen": browser.get(path).context["form"].first_digest}
+            assert "at most 100" in browser.post(path, digest | {"amount": "101"}).text
+            response = browser.post(path, digest | {"amount": "50"})
             assert response.headers["Location"] == f"{own}limits/"
             assert Limit.objects.get(pk=limit.pk).amount == 50
             assert browser.post(f"/me/group-limits/{limit.pk}/delete/").status_code == 302

@@ -9,13 +9,14 @@ from accounts.managing import accounts as managing
 from accounts.models import Feature, Group, Role, User
 from accounts.services import add_member, create_group, create_service_account, update_user
 from gateway_project.me import urls
+from gateway_project.wording import CHANGED_MEANWHILE
 from keys.models import ApiKey
 from keys.services import issue_key
 from licensing.models import Limit
-from licensing.services import set_limit
+from licensing.services import change_limit, set_limit
 from rules.access_tests.services import create_access_test
 from rules.models import Rule
-from rules.services import create_rule
+from rules.services import create_rule, update_rule
 from telemetry.audit.models import AuditEntry
 from tests.me.test_access import SCRIPT, log_in
 from tests.me.test_pages import ROUTES, logged
@@ -217,13 +218,36 @@ def test_a_stronger_account_is_not_a_way_to_more(browser, account):
     assert (key.former_public_id, account.is_active, account.is_deleted) == (None, True, False)
 
 
+@pytest.mark.parametrize("is_changed", [True, False])
+def test_a_form_that_was_opened_before_another_change_saves_nothing(browser, rule, limit, is_changed):
+    """A form stores all fields: it would undo what another admin of the group has changed meanwhile."""
+    pages = {path: browser.get(path) for path in (f"/me/group-rules/{rule.pk}/", f"/me/group-limits/{limit.pk}/")}
+    if is_changed:
+        update_rule(rule, regex="x|y", is_delegated=True)
+        change_limit(limit, amount=20)
+    for path, page in pages.items():
+        form = page.context["form"]
+        assert f'<input type="hidden" name="_seen" value="{form.first_digest}">' in page.text
+        fields = {name: value for name, value in form.initial.items() if value} | {"_seen": form.first_digest}
+        response = browser.post(path, fields)
+        assert response.status_code == (200 if is_changed else 302)
+        if is_changed:
+            assert CHANGED_MEANWHILE in response.text
+            assert response.context["form"].first_digest == form.first_digest
+    rule.refresh_from_db()
+    limit.refresh_from_db()
+    assert (rule.regex, limit.amount) == (("x|y", 20) if is_changed else ("x", 10))
+
+
 def test_a_rule_is_made_changed_and_deleted(browser, group, first_provider):
     values = {"name": "No large", "models": "gpt-5|o1", "provider": first_provider.pk, "enabled": "on"}
     assert browser.post(f"/me/groups/{group.pk}/rules/new/", values).status_code == 302
     rule = Rule.objects.get()
     assert (rule.group, rule.effect, rule.regex, rule.provider) == (group, "deny", "gpt-5|o1", first_provider)
     assert rule.is_delegated
-    assert browser.post(f"/me/group-rules/{rule.pk}/", {"name": "No models", "models": ""}).status_code == 302
+    digest = browser.get(f"/me/group-rules/{rule.pk}/").context["form"].first_digest
+    changed = {"name": "No models", "models": "", "_seen": digest}
+    assert browser.post(f"/me/group-rules/{rule.pk}/", changed).status_code == 302
     rule.refresh_from_db()
     assert (rule.name, rule.regex, rule.provider, rule.enabled, rule.effect) == ("No models", "", None, False, "deny")
     assert browser.post(f"/me/group-rules/{rule.pk}/delete/").status_code == 302

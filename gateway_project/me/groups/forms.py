@@ -1,5 +1,6 @@
 """The forms of whoever administers a group."""
 
+import hashlib
 from collections.abc import Mapping
 
 from django import forms
@@ -10,9 +11,10 @@ from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 from accounts.models import LONGEST_USERNAME, Group, User, check_name, check_text
 from gateway_project.console.display.widgets import NativeSelect
 from gateway_project.env import WITHOUT_WINDOW
-from gateway_project.errors import GatewayError
+from gateway_project.errors import Conflict, GatewayError
 from gateway_project.json_types import JsonObject
 from gateway_project.me.request_forms import amount_field, measure_field, window_field
+from gateway_project.wording import CHANGED_MEANWHILE
 from keys.models import ApiKey
 from licensing.models import Limit, Measure, Window
 from providers.models import Provider
@@ -28,6 +30,29 @@ def add_errors(form: forms.Form, error: GatewayError, names: Mapping[str, str]) 
         name = names.get(problem.field, problem.field)
         is_shown = name in form.fields
         form.add_error(name if is_shown else None, capfirst(problem.detail) if is_shown else problem.sentence)
+
+
+class StoredForm(forms.Form):
+    """A form that stores all fields of a row: it carries a digest of the values that it showed.
+
+    Otherwise a form that was opened a while ago would silently undo changes that others made meanwhile.
+    """
+
+    @property
+    def first_digest(self) -> str:
+        """The digest of the values when the form was first shown, also after the form was refused; '' of a new row."""
+        if self.is_bound:
+            return self.data.get("_seen", "")
+        return _digest_of(self.initial) if self.initial else ""
+
+    def check_unchanged(self, values: Mapping[str, object]) -> None:
+        """Raise Conflict if these, the row's values now, are not those that the form showed."""
+        if self.first_digest != _digest_of(values):
+            raise Conflict(CHANGED_MEANWHILE)
+
+
+def _digest_of(values: Mapping[str, object]) -> str:
+    return hashlib.sha256(repr(sorted(values.items())).encode()).hexdigest()
 
 
 class MemberForm(forms.Form):
@@ -47,10 +72,15 @@ class MemberForm(forms.Form):
         return user
 
 
-class AmountForm(forms.Form):
+class AmountForm(StoredForm):
     """Another amount of a limit."""
 
     amount = amount_field()
+
+    @staticmethod
+    def initial_of(limit: Limit) -> JsonObject:
+        """The values of a stored limit."""
+        return {"amount": f"{limit.amount.normalize():f}"}
 
     def name_currency(self, limit: Limit) -> None:
         """Below the amount of an existing limit: only one of cost has a currency, or several."""
@@ -126,7 +156,7 @@ class AccountForm(forms.Form):
     )
 
 
-class RuleForm(forms.Form):
+class RuleForm(StoredForm):
     """A rule that denies models to the group and to those below it."""
 
     name = forms.CharField(max_length=MAX_NAME_LENGTH, validators=[check_name], widget=UnfoldAdminTextInputWidget)

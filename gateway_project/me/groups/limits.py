@@ -7,7 +7,7 @@ from django.urls import reverse
 
 from accounts.managing.groups import administered_groups
 from gateway_project.api import audit
-from gateway_project.database.saving import races_as_conflicts
+from gateway_project.database.saving import lock_row, races_as_conflicts
 from gateway_project.errors import GatewayError
 from gateway_project.json_types import JsonObject
 from gateway_project.me.groups.forms import AmountForm, GroupLimitForm, add_errors
@@ -63,11 +63,11 @@ def _create(request: HttpRequest, values: JsonObject) -> None:
 def change(request: HttpRequest, limit_id: int) -> HttpResponse:
     """A form for another amount."""
     limit, group_id = _limit(request, limit_id)
-    form = AmountForm(request.POST or None, initial={"amount": f"{limit.amount.normalize():f}"})
+    form = AmountForm(request.POST or None, initial=AmountForm.initial_of(limit))
     form.name_currency(limit)
     if request.method == "POST" and form.is_valid():
         try:
-            _change(request, limit, form.cleaned_data)
+            _change(request, limit, form)
             return _to_limits(group_id)
         except GatewayError as error:
             add_errors(form, error, FIELDS)
@@ -75,10 +75,12 @@ def change(request: HttpRequest, limit_id: int) -> HttpResponse:
     return show_form(request, title, form, _limits_of(group_id))
 
 
-def _change(request: HttpRequest, limit: Limit, values: JsonObject) -> None:
+def _change(request: HttpRequest, limit: Limit, form: AmountForm) -> None:
     with races_as_conflicts(), transaction.atomic():
+        lock_row(limit, Limit.objects.all())
+        form.check_unchanged(AmountForm.initial_of(limit))
         before = _serialized(limit)
-        services.change_limit(limit, **values)
+        services.change_limit(limit, **form.cleaned_data)
         check_group_limit(featured_caller(request), limit)
         audit.record(actor(request), "update", "limits", limit.pk, before=before, after=_serialized(limit))
 

@@ -60,22 +60,24 @@ def change(request: HttpRequest, rule_id: int) -> HttpResponse:
     assert rule.group_id is not None, "it is a rule of a group"
     if request.method == "POST" and form.is_valid():
         try:
-            _change(request, rule, form.values())
+            _change(request, rule, form)
             return _to_rules(rule.group_id)
         except GatewayError as error:
             add_errors(form, error, FIELDS)
     return show_form(request, f"Rule {rule.name}", form, _rules_of(rule.group_id))
 
 
-def _change(request: HttpRequest, rule: Rule, values: JsonObject) -> None:
+def _change(request: HttpRequest, rule: Rule, form: RuleForm) -> None:
+    check = partial(_check, featured_caller(request), form)
     with races_as_conflicts(), transaction.atomic():
         before = RuleViewSet.serialize_row(rule)
-        services.update_rule(rule, check=partial(_check, featured_caller(request)), **values, is_delegated=True)
+        services.update_rule(rule, check=check, **form.values(), is_delegated=True)
         after = RuleViewSet.serialize_row(rule)
         audit.record(actor(request), "update", "rules", rule.pk, before=before, after=after)
 
 
-def _check(caller: Caller, rule: Rule) -> None:
+def _check(caller: Caller, form: RuleForm, rule: Rule) -> None:
+    form.check_unchanged(RuleForm.initial_of(rule))
     check_own_rule(caller, rule)
     check_group_rule(caller, group_id=rule.group_id, effect=rule.effect)
 
