@@ -11,7 +11,7 @@ from django.views.decorators.http import require_POST
 from unfold.decorators import display
 
 from accounts.access_requests.models import AccessRequest, RequestKind, RequestState
-from gateway_project.access_requests.forms import DecisionForm, decide, in_force, undecided
+from gateway_project.access_requests.forms import DecisionForm, decide, decision_context
 from gateway_project.access_requests.permissions import decidable_requests
 from gateway_project.console.audit import actor, caller
 from gateway_project.console.display.times import utc_time
@@ -33,10 +33,8 @@ LABELS = {
 @console_site().page("access-requests/", name="access-requests")
 def open_requests(request: HttpRequest) -> HttpResponse:
     """The requests of others that are open or in force, each with its decision."""
-    requests = decidable_requests(caller(request))
-    page, rows = undecided(requests, request.GET.get("page"))
-    context = {"page": page, "rows": rows, "grants": in_force(requests), "decide_url": "admin:access-requests-decide"}
-    whole = console_site().context(request, "Access requests", **context)
+    lists = decision_context(decidable_requests(caller(request)), request.GET)
+    whole = console_site().context(request, "Access requests", decide_url="admin:access-requests-decide", **lists)
     return TemplateResponse(request, "access_requests/console.html", whole)
 
 

@@ -1,6 +1,6 @@
 """The form that decides about a request, in the console and in the pages for users."""
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from django import forms
@@ -57,18 +57,19 @@ def decide(request: AccessRequest, form: DecisionForm, actor: audit.Actor) -> st
     return f"Ended: {request}."
 
 
-def undecided(
-    requests: AccessRequestQuerySet[AccessRequest], number: str | None
-) -> tuple[Page, list[tuple[AccessRequest, DecisionForm]]]:
-    """A page of the requests that are open, the oldest first, each with its form."""
-    page = Paginator(requests.open().shown().order_by("id"), PAGE_ROWS).get_page(number)
-    return page, list(_with_forms(page.object_list))
+def decision_context(requests: AccessRequestQuerySet[AccessRequest], query: Mapping[str, str]) -> dict[str, object]:
+    """What templates/access_requests/lists.html shows: a page of those that are open, and one of those in force.
+
+    Each request has its form. The oldest open one is first, and the latest grant.
+    """
+    page = _page(requests.open().shown().order_by("id"), query.get("page"))
+    grant_page = _page(requests.granted().shown().order_by("-id"), query.get("grants"))
+    return {"page": page, "rows": _rows(page), "grant_page": grant_page, "grants": _rows(grant_page)}
 
 
-def in_force(requests: AccessRequestQuerySet[AccessRequest]) -> list[tuple[AccessRequest, DecisionForm]]:
-    """The latest of those that are granted, each with its form."""
-    return list(_with_forms(requests.granted().shown().order_by("-id")[:PAGE_ROWS]))
+def _page(requests: AccessRequestQuerySet[AccessRequest], number: str | None) -> Page:
+    return Paginator(requests, PAGE_ROWS).get_page(number)
 
 
-def _with_forms(requests: Iterable[AccessRequest]) -> Iterable[tuple[AccessRequest, DecisionForm]]:
-    return ((request, DecisionForm(auto_id=f"id_{request.pk}_%s")) for request in requests)
+def _rows(page: Page) -> list[tuple[AccessRequest, DecisionForm]]:
+    return [(request, DecisionForm(auto_id=f"id_{request.pk}_%s")) for request in page]

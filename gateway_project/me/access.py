@@ -13,7 +13,7 @@ from accounts.access_requests.models import AccessRequest, RequestState
 from accounts.access_requests.querysets import AccessRequestQuerySet
 from accounts.models import User
 from gateway_project.access_requests import services
-from gateway_project.access_requests.forms import DecisionForm, decide, in_force, undecided
+from gateway_project.access_requests.forms import DecisionForm, decide, decision_context
 from gateway_project.access_requests.permissions import decidable_requests
 from gateway_project.database.saving import races_as_conflicts
 from gateway_project.errors import GatewayError
@@ -36,9 +36,8 @@ def overview(request: HttpRequest) -> HttpResponse:
         "kinds": [(kind, form.title) for kind, form in FORMS.items()],
         "decides": decidable.exists(),
         "decide_url": "me:access-decide",
+        **decision_context(decidable, request.GET),
     }
-    context["page"], context["rows"] = undecided(decidable, request.GET.get("page"))
-    context["grants"] = in_force(decidable)
     return show(request, "access", "Access", context)
 
 

@@ -2,9 +2,11 @@
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from accounts.access_requests.models import AccessRequest
 from accounts.services import add_member, create_group
+from gateway_project.access_requests.forms import PAGE_ROWS
 from licensing.services import set_limit
 from rules.access_tests.services import create_access_test
 from rules.models import Rule
@@ -113,6 +115,25 @@ def test_an_admin_of_the_group_grants_refuses_and_ends(browser, ann, boss, group
     assert list(actors) == [
         *[("ann", "create"), ("boss", "grant"), ("boss", "end"), ("ann", "create"), ("boss", "refuse")]
     ]
+
+
+@pytest.mark.parametrize(("path", "is_console"), [("/me/access/", False), ("/admin/access-requests/", True)])
+def test_all_grants_are_on_pages_from_which_they_can_be_ended(console, ann, boss, group, path, is_console):
+    """The page of the grants has a parameter of its own, beside that of the open requests."""
+    request = {"user": ann, "kind": "membership", "group": group, "reason": "why"}
+    granted = {"state": "granted", "decided_at": timezone.now(), "grant_id": ann.pk}
+    AccessRequest.objects.bulk_create(AccessRequest(**request, **granted) for _ in range(PAGE_ROWS + 1))
+    waiting = AccessRequest.objects.create(**request)
+    decider = console if is_console else log_in(boss)
+    oldest = AccessRequest.objects.granted().earliest("pk")
+    first, second = decider.get(path), decider.get(path, {"grants": "2"})
+    assert len(first.context["grants"]) == PAGE_ROWS
+    assert 'href="?grants=2"' in first.text
+    assert [row for row, _ in second.context["grants"]] == [oldest]
+    assert 'href="?grants=1"' in second.text
+    for page in (first, second):
+        assert f"{path}{waiting.pk}/decide/" in page.text
+    assert f"{path}{oldest.pk}/decide/" in second.text
 
 
 @pytest.mark.parametrize(
