@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from itertools import count
 from typing import NamedTuple
 
 from django.urls import reverse
@@ -140,7 +141,9 @@ def _simple_chart(rows: list[JsonObject], by: str, form: UsageForm) -> Chart:
     chart_rows = rows if by in TIMES else rows[:MAX_CHART_ROWS]
     sets = _costs(chart_rows) if measure == "cost" else {CHARTS[measure]: [_value(row, measure) for row in chart_rows]}
     unit = next(iter(sets), "") if measure == "cost" and len(sets) == 1 else ""
-    labels = [_label(name_of(row, by)) for row in chart_rows]
+    row_names = [name_of(row, by) for row in chart_rows]
+    label_of = _labels(row_names)
+    labels = [label_of[name] for name in row_names]
     pages = [_page_of(row, by, form) for row in chart_rows]
     note = _note("first", len(chart_rows), len(rows))
     return Chart(CHARTS[measure], charts.bars(labels, sets, unit=unit, pages=pages), charts.legend(sets), note)
@@ -158,7 +161,8 @@ def _chart_of_two(
     names = [name for name in greatest if any(values[name].values())] or greatest
     first_names, others = names[:MAX_SETS], names[MAX_SETS:]
     empty = 0 if measure in ADDITIVE else None
-    sets = {_label(name): [values[name].get(at, empty) for at in labels] for name in first_names}
+    label_of, pages = _labels(first_names), _pages(rows, second, form)
+    sets = {label_of[name]: [values[name].get(at, empty) for at in labels] for name in first_names}
     notes = [] if first in TIMES else [_note("first", len(labels), len({name_of(row, first) for row in rows}))]
     if others and measure in ADDITIVE:
         sets[OTHERS] = [sum(values[name].get(at) or 0 for name in others) for at in labels]
@@ -166,7 +170,8 @@ def _chart_of_two(
         notes.append(_note("greatest", len(first_names), len(names)))
     title = f"{CHARTS[measure]} ({currency})" if is_one_of_several else CHARTS[measure]
     data = _data_of_two(labels, sets, _pages(rows, first, form), form, currency)
-    return Chart(title, data, charts.legend(sets, _pages(rows, second, form)), " ".join(filter(None, notes)))
+    legend = charts.legend(sets, {label: pages.get(name, "") for name, label in label_of.items()})
+    return Chart(title, data, legend, " ".join(filter(None, notes)))
 
 
 def _note(which: str, number: int, total: int) -> str:
@@ -175,9 +180,9 @@ def _note(which: str, number: int, total: int) -> str:
 
 
 def _pages(rows: list[JsonObject], by: str, form: UsageForm) -> dict[str, str]:
-    """The page of each name of a dimension, by its label."""
-    row_of = {_label(name_of(row, by)): row for row in rows if DIMENSIONS[by] in row}
-    return {label: _page_of(row, by, form) for label, row in row_of.items()}
+    """The page of each name of a dimension."""
+    row_of = {name_of(row, by): row for row in rows if DIMENSIONS[by] in row}
+    return {name: _page_of(row, by, form) for name, row in row_of.items()}
 
 
 def _together(one: float | None, other: float | None, measure: str) -> float | None:
@@ -194,8 +199,8 @@ def _data_of_two(
     form: UsageForm,
     currency: str,
 ) -> str:
-    labels = list(map(_label, names))
-    addresses = [pages.get(label, "") for label in labels]
+    label_of = _labels(names)
+    labels, addresses = [label_of[name] for name in names], [pages.get(name, "") for name in names]
     if form.measure not in ADDITIVE and form.dimensions[0] in TIMES:
         return charts.marked_lines(labels, sets, addresses)
     return charts.bars(labels, sets, stacked=form.measure in ADDITIVE, unit=currency, pages=addresses)
@@ -220,8 +225,24 @@ def _currencies(rows: list[JsonObject]) -> list[str]:
     return sorted({cost["currency"] for row in rows for cost in row["costs"]})
 
 
-def _label(name: str) -> str:
-    return name if len(name) <= LABEL_LENGTH else f"{name[:LABEL_LENGTH]}…"
+def _labels(names: Iterable[str]) -> dict[str, str]:
+    """A label for each name: shortened, and different from those of all others."""
+    labels: dict[str, str] = {}
+    in_use = {OTHERS}
+    for name in dict.fromkeys(names):
+        labels[name] = next(label for label in _short_names(name) if label not in in_use)
+        in_use.add(labels[name])
+    return labels
+
+
+def _short_names(name: str) -> Iterator[str]:
+    """The name cut at its end, then in its middle, then with a number."""
+    half = LABEL_LENGTH // 2
+    end = name if len(name) <= LABEL_LENGTH else f"{name[:LABEL_LENGTH]}…"
+    yield end
+    if end != name:
+        yield f"{name[:half]}…{name[-half:]}"
+    yield from (f"{end} ({number})" for number in count(2))
 
 
 def _costs(rows: list[JsonObject]) -> dict[str, Sequence[float | None]]:

@@ -355,6 +355,24 @@ class TestMeasures:
         [chart] = console.get(f"{PAGE}?{WEEK}&{query}&chart={measure}").context["charts"]
         return json.loads(chart.data)["datasets"]
 
+    @pytest.mark.parametrize("query", ["by=day&then=model", "by=model&then=provider", "by=model"])
+    def test_names_with_the_same_beginning_are_different_sets_and_bars(self, console, query):
+        """They are cut at the end, or in the middle, or get a number, so that all differ."""
+        base, end = "ft:gpt-4o-mini-2024-07-18:my-organisation", f":{'x' * 20}"
+        names = [f"{base}:sales", *(f"{base}:{number}{end}" for number in range(3)), "all others"]
+        for number, name in enumerate(names, start=1):
+            for _ in range(number):
+                use(model=name)
+        [chart] = console.get(f"{PAGE}?{WEEK}&{query}").context["charts"]
+        document = json.loads(chart.data)
+        by_day = query.startswith("by=day")
+        labels = [set_["label"] for set_ in document["datasets"]] if by_day else document["labels"]
+        cuts = {f"{base[:40]}…", f"{base[:20]}…{end[-20:]}", f"{base[:40]}… (2)", "all others (2)"}
+        assert (len(set(labels)), cuts - set(labels)) == (5, set())
+        assert sum(number or 0 for set_ in document["datasets"] for number in set_["data"]) == 15
+        pages = [entry.page for entry in chart.legend] if by_day else document["pages"]
+        assert {parse_qs(urlsplit(page).query)["model"][0] for page in pages} == set(names)
+
     def test_its_names_lead_to_their_pages(self, console, usage):
         response = console.get(f"{PAGE}?{WEEK}&by=provider&then=model")
         [chart], page = response.context["charts"], response.text
