@@ -16,31 +16,31 @@ EXACT = 2**53
 BACKSLASH = ord("\\")
 
 
-def parse_object(raw: bytes) -> JsonObject:
-    """The JSON object in a body. Raises ValidationError saying what is wrong with it."""
+def parse_object(raw: bytes, *, subject: str = "body") -> JsonObject:
+    """The JSON object in a body, or in another subject. Raises ValidationError saying what is wrong with it."""
     containers = raw.count(b"{") + raw.count(b"[")
     if containers > MAX_CONTAINERS or (len(raw) > MAX_VALUES and raw.count(b",") > MAX_VALUES):
         raise ValidationError(
-            f"The body contains more than {MAX_CONTAINERS} objects and lists, or more than {MAX_VALUES} values."
+            f"The {subject} contains more than {MAX_CONTAINERS} objects and lists, or more than {MAX_VALUES} values."
         )
     try:
         value = _decoder.decode(raw.decode("utf-8"))
         if BACKSLASH in raw and b"\\u" in raw:  # searching for one byte is ten times as fast as for two
             json.dumps(value, ensure_ascii=False).encode()  # fails for half a surrogate pair
     except UnicodeDecodeError:
-        raise ValidationError("The body is not UTF-8.") from None
+        raise ValidationError(f"The {subject} is not UTF-8.") from None
     except UnicodeEncodeError:
-        raise ValidationError("The body holds half a surrogate pair (\\ud800 to \\udfff).") from None
+        raise ValidationError(f"The {subject} holds half a surrogate pair (\\ud800 to \\udfff).") from None
     except RecursionError:
-        raise ValidationError(f"The body is nested more than {MAX_DEPTH} levels deep.") from None
+        raise ValidationError(f"The {subject} is nested more than {MAX_DEPTH} levels deep.") from None
     except json.JSONDecodeError as error:
-        raise ValidationError(f"The body is not JSON: {_why_not(raw, error)}.") from None
+        raise ValidationError(f"The {subject} is not JSON: {_why_not(raw, error)}.") from None
     except ValueError as error:  # of the hooks below, or of Python for a number with too many digits
-        raise ValidationError(f"The body is not usable JSON: {_first_line(error)}.") from None
+        raise ValidationError(f"The {subject} is not usable JSON: {_first_line(error)}.") from None
     if type(value) is not dict:
-        raise ValidationError("The body must be a JSON object.")
+        raise ValidationError(f"The {subject} must be a JSON object.")
     if containers > MAX_DEPTH and is_deeper(value, MAX_DEPTH):
-        raise ValidationError(f"The body is nested more than {MAX_DEPTH} levels deep.")
+        raise ValidationError(f"The {subject} is nested more than {MAX_DEPTH} levels deep.")
     return value
 
 

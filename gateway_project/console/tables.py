@@ -13,7 +13,7 @@ from django.contrib.admin import ListFilter, SimpleListFilter
 from django.contrib.admin.actions import delete_selected
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.core.exceptions import ValidationError
-from django.db import models, transaction
+from django.db import DataError, models, transaction
 from django.db.models.constants import LOOKUP_SEP
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
@@ -26,6 +26,7 @@ from gateway_project.api.audit import ChangeDetails
 from gateway_project.api.viewsets import ApiViewSet
 from gateway_project.console.audit import record
 from gateway_project.console.display.badges import Badge
+from gateway_project.console.display.inputs import refuse_unfit_ids
 from gateway_project.console.display.rows import row_checkbox
 from gateway_project.console.filters import PeriodFilter
 from gateway_project.console.links import with_link
@@ -40,6 +41,7 @@ from gateway_project.wording import CHANGED_MEANWHILE
 Row = TypeVar("Row", bound=models.Model)
 Context = dict[str, object] | None
 
+OUT_OF_RANGE = "A value is out of range. Nothing was saved."
 BREAKS_TESTS = "The change breaks access tests. Nothing was saved. To save it anyway, give a reason."
 
 
@@ -64,6 +66,7 @@ class ServiceForm(forms.ModelForm):
         if row is not None and row.pk is not None:
             options["initial"] = {**self.initial_of(row), **(options.get("initial") or {})}
         super().__init__(*args, **options)
+        refuse_unfit_ids(self)
         for field in self.fields.values():
             if isinstance(field, forms.DecimalField):
                 field.prepare_value = plain_decimal  # type: ignore[method-assign]  # for this field alone
@@ -303,7 +306,9 @@ class ServiceAdmin(ConsoleAdmin[Row]):
                 return super().changeform_view(request, *args, **options)
         except Conflict as error:
             self.message_user(request, with_link(error.sentence, error, request), messages.ERROR)
-            return HttpResponseRedirect(request.get_full_path())
+        except DataError:  # of what no field has refused, as for the API
+            self.message_user(request, OUT_OF_RANGE, messages.ERROR)
+        return HttpResponseRedirect(request.get_full_path())
 
     def get_form(
         self, request: HttpRequest, obj: Row | None = None, change: bool = False, **options: Any

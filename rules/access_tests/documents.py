@@ -4,8 +4,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import yaml
+from django.core.exceptions import ValidationError as InvalidText
 
-from accounts.models import Group, User
+from accounts.models import Group, User, check_text
 from gateway_project.errors import ValidationError
 from gateway_project.json_types import JsonObject
 from providers.models import Provider
@@ -84,12 +85,17 @@ class _OtherScalar:
 
 def _value_of(node: yaml.Node | None) -> object:
     if isinstance(node, yaml.MappingNode):
-        return {str(name.value): _value_of(value) for name, value in node.value}
+        return {_shown_name(name): _value_of(value) for name, value in node.value}
     if isinstance(node, yaml.SequenceNode):
         return [_value_of(one) for one in node.value]
     if node is None or node.tag == "tag:yaml.org,2002:null":
         return None
     return node.value if node.tag == "tag:yaml.org,2002:str" else _OtherScalar()
+
+
+def _shown_name(node: yaml.Node) -> str:
+    """The name of a member; an error names an unknown one, so halves of characters, which YAML can escape, are "?"."""
+    return str(node.value).encode(errors="replace").decode()
 
 
 def _is_whole(test: AccessTest) -> bool:
@@ -130,6 +136,10 @@ def _entry(entry: object, place: str) -> FileEntry:
 def _text(value: object, place: str) -> str:
     if not isinstance(value, str):
         raise ValidationError("must be a text; write it in quotes.", field=place)
+    try:
+        check_text(value)
+    except InvalidText as error:
+        raise ValidationError(str(error.message), field=place) from None
     return value
 
 

@@ -14,6 +14,7 @@ from unfold.decorators import display
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 from accounts.models import Group, User
+from gateway_project.console.display.inputs import JsonObjectField
 from gateway_project.console.links import link_to
 from gateway_project.console.tables import ServiceAdmin, ServiceForm
 from gateway_project.console.tabs import Tab, log_tab
@@ -52,7 +53,7 @@ HELP = {
 class GuardrailForm(ServiceForm):
     """A guardrail; its parameters and its audience are JSON, as in the API."""
 
-    parameters = forms.JSONField(
+    parameters = JsonObjectField(
         required=False,
         initial=dict,
         empty_value={},
@@ -60,7 +61,7 @@ class GuardrailForm(ServiceForm):
         help_text='As JSON, by type: {"patterns": ["project-[0-9]+"], "in": ["arguments"]}, {"words": ["secret"]}, '
         '{"kinds": ["email"]}, {"allowedLanguages": ["en"]}.',
     )
-    applies_to = forms.JSONField(
+    applies_to = JsonObjectField(
         label="For",
         widget=UnfoldAdminTextareaWidget(attrs={"rows": 2, "spellcheck": "false"}),
         initial={EVERYONE: True},

@@ -1,13 +1,14 @@
 """The form of a request that is to be explained."""
 
-import json
 import re
 
 from django import forms
 from django.contrib.admin.widgets import AutocompleteSelect
+from django.http import QueryDict
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 from accounts.models import User
+from gateway_project.console.display.inputs import read_json_object, refuse_unfit_ids
 from gateway_project.console.site import console_site
 from gateway_project.errors import ValidationError
 from gateway_project.json_types import JsonObject
@@ -68,17 +69,13 @@ class ExplainForm(forms.Form):
         help_text="A JSON object. Empty: a short chat.",
     )
 
+    def __init__(self, data: QueryDict | None = None, *, initial: JsonObject | None = None) -> None:
+        super().__init__(data, initial=initial)
+        refuse_unfit_ids(self)
+
     def clean_body(self) -> JsonObject | None:
         text = self.cleaned_data["body"]
-        if not text:
-            return None
-        try:
-            body = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise forms.ValidationError(f"The body is not valid JSON: {error}") from None
-        if not isinstance(body, dict):
-            raise forms.ValidationError("The body must be a JSON object.")
-        return body
+        return read_json_object(text, "body") if text else None
 
     def clean_headers(self) -> dict[str, str]:
         headers = {}

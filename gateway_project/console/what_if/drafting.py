@@ -26,16 +26,18 @@ from rules.models import Rule
 
 # Of the forms of rows that exist, the fields that cannot be changed.
 LIMIT_SUBJECT = ("subject", *SUBJECTS, "measure", "time_window")
+OF_COST = ("unpriced",)  # what the forms of other limits do not have
 
 
 class Drafting(NamedTuple):
-    """How the form of a kind becomes a draft: `fixed` fields are those of the stored row."""
+    """How the form of a kind becomes a draft: `fixed` fields are those of the stored row, `optional` ones may lack."""
 
     kind: str
     model: type[Model]
     form: type[ServiceForm]
     document: Callable[[JsonObject, Any], JsonObject]
     fixed: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
 
 
 def draft_of(table: str, data: QueryDict, row_id: int | None) -> tuple[JsonObject, str]:
@@ -55,7 +57,7 @@ def _fixed(form: ServiceForm, drafting: Drafting, row: Model | None) -> tuple[st
     """The fields that are not of the form that was sent: those that cannot be changed, or do not matter for the row."""
     if row is None:
         return ("valid_from",)
-    absent = (name for name, field in form.fields.items() if field.required and name not in form.data)
+    absent = (name for name in drafting.optional if name not in form.data)
     return (*drafting.fixed, *absent, "valid_from")
 
 
@@ -138,6 +140,6 @@ DRAFTINGS: Mapping[str, Drafting] = {
     "rule": Drafting(RULES, Rule, RuleForm, _rule),
     "alias": Drafting(ALIASES, Alias, AliasForm, _alias),
     "guardrail": Drafting(GUARDRAILS, Guardrail, GuardrailForm, _guardrail),
-    "limit": Drafting(LIMITS, Limit, LimitForm, _limit, LIMIT_SUBJECT),
+    "limit": Drafting(LIMITS, Limit, LimitForm, _limit, LIMIT_SUBJECT, OF_COST),
     "modelprice": Drafting(PRICES, ModelPrice, PriceForm, _price, SUBJECT),
 }

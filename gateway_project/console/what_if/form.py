@@ -1,12 +1,13 @@
 """The form of a draft and its period."""
 
-import json
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 
 from django import forms
+from django.core.validators import MaxValueValidator
 from django.utils import timezone
 from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
+from gateway_project.console.display.inputs import read_stored_json
 from gateway_project.json_types import JsonObject
 
 DAYS, MAX_DRAFT = 7, 1_000_000
@@ -23,7 +24,11 @@ class WhatIfForm(forms.Form):
     """Full days (UTC), and a draft as JSON."""
 
     first = forms.DateField(label="From (UTC)", widget=UnfoldAdminTextInputWidget(attrs={"type": "date"}))
-    last = forms.DateField(label="To (UTC)", widget=UnfoldAdminTextInputWidget(attrs={"type": "date"}))
+    last = forms.DateField(
+        label="To (UTC)",
+        validators=[MaxValueValidator(date.max - timedelta(days=1))],  # the period ends with the day after it
+        widget=UnfoldAdminTextInputWidget(attrs={"type": "date"}),
+    )
     draft = forms.CharField(
         max_length=MAX_DRAFT,
         widget=UnfoldAdminTextareaWidget(attrs={"rows": 12, "spellcheck": "false"}),
@@ -38,13 +43,7 @@ class WhatIfForm(forms.Form):
         return cls(initial={"first": start.date(), "last": end.date(), "draft": draft})
 
     def clean_draft(self) -> JsonObject:
-        try:
-            draft = json.loads(self.cleaned_data["draft"])
-        except (ValueError, RecursionError) as error:
-            raise forms.ValidationError(f"The draft is not valid JSON: {error}") from None
-        if not isinstance(draft, dict):
-            raise forms.ValidationError("The draft must be a JSON object.")
-        return draft
+        return read_stored_json(self.cleaned_data["draft"], "draft")
 
     def period(self) -> tuple[datetime, datetime]:
         """From the beginning of the first day to the end of the last one."""

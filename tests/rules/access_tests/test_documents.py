@@ -18,6 +18,11 @@ from rules.models import Rule
 from telemetry.audit.models import AuditEntry
 
 pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
+ESCAPED = [  # what YAML can write and PostgreSQL cannot store
+    *((member, text) for member in ("name", "user", "key", "provider") for text in ("a\\0", "\\ud800")),
+    ("\\ud800", "a"),
+    ("\\0", "a"),
+]
 GOOD = {"name": "n", "model": "m", "expected": "allowed", "user": "ann"}
 
 
@@ -161,3 +166,16 @@ def test_a_file_with_references_is_refused_before_it_grows(text):
 def test_what_is_no_text_is_never_read(value):
     with pytest.raises(ValidationError, match="must be a text"):
         read_document(f"access-tests: [{{name: {value}, model: m, expected: allowed}}]")
+
+
+@pytest.mark.parametrize(("member", "text"), ESCAPED)
+def test_a_text_that_cannot_be_stored_is_an_error_of_its_member(console, scene, member, text):
+    members = {name: f'"{value}"' for name, value in GOOD.items()} | {member: f'"{text}"'}
+    lines = [f'  "{name}": {value}' for name, value in members.items()]
+    content = "\n".join(["access-tests:", "-", *lines])
+    with pytest.raises(ValidationError) as error:
+        read_document(content)
+    assert error.value.field.startswith("access-tests[0].")
+    page = console.post("/admin/rules/accesstest/import/", {"text": content})
+    assert page.status_code == 200
+    assert "Access-tests[0]." in page.text

@@ -103,3 +103,13 @@ def test_the_list_links_to_those_that_a_guardrail_is_for(console):
         assert re.search(rf'href="/admin/{path}/{row.pk}/change/"[^>]*>{row}</a>', text), row
     assert f"1 more; keys {key.pk}" in " ".join(text.split())
     assert f">{users[5]}</a>" not in text
+
+
+@pytest.mark.parametrize("name", ["parameters", "applies_to"])
+@pytest.mark.parametrize("text", [r'{"words": ["\u0000"]}', r'{"words": ["\ud800"]}', '{"a": 1e400}', "[" * 900, "[]"])
+def test_json_that_cannot_be_stored_is_an_error_of_its_field(console, name, text):
+    response = console.post("/admin/rules/guardrail/add/", FIELDS | {name: text})
+    assert response.status_code == 200
+    assert list(response.context["adminform"].form.errors) == [name]
+    assert text in unescape(response.text)
+    assert not Guardrail.objects.exists()
