@@ -12,6 +12,7 @@ from gateway_project.json_types import JsonObject
 BUNDLED = Path(__file__).parent / "data" / "models.json"
 # What may stand around a name without making it another model: a region and a vendor, as Bedrock writes them, and a
 # date or version.
+LONGEST = 500  # of the names that are searched for; the time of the patterns grows with the square of the length
 BEFORE = re.compile(r"(?:[a-z]+(?:-[a-z]+)?\.)+(?=[a-z])")
 BEHIND = re.compile(r"(?:[-@:](?:latest|[0-9]{4}-?[0-9]{2}-?[0-9]{2}|v[0-9]+(?::[0-9]+)?))+\Z")
 
@@ -31,7 +32,7 @@ NOTHING_KNOWN = ModelFacts()
 @lru_cache(maxsize=10_000)
 def bundled_facts(model: str) -> ModelFacts:
     """What the bundled table says of a model, by the provider's name of it."""
-    return facts_in(_table(), model)
+    return facts_in(_table(), model) if len(model) <= LONGEST else NOTHING_KNOWN
 
 
 def facts_in(table: dict[str, ModelFacts], model: str) -> ModelFacts:

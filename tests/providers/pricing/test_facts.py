@@ -41,6 +41,11 @@ def test_a_dot_within_a_name_is_no_vendor():
     assert bundled_facts("gpt-4.1").context_length == 1_000_000
 
 
+def test_a_name_that_is_too_long_for_a_model_is_not_searched_for():
+    """Forms send any name, and it is refused only when the model is stored."""
+    assert bundled_facts("x" * 1_000_000) == NOTHING_KNOWN
+
+
 def test_the_bundled_table_is_sound():
     table = json.loads(BUNDLED.read_text())
     assert "MIT" in table["source"]
