@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
+from django.core.exceptions import ValidationError as InvalidInput
 from django.http import QueryDict
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,6 +27,7 @@ from accounts.trusted_issuers.jwks import BadKeySet, has_private_members, public
 from accounts.trusted_issuers.values import read_algorithms, read_jwks, read_subjects
 from accounts.trusted_issuers.verification import read_unverified
 from gateway_project.api.fields import read_id
+from gateway_project.console.display import inputs
 from gateway_project.errors import GatewayError
 from gateway_project.server.connections import logins
 from gateway_project.work.doors.openai.responses_items import read_sealed
@@ -252,6 +254,12 @@ CASES = {
         lambda text: [read_sealed(start + text, "thought") for start in ("", "gateway:")], TEXTS, ()
     ),
     "gateway_project.work.explain.options.read_options": Case(options.read_options, TEXTS),
+    "gateway_project.console.display.inputs.read_json_object": Case(
+        lambda text: inputs.read_json_object(text, "text"), TEXTS | JSON.map(json.dumps), (InvalidInput,)
+    ),
+    "gateway_project.console.display.inputs.read_stored_json": Case(
+        lambda text: inputs.read_stored_json(text, "text"), TEXTS | JSON.map(json.dumps), (InvalidInput,)
+    ),
     "gateway_project.work.explain.options.read_address": Case(options.read_address, TEXTS),
     "gateway_project.work.revocation.acknowledging.read_report": Case(
         lambda payload: read_report("p", payload), st.none() | st.binary(max_size=40) | TEXTS.map(str.encode), ()
