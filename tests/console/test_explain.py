@@ -178,8 +178,8 @@ def test_an_address_that_names_nothing_leaves_the_form_empty(administrator, quer
     [
         ({}, "Choose a user or a key."),
         ({"model": ""}, "Name a model, here or in the body."),
-        ({"body": "{"}, "The body is not valid JSON"),
-        ({"body": "[" * 100_000}, "The body is not valid JSON"),
+        ({"body": "{"}, "The body is not JSON"),
+        ({"body": "[" * 100_000}, "The body is nested more than 64 levels deep."),
         ({"body": "[1]"}, "The body must be a JSON object."),
         ({"headers": "Authorization: Bearer x"}, "Each line must be a header of the gateway"),
         ({"address": "here"}, "Not an IP address."),

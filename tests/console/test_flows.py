@@ -6,6 +6,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from accounts import services as accounts
+from accounts.models import User
+from accounts.sessions import end_sessions
 from keys.models import ApiKey
 from providers.models import Provider
 from rules.models import Rule
@@ -356,11 +358,11 @@ class TestSigningIn:
     def test_a_login_that_was_ended_is_out_at_once(self, visitor, world):
         accounts.create_user(username=world.name("admin"), password=PASSWORD, roles=["admin"])
         name = f"admin-{world.number}"
-        user = accounts.User.objects.filter(username__startswith=name).get()
+        user = User.objects.filter(username__startswith=name).get()
         window = visitor()
         window.sign_in(username=user.username)
         window.open("accounts/user/")
         assert "login" not in window.page.url
-        accounts.end_sessions(user=user)
+        end_sessions(user=user)
         window.open("accounts/user/")
         assert "/login/" in window.page.url

@@ -160,7 +160,7 @@ def test_the_form_of_a_guardrail(console, world, entries):
 def test_what_is_wrong_is_said(console, world, entries):
     window = console()
     window.open("what-if/")
-    for draft, words in (("{", "not valid JSON"), ("5", "must be a JSON object"), ('{"rules": [{}]}', "Rules[0].name")):
+    for draft, words in (("{", "is not JSON"), ("5", "must be a JSON object"), ('{"rules": [{}]}', "Rules[0].name")):
         window.page.fill("[name=draft]", draft)
         window.page.get_by_role("button", name="Try it").click()
         stand_still(window.page)

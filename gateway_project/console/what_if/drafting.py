@@ -26,7 +26,7 @@ from rules.models import Rule
 
 # Of the forms of rows that exist, the fields that cannot be changed.
 LIMIT_SUBJECT = ("subject", *SUBJECTS, "measure", "time_window")
-OF_COST = ("unpriced",)  # what the forms of other limits do not have
+OF_COST = ("unpriced", "unpriced_price")  # what the forms of other limits do not have
 
 
 class Drafting(NamedTuple):

@@ -1,7 +1,7 @@
 """The aliases in memory: what a name means, with all aliases in aliases resolved when the snapshot is loaded. Pure."""
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias
 
@@ -132,17 +132,30 @@ class AliasSnapshot(Generic[P]):
     mirror: Mirror[P] | None = None
     hedge: bool = False
 
+    # Its tiers for everybody, where no target has a condition.
+    _for_everybody: Tiers[P] | None = field(init=False, compare=False, default=None)
+
+    def __post_init__(self) -> None:
+        if not any(one.conditions for tier in self.tiers for one in tier):
+            object.__setattr__(self, "_for_everybody", _distinct(self.tiers))
+
     def tiers_for(self, caller: Caller, key: Key | None, tags: Mapping[str, str] | None) -> Tiers[P]:
         """The targets whose conditions hold, each once: where it comes first."""
-        keys: set[tuple[int, str]] = set()
-        tiers = []
-        for tier in self.tiers:
-            fitting = [one for one in tier if one.fits(caller, key, tags)]
-            # The first of the same targets counts.
-            first = {one.target.key: one for one in reversed(fitting) if one.target.key not in keys}
-            keys |= first.keys()
-            tiers.append(tuple(one for one in fitting if first.get(one.target.key) is one))
-        return tuple(tier for tier in tiers if tier)
+        if self._for_everybody is not None:
+            return self._for_everybody
+        return _distinct([[one for one in tier if one.fits(caller, key, tags)] for tier in self.tiers])
+
+
+def _distinct(tiers: Iterable[Sequence[AliasTarget[P]]]) -> Tiers[P]:
+    """The tiers with each target once: where it comes first."""
+    keys: set[tuple[int, str]] = set()
+    distinct = []
+    for tier in tiers:
+        # The first of the same targets counts.
+        first = {one.target.key: one for one in reversed(tier) if one.target.key not in keys}
+        keys |= first.keys()
+        distinct.append(tuple(one for one in tier if first.get(one.target.key) is one))
+    return tuple(tier for tier in distinct if tier)
 
 
 class AliasBook(Generic[P]):

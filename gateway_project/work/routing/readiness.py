@@ -15,15 +15,17 @@ def reachable(tiers: list[list[Target]], causes: frozenset[str], gateway: Gatewa
     """The tiers up to the first that cannot serve now for a reason that is no cause to leave it."""
     if causes >= STATE_CAUSES:
         return tiers
-    for number, tier in enumerate(tiers):
+    for number, tier in enumerate(tiers[:-1], 1):
         states = [_state(target, gateway) for target in tier]
         if None not in states and not causes.issuperset(filter(None, states)):
-            return tiers[: number + 1]
+            return tiers[:number]
     return tiers
 
 
 def with_accounts(target: Target) -> list[Target]:
     """The target with each credential of its provider."""
+    if not target.provider.siblings:
+        return [target]
     return [Target(account, target.model) for account in target.provider.accounts]
 
 

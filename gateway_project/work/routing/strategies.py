@@ -74,7 +74,7 @@ def order(
 
     The seed is a digest of the request, or of its session for `sticky`: the same seed gives the same order.
     """
-    drawn = sorted(targets, key=lambda one: _draw(one, seed))
+    drawn = sorted(targets, key=lambda one: _draw(one, seed)) if len(targets) > 1 else targets
     return rank(strategy, drawn, signals, cost=cost, is_streamed=is_streamed)
 
 
