@@ -142,9 +142,9 @@ def patch_user(user: ScimUser, payload: JsonObject) -> None:
 
 
 def _for_one_email(operation: Operation, *, has_email: bool) -> Iterator[Operation]:
-    """The operation; about e-mail addresses for the only one that there is, and none about addresses of other types.
+    """The operation, as far as it is about the single e-mail address that a user has here: primary, or for work.
 
-    Only for a user without an address, one of another type is the address.
+    For a user without an address, an address of another type counts, too.
     """
     place = EMAIL_PATH.match(operation.path)
     if place is None:
@@ -158,7 +158,7 @@ def _for_one_email(operation: Operation, *, has_email: bool) -> Iterator[Operati
 
 
 def _emails_for_work(value: object) -> object:
-    """Without the addresses of other types that are not primary."""
+    """The addresses that are primary, for work, or of no type."""
     entries = [value] if isinstance(value, dict) else value
     if not isinstance(entries, list):
         return value

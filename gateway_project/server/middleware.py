@@ -60,7 +60,7 @@ class ErrorResponses:
     An outage is a 503 and a write race a 409 there, too: a page for a browser, else the error document.
     """
 
-    answered = (GatewayError, DatabaseError, InterfaceError, ConnectionInterrupted)
+    errors = (GatewayError, DatabaseError, InterfaceError, ConnectionInterrupted)
 
     def __init__(self, get_response: View) -> None:
         self.get_response = get_response
@@ -69,8 +69,8 @@ class ErrorResponses:
         return self.get_response(request)
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponseBase | None:
-        """The response to an exception of a view; None if it stays one, as a fault of ours."""
-        error = as_gateway_error(exception) if isinstance(exception, self.answered) else None
+        """The response to an exception of a view; None for a fault of ours, which Django reports."""
+        error = as_gateway_error(exception) if isinstance(exception, self.errors) else None
         if error is None:
             return None
         if wants_page(request):
@@ -82,7 +82,7 @@ class ErrorResponses:
 
 
 def _error_page(request: HttpRequest, error: GatewayError) -> HttpResponse:
-    """A page that asks no store: the frames of the other pages name the user."""
+    """A page that reads nothing from the database: the frame of other pages does, to name the user."""
     path = request.get_full_path() if request.method == "GET" else request.path
     page = render_to_string("shared/error.html", {"problem": error.sentence, "path": path})
     return HttpResponse(page, status=error.code, headers=error.headers)

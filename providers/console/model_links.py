@@ -49,7 +49,7 @@ def models_of(names: Mapping[str, str]) -> list[Model]:
 
 
 def price_fields(names: Mapping[str, str]) -> dict[str, str | list[str]]:
-    """What such an address fills in in the form for a price; the provider only if there is no doubt about it."""
+    """The values for the form of a price that such an address means; the provider only if a single one fits."""
     models = models_of(names)
     upstream_names = {model.name_at_provider for model in models}
     if not models:

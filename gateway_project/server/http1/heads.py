@@ -1,7 +1,7 @@
-"""Heads of requests and responses, read and checked as gunicorn does it, but at once where they are of the usual form.
+"""Reads and checks the heads of requests and responses at once where they have the usual form.
 
-gunicorn spends a third of the CPU time of a short request on them, header by header. What has not the usual form is
-left to gunicorn, so that its rules, and its errors, hold for everything. Each part has a test that compares both.
+gunicorn does so header by header, which is a third of the CPU time of a short request. It still reads and checks all
+other heads, so that its rules and its errors hold for everything. Each part has a test that compares both.
 """
 
 import re
@@ -17,15 +17,16 @@ from gunicorn.util import is_hoppish
 Header = tuple[str, str]
 RequestLine = tuple[str, str, str, str, str, tuple[int, int]]  # method, target, path, query, fragment, version
 
-# Lines `name: value` without a fold, a control character, or a `_` in a name, of which gunicorn decides by the peer.
+# Lines `name: value` without a fold or a control character, and without `_` in a name: whether a peer may send such a
+# name, gunicorn decides.
 _USUAL_LINES = re.compile(rb"(?:[!#$%&'*+\-.^`|~0-9A-Za-z]++:[\t\x20-\x7e\x80-\xff]*+(?:\r\n(?=[^\r])|\Z))++")
 _VALUES = re.compile(r"[ \t\x21-\x7e\x80-\xff\n]*+")  # of headers, joined by line breaks
-LENGTH = "Content-Length"
+CONTENT_LENGTH = "Content-Length"
 MAX_LINES, MAX_LINE_BYTES = 1024, 128
 
 
 def settle(config: Config) -> None:
-    """Make all settings attributes of their own: gunicorn looks each up in a dictionary of objects, 30 per request."""
+    """Make each setting an attribute: gunicorn looks some twenty of them up for each request, by a method call."""
     vars(config).update({name: setting.get() for name, setting in config.settings.items()})
 
 
@@ -62,7 +63,10 @@ class RequestLines:
 
 
 def are_usual(headers: Sequence[Header]) -> bool:
-    """Whether an application's headers may be sent as they are: none is of a hop, and LENGTH has that spelling."""
+    """Whether an application's headers may be sent as they are, without gunicorn's checks of each.
+
+    Headers of a single hop, such as Connection, and other spellings of CONTENT_LENGTH need these checks.
+    """
     if not headers:
         return True
     names, values = zip(*headers, strict=True)
@@ -73,8 +77,8 @@ def are_usual(headers: Sequence[Header]) -> bool:
 
 @lru_cache(maxsize=1024)
 def _is_usual_name(name: str) -> bool:
-    is_other_length = name != LENGTH and name.lower() == LENGTH.lower()
-    return wsgi.TOKEN_RE.fullmatch(name) is not None and not is_hoppish(name) and not is_other_length
+    is_misspelt = name != CONTENT_LENGTH and name.lower() == CONTENT_LENGTH.lower()
+    return wsgi.TOKEN_RE.fullmatch(name) is not None and not is_hoppish(name) and not is_misspelt
 
 
 def base_environ(config: Config) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from gunicorn.http.parser import Parser, RequestParser
 
 from gateway_project.server import overload
 from gateway_project.server.http1.heads import (
-    LENGTH,
+    CONTENT_LENGTH,
     Header,
     RequestLines,
     are_usual,
@@ -117,7 +117,7 @@ class JoinedResponse(wsgi.Response):
             super().process_headers(headers)
             return
         self.headers += [(name, value.strip(" \t")) for name, value in headers]
-        if length := dict(headers).get(LENGTH):
+        if length := dict(headers).get(CONTENT_LENGTH):
             self.response_length = int(length)
 
     def default_headers(self) -> list[str]:
@@ -164,7 +164,7 @@ class JoinedResponse(wsgi.Response):
 def create(
     req: GatewayRequest, sock: socket.socket, client: object, server: object, cfg: Config
 ) -> tuple[JoinedResponse, WSGIEnvironment]:
-    """gunicorn's response and environment; whoever writes to the client's socket itself finds its pace there."""
+    """gunicorn's response and environment; the environment has the pace, for whoever writes to the socket itself."""
     response, environ = _create(req, sock, client, server, cfg)
     environ[PACE] = response.pace
     return response, environ

@@ -159,7 +159,7 @@ class Flights:
             self._state.release(flight.key, flight.token)
 
     def renew(self) -> None:
-        """Keep the flights of this process from lapsing in the shared state, but for those that nobody need wait for.
+        """Renew this process's flights in the shared state, and give up those whose streams cannot be cached.
 
         Requests of other processes wait for a stream to be cached, which may take as long as the stream.
         """

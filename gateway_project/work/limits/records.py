@@ -24,7 +24,7 @@ def record_limits(limits: RequestLimits, admission: Admission) -> None:
 
 
 def _record_counts(records: dict[str, LimitValues], statuses: Sequence[CheckStatus], now: int) -> None:
-    """Note what limits that admitted this request were before it; nothing of them is reserved."""
+    """Note the limits of requests per minute as they were before this request; nothing of them is reserved."""
     for check, remaining, reset_seconds in statuses:
         name, amount, before = check.name, check.amount, remaining + check.take
         if amount < MAX_AMOUNT:

@@ -158,7 +158,7 @@ class RelayedStream:
         self.last_write = time.monotonic()
 
     def _wait_for_client(self) -> float:
-        """Wait until the client reads on; for how many seconds. One that lags is waited for by its pace."""
+        """Wait up to LAG_SECONDS until the client reads on; returns the seconds. The pace waits on after that."""
         poller, started_at = select.poll(), time.monotonic()
         poller.register(self.client, select.POLLOUT)
         if not poller.poll(LAG_SECONDS * 1000):

@@ -27,11 +27,14 @@ class ClientConnection:
 
     @property
     def pace(self) -> ReaderPace | None:
-        """How what the client gets is sent; None if the server itself does not bound slow readers: TLS, gevent."""
+        """What sends the answer and bounds slow readers; None behind TLS and in gevent, where nothing does."""
         return self.environ.get(PACE)
 
     def bind_pace(self, call: "Call | None") -> None:
-        """Let waiting for the client stop the time of this call's provider, and end with the call; None: of no call."""
+        """Stop the time of this call's provider while the client is waited for; a wait ends with the call.
+
+        None: from now on a wait concerns no call.
+        """
         if (pace := self.pace) is not None:
             pace.call = call
 
@@ -56,7 +59,7 @@ class Stream:
 
 
 def heartbeat_after(last: bytes, heartbeat: bytes) -> bytes:
-    """The heartbeat for a client that got this last: inside an event without the end of one, and none inside a line."""
+    """The heartbeat for a client that got this last: inside an event it has no empty line, inside a line it is b""."""
     if not last or last.endswith(EVENT_ENDS):
         return heartbeat
     return b"" if is_in_line(last) else heartbeat[:-1]

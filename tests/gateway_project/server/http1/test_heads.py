@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway_project.server.http1 import heads, messages
-from gateway_project.server.http1.heads import LENGTH, are_usual, date_at, settle, usual_headers
+from gateway_project.server.http1.heads import CONTENT_LENGTH, are_usual, date_at, settle, usual_headers
 
 PEER = ("192.0.2.1", 1234)
 LINE = b"POST /work HTTP/1.1\r\n"
@@ -47,10 +47,10 @@ TARGETS = [b"/work", b"/work?key=1", b"*", b"http://a/b", b"a:1", b"", b"/\xe9",
 
 
 def config(**values):
-    made = Config()
+    cfg = Config()
     for name, value in ({"forwarded_allow_ips": "", "header_map": "refuse"} | values).items():
-        made.set(name, value)
-    return made
+        cfg.set(name, value)
+    return cfg
 
 
 CONFIG = config()
@@ -71,9 +71,9 @@ def outcome(kind, head, peer=PEER, cfg=CONFIG):
 
 def read_alike(head, **options):
     """Whether both read it alike, the second time too, when the line is known."""
-    wanted = outcome(Request, head, **options)
+    expected = outcome(Request, head, **options)
     # Other transfer codings are refused here on purpose.
-    return all(outcome(messages.GatewayRequest, head, **options) == wanted for _ in range(2))
+    return all(outcome(messages.GatewayRequest, head, **options) == expected for _ in range(2))
 
 
 def head_of(*lines, first=LINE):
@@ -153,7 +153,7 @@ def test_only_so_many_lines_are_kept():
     assert len(lines._lines) == heads.MAX_LINES
 
 
-SENT = [[], [("X-A", "b")], [("X-A", " b "), (LENGTH, "5")], [("content-length", "5")], [("Server", "me")]]
+SENT = [[], [("X-A", "b")], [("X-A", " b "), (CONTENT_LENGTH, "5")], [("content-length", "5")], [("Server", "me")]]
 SENT += [[("Connection", "close"), ("X-A", "b")], [("X-A", "b\r\nX-B: c")], [("X-A", "b"), ("X-B", "a\nb")]]
 SENT += [[("X A", "b")], [("X-A", "\xe9")], [("X-A", "\u20ac")], [("", "b")], [("X-A", "")], [("Upgrade", "websocket")]]
 
