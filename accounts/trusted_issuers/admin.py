@@ -13,6 +13,7 @@ from accounts.trusted_issuers.models import TrustedIssuer, default_algorithms
 from accounts.trusted_issuers.serializers import keys_of
 from accounts.trusted_issuers.viewsets import TrustedIssuerViewSet
 from gateway_project.console.audit import record
+from gateway_project.console.display.inputs import JsonObjectField
 from gateway_project.console.row_actions import row_action
 from gateway_project.console.tables import ServiceAdmin, ServiceForm
 from gateway_project.json_types import JsonObject
@@ -32,13 +33,13 @@ class TrustedIssuerForm(ServiceForm):
         initial=default_algorithms,
         widget=UnfoldAdminCheckboxSelectMultipleWidget,
     )
-    jwks = forms.JSONField(
+    jwks = JsonObjectField(
         label="Stored keys",
         required=False,
         widget=UnfoldAdminTextareaWidget(attrs=JSON_AREA),
         help_text="The issuer's public keys as a JSON Web Key Set. Only if the gateway cannot fetch them.",
     )
-    subjects = forms.JSONField(
+    subjects = JsonObjectField(
         required=False,
         initial=dict,
         empty_value={},
