@@ -10,6 +10,7 @@ from django.contrib.auth.models import Group as DjangoGroup
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
+from django.utils.safestring import SafeString
 from unfold.decorators import display
 from unfold.widgets import UnfoldAdminPasswordWidget
 
@@ -20,6 +21,7 @@ from accounts.second_factor.services import remove_second_factor
 from accounts.second_factor.verification import has_second_factor
 from gateway_project.change_feed.cuts import Credential
 from gateway_project.console.audit import actor, caller, record, session_event_recorder
+from gateway_project.console.display.badges import Badge
 from gateway_project.console.filters import FlagFilter, equals
 from gateway_project.console.links import linked, links_to, period_of_page
 from gateway_project.console.row_actions import row_action, row_link
@@ -171,9 +173,11 @@ class UserAdmin(RevocableAdmin[User]):
     def group_names(self, row: User) -> str:
         return links_to(row.groups.order_by("name"), period_of_page(row)) or "none"
 
-    @display(description="State", label={"active": "success", "inactive": "warning", "deleted": "danger"})
-    def state(self, row: User) -> str:
-        return "deleted" if row.is_deleted else "active" if row.is_active else "inactive"
+    @display(description="State")
+    def state(self, row: User) -> SafeString:
+        if row.is_deleted:
+            return Badge("deleted", "danger").html
+        return (Badge("active", "success") if row.is_active else Badge("inactive", "warning")).html
 
     @display(description="Second factor")
     def second_factor(self, row: User) -> str:
@@ -353,9 +357,9 @@ class SessionAdmin(ReadOnlyAdmin):
     fields = ["user", "device", "address", "created_at", "last_used_at", "expires_at", "ended_at"]
     actions_detail = ["end"]
 
-    @display(description="State", label={"live": "success", "ended": "info"})
-    def state(self, row: Session) -> str:
-        return "live" if row.is_live(timezone.now()) else "ended"
+    @display(description="State")
+    def state(self, row: Session) -> SafeString:
+        return (Badge("live", "success") if row.is_live(timezone.now()) else Badge("ended", "info")).html
 
     @row_action(
         "Sign out",

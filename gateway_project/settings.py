@@ -181,7 +181,11 @@ AUTH_PASSWORD_VALIDATORS = [
 ]
 PASSWORD_HASHERS = ["accounts.guessing.hashing.SingleThreadHasher"]
 LANGUAGE_CODE = "en"
-FORMAT_MODULE_PATH = "gateway_project.console.formats"
+USE_I18N = False  # there is one language; looking for translations took a fifteenth of a console page
+# Dates as the API writes them, sortable and the same everywhere; all times are UTC, and say so.
+DATE_FORMAT = SHORT_DATE_FORMAT = "Y-m-d"
+DATETIME_FORMAT = SHORT_DATETIME_FORMAT = r"Y-m-d H:i (\U\T\C)"
+TIME_FORMAT = "H:i"
 TIME_ZONE = "UTC"
 USE_TZ = True
 APPEND_SLASH = False  # both spellings of a path are routes; a redirect would lose the body

@@ -18,12 +18,14 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDi
 from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
 from django.urls import path, reverse
+from django.utils.safestring import SafeString
 from unfold.contrib.filters.admin import ChoicesDropdownFilter, TextFilter
 from unfold.decorators import display
 from unfold.paginator import InfinitePaginator as ThemesPaginator
 
 from accounts.models import User
 from gateway_project.api.audit import filters_of, start_export
+from gateway_project.console.display.badges import Badge
 from gateway_project.console.display.money import money
 from gateway_project.console.display.times import SECONDS, utc_time
 from gateway_project.console.filters import MomentFilter, equals
@@ -294,14 +296,14 @@ class LogAdmin(EntryAdmin):
     def short_message(self, row: LogEntry) -> str:
         return row.message if len(row.message) <= 300 else f"{row.message[:300]}…"
 
-    @display(description="Status", label=OUTCOMES, ordering="outcome")
-    def result(self, row: LogEntry) -> tuple[str, str] | str:
+    @display(description="Status", ordering="outcome")
+    def result(self, row: LogEntry) -> SafeString:
         """The status, and what is not usual: an error, an answer from the cache."""
         if row.entry_type not in (EntryType.WORK_REQUEST, EntryType.MIRROR):
-            return row.severity
+            return Badge(row.severity, "").html
         unusual = "cached" if row.cache_status == CacheStatus.HIT else ""
         what = unusual if row.outcome == Outcome.COMPLETED and row.status else row.exception or row.outcome
-        return row.outcome, f"{row.status or ''} {what}".strip()
+        return Badge(f"{row.status or ''} {what}".strip(), OUTCOMES.get(row.outcome, "")).html
 
     @display(description="Duration")
     def duration(self, row: LogEntry) -> str:

@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterable
 from django.contrib import admin
 from django.db.models import Model
 from django.http import HttpRequest
-from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
+from gateway_project.console.display.paths import row_path
 from gateway_project.console.period import ANY_TIME, PAGE_PERIOD, Period, with_query
 from gateway_project.errors import Conflict, GatewayError
 
@@ -18,7 +18,7 @@ LINK = '<a class="text-primary-700 underline dark:text-primary-400" href="{}" ti
 
 def page_of(row: Model) -> str:
     """The address of a row's page."""
-    return reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_change", args=[row.pk])
+    return row_path(f"{row._meta.app_label}_{row._meta.model_name}", row.pk)
 
 
 def link(text: str, page: str) -> SafeString | str:

@@ -12,7 +12,8 @@ from urllib.parse import urlencode
 from django import forms
 from django.core.exceptions import ValidationError
 from django.http import QueryDict
-from django.urls import reverse
+
+from gateway_project.console.display.paths import row_path
 
 LIST_FILTERS = "_changelist_filters"  # Django hands on the address of a list by it
 PAGE_PERIOD = "page_period"  # an attribute of a row: the period of the page that shows it
@@ -56,7 +57,7 @@ def period_of(query: Mapping[str, str]) -> Period:
 
 def row_page(page: str, row_id: int | None, period: Period) -> str:
     """The page of a row below admin, which hands the period on; '' without a row."""
-    return "" if row_id is None else with_query(reverse(f"admin:{page}_change", args=[row_id]), period.moments())
+    return "" if row_id is None else with_query(row_path(page, row_id), period.moments())
 
 
 def with_query(path: str, query: Mapping[str, object]) -> str:

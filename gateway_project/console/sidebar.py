@@ -2,14 +2,14 @@
 
 from django.http import HttpRequest
 from django.templatetags.static import static
-from django.urls import reverse_lazy
 
+from gateway_project.console.display.paths import page_path
 from gateway_project.json_types import JsonObject
 
 
 def navigation(request: HttpRequest) -> list[JsonObject]:
     """The sections of the side bar."""
-    return NAVIGATION
+    return [{**section, "items": [_with_path(item) for item in section["items"]]} for section in NAVIGATION]
 
 
 def icon(request: HttpRequest) -> str:
@@ -36,8 +36,12 @@ def search_script(request: HttpRequest) -> str:
     return static("gateway/search.js")
 
 
-def _item(title: str, icon: str, name: str) -> JsonObject:
-    return {"title": title, "icon": icon, "link": reverse_lazy(f"admin:{name}")}
+def _with_path(item: JsonObject) -> JsonObject:
+    return {**item, "link": page_path(item["page"])}
+
+
+def _item(title: str, icon: str, page: str) -> JsonObject:
+    return {"title": title, "icon": icon, "page": page}
 
 
 def _section(title: str, *items: JsonObject) -> JsonObject:

@@ -18,6 +18,7 @@ from gateway_project.console.audit import actor, caller
 from gateway_project.database.guarding import overriding
 from gateway_project.errors import AccessTestFailed, LicenceInvalid, RateLimited
 from gateway_project.hooks import Hook
+from gateway_project.json_types import JsonObject
 
 Page = Callable[..., HttpResponse]
 # Whether the login that the console's session belongs to is still alive.
@@ -161,6 +162,10 @@ class ConsoleSite(UnfoldAdminSite):
         # Rows have no pages outside of the console.
         routes = [route for route in super().get_urls() if getattr(route, "name", None) != "view_on_site"]
         return [path("login/code/", second_step, name="login-code"), *routes]
+
+    def get_app_list(self, request: HttpRequest, app_label: str | None = None) -> list[JsonObject]:
+        """The tables of an app, for its page alone: no other page shows them, and the side bar has its own list."""
+        return [] if app_label is None else super().get_app_list(request, app_label)
 
     def search(self, request: HttpRequest, extra_context: object = None) -> HttpResponse:
         """404: the theme's search over all tables is not used; each table has its own."""

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from django.db.models import Q
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import reverse
 
+from gateway_project.console.display.paths import page_path
 from gateway_project.console.period import ANY_TIME, Period, period_of, row_page, with_query
 from gateway_project.console.site import console_site
 from gateway_project.database.ids import id_in
@@ -14,13 +14,13 @@ from providers.models import Model
 
 def price_form(model: str, provider_id: int | None = None) -> str:
     """The form for a price of a model, filled in (price_fields) if such a model exists."""
-    return with_query(reverse("admin:providers_modelprice_add"), _names(model, provider_id))
+    return with_query(page_path("providers_modelprice_add"), _names(model, provider_id))
 
 
 def model_page(model: str, provider_id: int | None = None, period: Period = ANY_TIME) -> str:
     """The address of a model's page, with the period; '' without a name. The page redirects to the row."""
     query = _names(model, provider_id) | period.moments()
-    return with_query(reverse("admin:model-by-name"), query) if model else ""
+    return with_query(page_path("model-by-name"), query) if model else ""
 
 
 def _names(model: str, provider_id: int | None) -> dict[str, str]:
@@ -65,4 +65,4 @@ def model_by_name(request: HttpRequest) -> HttpResponse:
     query = request.GET.dict()
     if models := models_of(query):
         return HttpResponseRedirect(row_page("providers_model", models[0].pk, period_of(query)))
-    return HttpResponseRedirect(with_query(reverse("admin:providers_model_changelist"), {"q": query.get("model", "")}))
+    return HttpResponseRedirect(with_query(page_path("providers_model_changelist"), {"q": query.get("model", "")}))

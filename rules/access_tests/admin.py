@@ -5,10 +5,12 @@ from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.html import format_html
+from django.utils.safestring import SafeString
 from unfold.decorators import display
 from unfold.views import ChangeList
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
+from gateway_project.console.display.badges import Badge
 from gateway_project.console.links import link, link_to
 from gateway_project.console.period import with_query
 from gateway_project.console.tables import ServiceAdmin, ServiceForm
@@ -95,9 +97,10 @@ class AccessTestAdmin(ServiceAdmin):
         context: JsonObject = {"verdict": verdicts_of([row])[0]} if row is not None else {}
         return super().change_view(request, object_id, form_url, {**(extra_context or {}), **context})
 
-    @display(description="State", label={"holds": "success", "fails": "danger"})
-    def state(self, row: AccessTest) -> str:
-        return "holds" if row.verdict is not None and row.verdict.holds else "fails"
+    @display(description="State")
+    def state(self, row: AccessTest) -> SafeString:
+        holds = row.verdict is not None and row.verdict.holds
+        return (Badge("holds", "success") if holds else Badge("fails", "danger")).html
 
     @display(description="For")
     def subject(self, row: AccessTest) -> str:

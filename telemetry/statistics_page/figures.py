@@ -7,13 +7,15 @@ from decimal import Decimal
 from itertools import count
 from typing import NamedTuple
 
-from django.urls import reverse
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString, mark_safe
 
 from gateway_project.console.display import charts
 from gateway_project.console.display.badges import Badge
 from gateway_project.console.display.money import Figure, in_words, missing_costs, money, short
+from gateway_project.console.display.paths import page_path
 from gateway_project.console.display.times import MINUTES, utc_time
-from gateway_project.console.period import period_of, row_page, with_query
+from gateway_project.console.period import row_page, with_query
 from gateway_project.json_types import JsonObject
 from providers.console.model_links import model_page, price_form
 from telemetry.statistics_page.filters import FILTERS
@@ -25,6 +27,7 @@ MAX_TABLE_ROWS, MAX_CHART_ROWS, MAX_SETS, LABEL_LENGTH = 100, 30, 7, 40
 OTHERS = "all others"
 MAX_TIMES = 24 * 32  # the hours of a month
 EMPTY = "–"
+LINK = '<a class="text-primary-700 underline dark:text-primary-400" href="{}">{}</a>'
 # The measures whose values of parts sum up to that of the whole.
 ADDITIVE = CHARTS.keys() - {"cache_share", "p50_ms", "p95_ms", "average_first_byte_ms"}
 ATTEMPTS = ("attempts", "failed_attempts")  # shown of providers: beside requests they say little of other things
@@ -54,6 +57,10 @@ class Line(NamedTuple):
     text: str
     address: str = ""
 
+    @property
+    def html(self) -> SafeString | str:
+        return format_html(LINK, self.address, self.text) if self.address else self.text
+
 
 class Cell(NamedTuple):
     """A cell of a table: the heading of its column, with the address of the table sorted by it, and its lines."""
@@ -62,6 +69,11 @@ class Cell(NamedTuple):
     lines: Sequence[Line]
     sort: str = ""
     wraps: bool = False
+
+    @property
+    def html(self) -> SafeString:
+        """Its lines; a page has hundreds of cells, and a template would take three times as long for each."""
+        return format_html_join(mark_safe("<br>"), "{}", [(line.html,) for line in self.lines])
 
 
 class Chart(NamedTuple):
@@ -278,17 +290,17 @@ def _page_of(row: JsonObject, by: str, form: UsageForm) -> str:
     value = row[DIMENSIONS[by]]
     if value is None:
         return ""
-    period = period_of(form.data)
+    period = form.period
     if by in PAGES:
         return row_page(PAGES[by], value if row.get(f"{by}_name") else None, period)
     if by == "model":
         return model_page(value, row.get("provider_id"), period)
     if by == "alias":
-        return with_query(reverse("admin:rules_alias_changelist"), {"q": value} | period.moments())
+        return with_query(page_path("rules_alias_changelist"), {"q": value} | period.moments())
     if by == "day":
         return form.address(by="hour", then="", start=value, end=value)
     log = {"tag": value} | period.moments() if by == "tag" else _hour(value)
-    return with_query(reverse("admin:telemetry_logentry_changelist"), log)
+    return with_query(page_path("telemetry_logentry_changelist"), log)
 
 
 def _hour(value: str) -> dict[str, str]:

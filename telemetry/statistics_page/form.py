@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, time, timedelta
+from functools import cached_property
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -9,6 +10,7 @@ from django import forms
 from django.utils import timezone
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
+from gateway_project.console.period import Period, period_of
 from gateway_project.database.ids import MAX_ID
 from telemetry import services
 from telemetry.statistics_page.filters import (
@@ -122,6 +124,11 @@ class UsageForm(forms.Form):
     @property
     def measure(self) -> str:
         return self.cleaned_data.get("chart") or "requests"
+
+    @cached_property
+    def period(self) -> Period:
+        """The period that the pages of rows get."""
+        return period_of(self.data)
 
     @property
     def dimensions(self) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from django.urls import reverse
 
 from accounts.models import Group, User
 from gateway_project.console.display.badges import Badge
+from gateway_project.console.display.paths import page_path, row_path
 from gateway_project.console.period import with_query
 from gateway_project.console.sidebar import NAVIGATION
 from gateway_project.console.tables import ReadOnlyAdmin
@@ -100,7 +101,7 @@ def _rows(source: Source, text: str) -> Iterator[tuple[Rank, Result]]:
     )
     rank = Case(When(exact, then=Rank.EXACT), When(beginning, then=Rank.BEGINNING), default=Rank.CONTAINING)
     for row in source.rows.filter(containing).annotate(search_rank=rank).order_by("search_rank", "pk")[:OF_EACH_KIND]:
-        address = reverse(f"admin:{source.page}_change", args=[row.pk])
+        address = row_path(source.page, row.pk)
         yield row.search_rank, Result(source.kind, _title(row), address, _badge(row))
 
 
@@ -110,13 +111,13 @@ def _keys(text: str) -> Iterator[tuple[Rank, Result]]:
     has_number = Q(pk=id_in(numbered[1]) if numbered else 0)
     deleted = Q(is_deleted=True) & (Q(public_id=text) | Q(former_public_id=text))
     for key in ApiKey.objects.with_state().filter(has_number | deleted).order_by("pk"):
-        address = reverse("admin:keys_apikey_change", args=[key.pk])
+        address = row_path("keys_apikey", key.pk)
         yield Rank.EXACT, Result("API key", _title(key), address, _badge(key))
 
 
 def _requests(text: str) -> Iterator[tuple[Rank, Result]]:
     for entry in LogEntry.objects.filter(correlation_id=text).only("pk", "correlation_id")[:OF_EACH_KIND]:
-        address = reverse("admin:telemetry_logentry_change", args=[entry.pk])
+        address = row_path("telemetry_logentry", entry.pk)
         yield Rank.EXACT, Result("Request", entry.correlation_id, address)
 
 
@@ -143,9 +144,9 @@ def _pages(text: str) -> Iterator[tuple[Rank, Result]]:
 def _named_pages() -> Iterator[tuple[Result, str]]:
     """All of them, each with the name that is looked at."""
     for item in (item for section in NAVIGATION for item in section["items"]):
-        yield Result("Page", item["title"], str(item["link"])), item["title"]
+        yield Result("Page", item["title"], page_path(item["page"])), item["title"]
     for name, (page, filters) in UNLISTED_PAGES.items():
-        yield Result("Page", name, with_query(reverse(f"admin:{page}"), filters)), name
+        yield Result("Page", name, with_query(page_path(page), filters)), name
     for model, table in admin.site._registry.items():
         name = f"New {model._meta.verbose_name}"
         if not isinstance(table, ReadOnlyAdmin):
