@@ -74,7 +74,7 @@ def summary_entry(refusal: Refusal, count: int, timestamp: str) -> JsonObject:
         "outcome": "denied" if issubclass(kind, AccessError) else "failed",
         "status": kind.code,
         "exception": kind.exception,
-        "address": origin.partition("/")[0] or None,
+        "address": origin.partition("/")[0],
         "message": f"{count:,} more {requests} from {origin or 'other addresses'} {reason}.",
         "payload": orjson.dumps({"address": origin, "requests": count}).decode(),
     }

@@ -12,6 +12,9 @@ from gateway_project.work.log.refusals import (
     Refusals,
     summary_entry,
 )
+from telemetry.journal.batches import insert_log_entries
+from telemetry.journal.records import to_record
+from telemetry.models import LogEntry
 from tests.support.promises import promise
 
 OWN_ENTRIES = 5
@@ -101,3 +104,10 @@ def test_the_message_names_another_error():
     entry = summary_entry(Refusal("192.0.2.1", ServiceUnavailable), 3, "2026-01-01 00:00:00")
     words = "3 more requests from 192.0.2.1 failed before the user was known (ServiceUnavailable)."
     assert (entry["message"], entry["status"], entry["outcome"]) == (words, 503, "failed")
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("origin", ["192.0.2.1", "2001:db8::/64", OTHERS])
+def test_the_log_takes_the_entry_of_any_origin(origin):
+    insert_log_entries([to_record(summary_entry(unknown(origin), 2, "2026-01-01 00:00:00"))])
+    assert LogEntry.objects.get().address == origin.partition("/")[0]
