@@ -34,10 +34,14 @@ class Sums:
         numbers[-1] += seconds
 
     def add(self, other: "Sums") -> None:
-        """Add all metrics of the other one."""
-        for name, series in other.metrics.items():
-            for labels, more in series.items():
-                numbers = self._numbers(name, labels, len(more))
+        """Add all metrics of the other one.
+
+        All its series: which of them counted as OTHER would depend on the order, and so on the process that is scraped.
+        """
+        for name, added in other.metrics.items():
+            series = self.metrics.setdefault(name, {})
+            for labels, more in added.items():
+                numbers = series.setdefault(labels, [0] * len(more))
                 for place, number in enumerate(more):
                     numbers[place] += number
 

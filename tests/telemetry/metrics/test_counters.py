@@ -165,6 +165,17 @@ class TestSeveralProcesses:
             assert result[self.KEY] == 7
         assert (result["process_threads", ("0",)], result["process_threads", ("1",)]) == (7, 9)
 
+    def test_whoever_is_asked_tells_of_all_series(self, monkeypatch):
+        monkeypatch.setattr(summing, "MAX_SERIES", 2)
+        slots = Slots(2)
+        first, second = (Metrics(slots, slots.take()) for _ in range(2))
+        for metrics, names in ((first, "ab"), (second, "cde")):
+            for name in names:
+                metrics.sums.count("requests", (name,))
+            metrics.publish({})
+        counts = {("a",): [1], ("b",): [1], ("c",): [1], ("d",): [1], (OTHER,): [1]}
+        assert first.gather({})[0].metrics == second.gather({})[0].metrics == {"requests": counts}
+
     def test_a_process_goes_on_from_the_numbers_of_the_one_before_it(self):
         slots = Slots(4)
         self.process(slots, slots.take(), 3)
