@@ -136,7 +136,7 @@ class LogEntryQuerySet(EntryQuerySet[Row]):
     def containing(self, text: str) -> Self:
         """Entries with this text in the model, the correlation id, the user's name, the message or the payload."""
         names = Q(model__icontains=text) | Q(correlation_id__icontains=text) | Q(username__icontains=text)
-        matches = self.filter(names | Q(message__icontains=text) | _in_json("payload", text))
+        matches = self.filter(names | Q(message__icontains=text) | in_json("payload", text))
         # PostgreSQL assumes that any text is rare: limited to a day, it would read all of its entries, not the newest.
         matches.spans_all_partitions = True
         return matches
@@ -147,7 +147,7 @@ class CacheEntryQuerySet(EntryQuerySet[Row]):
 
     def containing(self, text: str) -> Self:
         """Entries with this text in the model or the response."""
-        return self.filter(Q(model__icontains=text) | _in_json("response", text))
+        return self.filter(Q(model__icontains=text) | in_json("response", text))
 
 
 class GuardrailSampleQuerySet(EntryQuerySet[Row]):
@@ -210,7 +210,7 @@ def _guarded(members: Mapping[str, int | str]) -> Q:
     return Q(guardrails__isnull=False) & contains
 
 
-def _in_json(field: str, text: str) -> Q:
+def in_json(field: str, text: str) -> Q:
     """Entries whose field, a JSON text from any writer, contains the text as it is or escaped in one of its strings.
 
     All writers escape quotes, backslashes and line breaks; some escape non-ASCII characters too. As an escape hides a

@@ -4,7 +4,7 @@ from typing import Any, Self
 
 from django.db.models import Q
 
-from telemetry.querysets import EntryQuerySet
+from telemetry.querysets import EntryQuerySet, in_json
 
 
 class AuditQuerySet(EntryQuerySet[Any]):
@@ -16,8 +16,7 @@ class AuditQuerySet(EntryQuerySet[Any]):
 
     def containing(self, text: str) -> Self:
         """Entries with this text in their message, actor, address or values; ids of requests match whole."""
-        parts = ("message", "actor", "address", "before", "after")
-        matches = Q(request_id=text)
-        for part in parts:
+        matches = Q(request_id=text) | in_json("before", text) | in_json("after", text)
+        for part in ("message", "actor", "address"):
             matches |= Q(**{f"{part}__icontains": text})
         return self.filter(matches)

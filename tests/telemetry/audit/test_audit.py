@@ -4,6 +4,7 @@ import json
 import logging
 import threading
 from datetime import UTC, datetime, timedelta
+from urllib.parse import quote
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -133,6 +134,12 @@ class TestApi:
         assert admin.rows("/audit/?actor=nobody-of-this-name") == []
         assert [row["message"] for row in admin.rows("/audit/?search=Event 2")] == ["Event 2."]
         refused(admin.get("/audit/?actr=ann"), 400, "ValidationError", "actr")
+
+    def test_the_search_finds_values_that_json_escapes(self, admin):
+        record = event().link.record
+        append(record._replace(before=json.dumps({"regex": r'gpt-5\.1 "mini"'})))
+        for text in (r"gpt-5\.1", '"MINI"', '"regex":'):
+            assert len(admin.rows(f"/audit/?search={quote(text)}")) == 1
 
 
 class TestVerification:
