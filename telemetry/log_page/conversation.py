@@ -35,7 +35,10 @@ def conversation(request: object, response: object) -> list[Turn]:
     """The turns in order; empty if there is no conversation, as for embeddings."""
     request = logged_object(request)[0]
     response = streamed_answer(response) or logged_object(response)[0] or response
-    turns = [turn for turn in (*_request_turns(request), *_reply_turns(response)) if turn.parts]
+    try:
+        turns = [turn for turn in (*_request_turns(request), *_reply_turns(response)) if turn.parts]
+    except RecursionError:  # requests are never so deep, but answers of some providers may be anything
+        return []
     return turns[:MAX_TURNS]
 
 

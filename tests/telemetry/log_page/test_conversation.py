@@ -160,6 +160,12 @@ def test_what_no_client_would_send_is_shown_all_the_same(request_body):
     assert len(list(conversation(request_body, ""))) == 1
 
 
+def test_an_answer_that_is_nested_too_deep_is_no_conversation():
+    depth = 700
+    request, answer = {"messages": [{"role": "user", "content": "Lisbon?"}]}, '{"content":' * depth + "1" + "}" * depth
+    assert conversation(request, json.loads(answer)) == []
+
+
 MEMBERS = ["messages", "contents", "content", "parts", "role", "type", "text", "tool_calls", "function", "arguments",
            "functionCall", "functionResponse", "image_url", "source", "inlineData", "choices", "message"]  # fmt: skip
 KINDS = ["user", "assistant", "tool_use", "tool_result", "image", "function_call", "", "[[", None, 1]
