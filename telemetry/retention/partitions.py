@@ -74,12 +74,13 @@ def create(start: datetime, end: datetime) -> None:
     bounds = f"FROM ('{start:%Y-%m-%d}T00:00Z') TO ('{end:%Y-%m-%d}T00:00Z')"
     delete = f'DELETE FROM "{DEFAULT}" WHERE "timestamp" >= %s AND "timestamp" < %s RETURNING *'
     with _with_lock_timeout() as cursor:
-        cursor.execute(f'CREATE TEMPORARY TABLE misplaced (LIKE "{LOG}") ON COMMIT DROP')
+        cursor.execute(f'CREATE TEMPORARY TABLE misplaced (LIKE "{LOG}")')
         move = f"WITH gone AS ({delete}) INSERT INTO misplaced SELECT * FROM gone"
         cursor.execute(move, [start, end])
         cursor.execute(f'CREATE TABLE "{name}" PARTITION OF "{LOG}" FOR VALUES {bounds}')
         insert = f'INSERT INTO "{LOG}" SELECT * FROM misplaced'
         cursor.execute(insert)
+        cursor.execute("DROP TABLE misplaced")  # now: the caller's transaction may create several partitions
 
 
 def drop_before(limit: datetime) -> int:

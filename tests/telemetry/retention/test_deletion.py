@@ -272,6 +272,15 @@ class TestPartitions:
         assert all(one[1] == other[0] for one, other in itertools.pairwise(result))
         assert partitions.create_ahead(timezone.now()) == 0
 
+    def test_the_maintenance_makes_several_at_once(self, settings):
+        settings.GATEWAY_LOG_DAYS = 30
+        for partition in partitions.partitions():
+            with connection.cursor() as cursor:
+                cursor.execute(f'DROP TABLE "{partition.name}"')
+        house()
+        assert {end - start for start, end in self.bounds()} == {DAY}
+        assert len(self.bounds()) == 1 + partitions.PERIODS_AHEAD
+
     def test_entries_of_few_days_are_kept_by_the_day(self, settings):
         settings.GATEWAY_LOG_DAYS = 30
         later = NOW + 200 * DAY
