@@ -23,6 +23,7 @@ SECRET_END = SECRET_START + SECRET_LENGTH
 LENGTH = SECRET_END + CHECKSUM_LENGTH
 DUMMY_DIGEST = bytes(32)
 _KEY = re.compile(rf"{PREFIX}([0-9A-Za-z]{{{ID_LENGTH}}})\w*")
+_WHOLE_KEY = re.compile(rf"{PREFIX}([0-9A-Za-z]{{{ID_LENGTH}}})_[0-9A-Za-z]{{{SECRET_LENGTH + CHECKSUM_LENGTH}}}")
 
 # Two digits at a time: every request computes the checksum.
 _PAIRS = tuple(a + b for a, b in product(BASE62, repeat=2))
@@ -60,6 +61,11 @@ def parse(text: object) -> tuple[str, bytes] | None:
 def without_secrets(text: str) -> str:
     """The text with each key in it, complete or truncated, replaced by its public id."""
     return _KEY.sub(r"\1", text)
+
+
+def without_whole_keys(text: str) -> str:
+    """The text with each complete key in it replaced by its public id. Names that merely begin like a key stay."""
+    return _WHOLE_KEY.sub(r"\1", text)
 
 
 def matches(expected: bytes | None, digest: bytes) -> bool:
