@@ -138,9 +138,9 @@ class AttemptBook:
             record.attempts += 1
 
     def add(self, other: "AttemptBook") -> None:
-        """Add the records of another process."""
-        for (provider_id, model), record in other.records.items():
-            self._record(provider_id, model).add(record)
+        """Add all records of another process, also beyond MAX_PAIRS: which fit would depend on the order."""
+        for pair, record in other.records.items():
+            self.records.setdefault(pair, Record()).add(record)
 
     def by_provider(self) -> dict[int, dict[str, Record]]:
         """The records by the provider's id, and then by model."""

@@ -80,6 +80,17 @@ def test_there_are_never_more_pairs_than_fit(monkeypatch):
     }  # fmt: skip
 
 
+def test_the_sum_of_several_processes_has_the_pairs_of_all(monkeypatch):
+    monkeypatch.setattr(attempts, "MAX_PAIRS", 1)
+    first, second = book(AttemptStart(FAST)), book(failed(1.0, subject=Subject(2, "second", "slow")))
+    sums = [AttemptBook(), AttemptBook()]
+    for total, parts in zip(sums, ((first, second), (second, first)), strict=True):
+        for part in parts:
+            total.add(part)
+    assert sums[0].records == sums[1].records
+    assert set(sums[0].records) == {(1, "fast"), (2, "slow")}
+
+
 def test_it_survives_the_trip_to_other_processes():
     one = book(AttemptStart(FAST), failed(1.0), AttemptSuccess(FAST, 2.0), AttemptStart(Subject(2, "second", "slow")))
     copy = AttemptBook.from_json(orjson.loads(orjson.dumps(one.to_json())))
