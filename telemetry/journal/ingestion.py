@@ -127,7 +127,8 @@ def _store_once(name: str, start: int, batch: list[Record]) -> None:
         insert_cache_entries([record.payload for record in batch if record.kind == CACHED])
         insert_owners([record.payload for record in batch if record.kind == OWNED])
         insert_samples([record.payload for record in batch if record.kind == SAMPLED])
-        missing = count_hits(entries)
+        # Not those of messages: the message about a request's error has the request's cache status.
+        missing = count_hits([record.payload for record in batch if record.kind == END])
     pending_hits.add(missing)
 
 

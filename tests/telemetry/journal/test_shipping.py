@@ -290,6 +290,14 @@ def test_a_hit_that_is_shipped_before_the_answer_is_listed_counts(journal, shipp
     assert CacheEntry.objects.get().hits == 3
 
 
+def test_a_hit_counts_once_although_its_error_has_an_entry_too(journal, shipper):
+    journal.append_cache_entry(cached("a" * 64))
+    serve(journal, "r1", cache_status="HIT", cache_hash="a" * 64)
+    journal.append_event(entry("r1", entry_type="Message", cache_status="HIT", cache_hash="a" * 64))
+    shipper.ship()
+    assert CacheEntry.objects.get().hits == 1
+
+
 def test_one_of_an_answer_that_is_never_listed_is_let_go_after_a_while(journal, shipper, monkeypatch):
     monkeypatch.setattr(hits, "MAX_WAIT_SECONDS", 0)
     serve(journal, "r1", cache_status="HIT", cache_hash="a" * 64)
