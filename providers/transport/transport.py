@@ -248,18 +248,17 @@ class Transport:
 
     def _open(self, text: str, origin: str, limits: TransportLimits, call: Call) -> Connection:
         call.check()
-        timeout = min(limits.connect, call.remaining())
-        if timeout <= 0:
-            raise _unreached(ProviderTimeout(f"The provider {End.TOTAL.value}."))
         try:
-            connection = self._adapter.connect(text, timeout, call.times)
+            connection = self._adapter.connect(text, _seconds_to_connect(limits, call), call.times)
         except RefusedAddress as error:
             # Which address it is, its cause says, which only administrators read.
             raise _unreached(
                 ProviderError("The gateway does not call the provider: its address is not allowed.")
             ) from error
         except TimeoutError as error:
-            raise _unreached(ProviderTimeout(f"The provider {End.CONNECT.value}.")) from error
+            call.interrupt_overdue(time.monotonic())  # it may be the time of the whole call that is over
+            end = call.end if call.end in (End.TOTAL, End.ATTEMPT) else End.CONNECT
+            raise _unreached(ProviderTimeout(f"The provider {end.value}.")) from error
         except (OSError, UnicodeError, urllib3.exceptions.HTTPError) as error:
             raise _unreached(ProviderError(f"No connection to the provider: {describe_failure(error)}.")) from error
         sock, connection.sock = connection.sock, None  # only the socket is kept
@@ -293,6 +292,14 @@ class Transport:
             call.detach()
             connection.close()
             raise
+
+
+def _seconds_to_connect(limits: TransportLimits, call: Call) -> float:
+    """How long a connection may take. Raises TimeoutError if there is no time left."""
+    seconds = min(limits.connect, call.remaining())
+    if seconds <= 0:
+        raise TimeoutError
+    return seconds
 
 
 def _unreached(error: UpstreamError) -> UpstreamError:

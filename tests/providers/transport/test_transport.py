@@ -354,6 +354,22 @@ def test_a_connection_that_is_not_accepted_is_a_time_out(transport):
             filler.close()
 
 
+@pytest.mark.parametrize("seconds", [0, 0.1])
+def test_a_call_that_ends_before_a_connection_is_accepted_has_used_up_its_own_time(transport, seconds):
+    """Otherwise clients with little time would open the provider's circuit breaker for all others."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as listener:
+        fillers = [socket.socket() for _ in range(4)]
+        for filler in fillers:
+            filler.setblocking(False)
+            filler.connect_ex(listener.getsockname())
+        call = new_call(seconds)
+        with pytest.raises(ProviderTimeout, match="did not complete its answer in time"):
+            ask(transport, f"http://127.0.0.1:{listener.getsockname()[1]}/", call)
+        assert call.end is End.TOTAL
+        for filler in fillers:
+            filler.close()
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("end", "error"),
