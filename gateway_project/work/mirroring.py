@@ -78,4 +78,6 @@ def _is_allowed(mirrored: MirroredRequest, gateway: Gateway) -> bool:
         return False
     if key is not None and key.restrictions is not None and not key.restrictions.allow_model(target.model):
         return False
-    return snapshot.rules.allows(target, user_id=caller.id, group_ids=caller.group_ids)
+    model = mirrored.request.model  # the name of the alias, or one that fits its stars
+    _, allowed = snapshot.rules.judge_alias(model, (target,), user_id=caller.id, group_ids=caller.group_ids)
+    return bool(allowed)

@@ -196,6 +196,14 @@ def test_who_may_not_ask_the_mirror_is_not_mirrored(world, main, mirror, alias):
     assert counts(mirror) == (0,)
 
 
+def test_a_rule_that_takes_the_mirrors_provider_out_of_the_alias_keeps_the_copy_from_it(world, main, mirror, alias):
+    name = alias()
+    world.allow(effect="deny", regex=name, provider=world.row(mirror))
+    assert world.ask(body={"model": name}).status_code == 200
+    time.sleep(0.6)
+    assert counts(main, mirror) == (1, 0)
+
+
 def test_the_mirror_is_asked_after_the_last_chunk_of_a_stream(world, main, mirror, alias):
     main.default = Answer(text="one two three four", pace=0.3)
     begun = time.monotonic()
