@@ -276,6 +276,15 @@ class TestBreaker:
         name = world.row(provider).name
         assert samples(world, "provider_resting")["0", name] == 0
 
+    @pytest.mark.parametrize("status", [403, 500])
+    def test_models_that_only_a_linked_key_names_open_no_breaker(self, world, pair, status):
+        key = world.new_key(provider=world.row(pair[0])).text
+        for number in range(6):
+            pair[0].answers(status=status)
+            assert world.ask(key=key, body={"model": f"invented-{number}"}).status_code == 502
+        assert samples(world, "provider_resting")["0", world.row(pair[0]).name] == 0
+        assert world.ask("listed").headers["X-Svc-Provider"] == world.row(pair[0]).name
+
     def test_a_provider_that_stands_alone_is_asked_however_often_it_failed(self, world, provider):
         provider.default = Answer(status=500)
         self.fail(world, 7)

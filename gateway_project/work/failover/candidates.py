@@ -252,7 +252,8 @@ def _inform_breaker(error: UpstreamError, exchange: Exchange, gateway: Gateway, 
     """Tell the breaker: a provider that sends Retry-After, or limits us (429), works; all other errors are failures.
 
     Who limits us rests until the time that it names, else it pauses. Of several credentials, one that is refused rests
-    at once. The client's own deadline says nothing.
+    at once. The client's own deadline says nothing, nor do models that the provider does not list: clients with linked
+    keys may invent any number.
     """
     retry_after = error.retry_after if isinstance(error, ProviderOverloaded) else None
     if retry_after is not None:
@@ -262,5 +263,5 @@ def _inform_breaker(error: UpstreamError, exchange: Exchange, gateway: Gateway, 
     provider = target.provider
     if retry_after is not None or error.code == TOO_MANY_REQUESTS:
         gateway.breakers.succeeded(provider)
-    elif exchange.call.end is not End.TOTAL:
+    elif error.refuses_account or (target.model in provider.models and exchange.call.end is not End.TOTAL):
         gateway.breakers.failed(provider, for_good=error.refuses_account and bool(provider.siblings))
