@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from secrets import token_hex
 from threading import BoundedSemaphore
 from time import perf_counter, time
 from typing import NamedTuple
@@ -160,7 +161,8 @@ class RemoteGuardrails:
         assert service is not None
         if self._breakers.is_resting(service) or (body := _body(guardrail, service, question)) is None:
             return None
-        message_id, deadline = f"{question.request_id}.{guardrail.id}", started_at + service.timeout_seconds
+        # Of its own, also for the answer to the same request: receivers take equal ids for one message, sent again.
+        message_id, deadline = f"{question.request_id}.{token_hex(4)}", started_at + service.timeout_seconds
         return Inquiry(guardrail, service, body, len(question.texts), message_id, started_at, deadline)
 
     def _ask(self, clients: ServiceClients, inquiry: Inquiry) -> Answer:

@@ -74,6 +74,16 @@ def test_a_signed_request_says_what_is_asked(world, guard, service):
     assert row_of(world, response)["result"] == "passed"
 
 
+def test_each_question_has_an_id_of_its_own(world, guard, service):
+    """Who reads webhooks takes a second one with the same id for the first one, sent again."""
+    world.provider()
+    guard()
+    ask(world)
+    request, answer = service.wait_for(2)
+    assert [request.json["direction"], answer.json["direction"]] == ["request", "response"]
+    assert request.headers["webhook-id"] != answer.headers["webhook-id"]
+
+
 def test_it_blocks_with_its_reason(world, guard, service):
     provider = world.provider()
     guard(direction="request")
