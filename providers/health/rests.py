@@ -68,7 +68,7 @@ class Rests:
     """The rests of all accounts with providers in this process; times come from the clock that is handed in.
 
     Limits (429) are those of a model, as providers have them: its other models go on. An overload (503) is the whole
-    account's.
+    account's, unless the provider does not list the model: then it may be about that one alone.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -80,7 +80,9 @@ class Rests:
 
     def begin(self, target: Target, code: int, seconds: float) -> None:
         """Let it rest for so many seconds, as its provider asks, unless it already rests for longer."""
-        key = _key(target) if code == TOO_MANY_REQUESTS else (target.provider.account, ALL_MODELS)
+        key = _key(target)
+        if code != TOO_MANY_REQUESTS and key[1] != OTHER_MODELS:
+            key = (target.provider.account, ALL_MODELS)
         if seconds > self._remaining_seconds(self._longest((self._rests.get(key),), target.provider)):
             self._rests[key] = rest = self._rest(target, code, seconds)
             self._rests_end = max(self._rests_end, rest.until)

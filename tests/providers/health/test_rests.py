@@ -61,6 +61,13 @@ def test_another_account_does_not_rest(rests, change):
     assert rests.paused(other).seconds == 1
 
 
+def test_models_that_the_provider_does_not_list_let_no_others_rest(rests):
+    """Clients with linked keys may invent any number of them."""
+    rests.begin(target(1, "invented"), 503, 3600)
+    assert (rests.seconds_left(ONE), rests.seconds_left(target(1, "b"))) == (0, 0)
+    assert rests.seconds_left(target(1, "another one")) == 3600
+
+
 def test_a_limit_is_about_one_model_and_an_overload_about_all(rests):
     rests.begin(ONE, 429, 30)
     assert (rests.seconds_left(ONE), rests.seconds_left(target(1, "b"))) == (30, 0)
