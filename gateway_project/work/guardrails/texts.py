@@ -28,6 +28,10 @@ CODES = frozenset({
     # Signed or encrypted by the provider, who refuses them once they are changed.
     *("signature", "encrypted_content", "thought_signature", "thoughtSignature"),
 })  # fmt: skip
+REQUIRED = "required"  # of a schema: the names of properties
+# What has members of the client's own names inside: none of them is a code.
+OWN_NAMES = frozenset({"metadata", "default", "examples", "input_examples", "json"})
+TOOL_RESULTS = frozenset({"functionResponse", "function_response"})  # their response has such members, too
 # Members whose string is JSON by itself.
 JSON_TEXTS = frozenset({"arguments", "partial_json"})
 # Members whose object a model has filled: names and numbers in it are its own words, too.
@@ -88,7 +92,8 @@ Visit = Callable[[str, Kind, Path], str]
 def rewrite(value: object, visit: Visit, path: Path = None, member: str = "", *, in_call: bool = False) -> Any:
     """The document with each text as `visit` returns it: the same object if nothing changes."""
     if isinstance(value, str):
-        return value if member in CODES and not in_call else visit(value, _kind(member, in_call), path)
+        is_code = member in CODES and not in_call and _is_code(member, value, path)
+        return value if is_code else visit(value, _kind(member, in_call), path)
     if isinstance(value, dict):
         return _rewrite_object(value, visit, path, in_call=in_call or member in ARGUMENTS)
     if isinstance(value, list):
@@ -98,6 +103,17 @@ def rewrite(value: object, visit: Visit, path: Path = None, member: str = "", *,
         new = visit(text, Kind.CALL, path)
         return value if new == text else new
     return value
+
+
+def _is_code(member: str, value: str, path: Path) -> bool:
+    """Whether a string of a member in CODES is one: not where members have names of the client's own."""
+    if member == REQUIRED:
+        return _PLAIN_NAME.match(value) is not None
+    while path is not None:
+        path, place = path
+        if place in OWN_NAMES or (place == "response" and path is not None and path[1] in TOOL_RESULTS):
+            return False
+    return True
 
 
 def _kind(member: str, in_call: bool) -> Kind:
@@ -111,8 +127,9 @@ def _kind(member: str, in_call: bool) -> Kind:
 def _rewrite_object(members: JsonObject, visit: Visit, path: Path, *, in_call: bool) -> JsonObject:
     changes: JsonObject = {}
     names: dict[str, str] = {}
+    kind = Kind.CALL if in_call else Kind.TEXT
     for name, item in members.items():
-        if in_call and not _PLAIN_NAME.match(name) and (new_name := visit(name, Kind.CALL, path)) != name:
+        if not _PLAIN_NAME.match(name) and (new_name := visit(name, kind, (path, name))) != name:
             names[name] = new_name
         if isinstance(item, str | dict | list) or in_call:
             new = _rewrite_member(members, name, item, visit, path, in_call=in_call)

@@ -58,6 +58,20 @@ TEXTS = {
     "result of Bedrock": message({"toolResult": {"content": [{"json": {"data": LONG}}]}}),
     "parameters of a tool": {"tools": [{"function": {"name": "f", "parameters": {"source": {"data": LONG}}}}]},
     "schema": {"response_format": {"json_schema": {"schema": {"image": LONG}}}},
+    "name of a property": {"tools": [{"function": {"parameters": {"properties": {"contraband now": {}}}}}]},
+    "name of a property that is required": {"tools": [{"input_schema": {"required": ["contraband now"]}}]},
+    "name of a tag": {"metadata": {"contraband now": "1"}},
+    "tag with the name of a code": {"metadata": {"id": "contraband"}},
+    "default with the name of a code": {"tools": [{"input_schema": {"default": {"status": "contraband"}}}]},
+    "example with the name of a code": {"tools": [{"input_examples": [{"role": "contraband"}]}]},
+    "result of Gemini with the name of a code": {"parts": [{"functionResponse": {"response": {"id": "contraband"}}}]},
+    "result of Bedrock with the name of a code": message({"toolResult": {"content": [{"json": {"id": "contraband"}}]}}),
+}
+CODES = {
+    "id": message({"type": "tool_result", "tool_use_id": "contraband"}),
+    "id of Gemini": {"parts": [{"functionResponse": {"id": "contraband", "response": {"output": "Sent."}}}]},
+    "plain name of a property": {"input_schema": {"properties": {"contraband": {}}, "required": ["contraband"]}},
+    "id of a response": {"type": "response.completed", "response": {"id": "contraband", "status": "contraband"}},
 }
 
 
@@ -69,6 +83,17 @@ def test_files_are_not_searched(document):
 @pytest.mark.parametrize("document", TEXTS.values(), ids=TEXTS)
 def test_whatever_looks_like_a_file_elsewhere_is_a_text(document):
     assert searched(document)
+
+
+@pytest.mark.parametrize("document", CODES.values(), ids=CODES)
+def test_what_only_programs_read_is_no_text(document):
+    assert not searched(document)
+
+
+def test_the_name_of_a_property_is_redacted_wherever_it_stands():
+    schema = {"properties": {"bob@example.com": {"type": "string"}}, "required": ["bob@example.com"]}
+    redacted = {"properties": {"[EMAIL]": {"type": "string"}}, "required": ["[EMAIL]"]}
+    assert rewrite(schema, lambda text, kind, path: text.replace("bob@example.com", "[EMAIL]")) == redacted
 
 
 def search_of(type, parameters, **options):
