@@ -26,6 +26,11 @@ MAX_CALLS = MAX_MONITORS = 64  # at once, of a process: of those that decide, an
 MAX_QUESTION_BYTES = 1024 * 1024
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
 FAILURES, REST_SECONDS = 5, 10.0
+REFUSALS = (400, 413, 422)  # statuses by which a service that works refuses a question
+
+
+class QuestionRefused(ProviderError):
+    """The service does not take this question: another one may be answered."""
 
 
 class ServiceClients(NamedTuple):
@@ -176,7 +181,8 @@ class RemoteGuardrails:
                 answer = _send(clients, inquiry, call, seconds)
             verdict = service.verdict(answer, inquiry.text_count)
         except (GatewayError, Interrupted, ValueError) as error:
-            self._breakers.failed(service)
+            note_outcome = self._breakers.succeeded if isinstance(error, QuestionRefused) else self._breakers.failed
+            note_outcome(service)
             log.warning("The service of the guardrail %s cannot be called: %s", inquiry.guardrail.name, error)
             return inquiry.failure()
         self._breakers.succeeded(service)
@@ -212,18 +218,18 @@ def _send(clients: ServiceClients, inquiry: Inquiry, call: Call, seconds: float)
     response.limit(MAX_ANSWER_BYTES)
     answer = response.read()
     if response.status != 200:
-        raise ProviderError(f"It answered with status {response.status}.")
+        error = QuestionRefused if response.status in REFUSALS else ProviderError
+        raise error(f"It answered with status {response.status}.")
     return answer
 
 
 def _request(clients: ServiceClients, service: Service, body: bytes, message_id: str) -> ProviderRequest:
-    headers = {"Content-Type": "application/json", "Accept": "application/json"}
     at = time()
     if not service.provider_id:
-        headers |= signature_headers(service.credential, message_id, int(at), body)
+        headers = signature_headers(service.credential, message_id, int(at), body)
         return ProviderRequest(service.url, body, headers)
     provider = clients.snapshot.provider(service.provider_id)
     if provider is None or provider.format is None:
         raise ProviderError(f"There is no enabled provider with the id {service.provider_id}.")
     address = provider.address("/moderations")
-    return ProviderRequest(address, body, {**provider.authentication(address, body, at), **headers})
+    return ProviderRequest(address, body, provider.authentication(address, body, at))

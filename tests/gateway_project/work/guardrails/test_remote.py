@@ -74,6 +74,16 @@ def test_a_signed_request_says_what_is_asked(world, guard, service):
     assert row_of(world, response)["result"] == "passed"
 
 
+def test_it_gets_each_header_once(world, guard, service):
+    """Servers that join headers with the same name cannot tell that the body is JSON."""
+    world.provider()
+    guard(direction="request")
+    ask(world)
+    (request,) = service.wait_for(1)
+    assert [value for name, value in request.raw_headers if name.lower() == "content-type"] == ["application/json"]
+    assert len(request.headers) == len(request.raw_headers)
+
+
 def test_each_question_has_an_id_of_its_own(world, guard, service):
     """Who reads webhooks takes a second one with the same id for the first one, sent again."""
     world.provider()
@@ -106,6 +116,17 @@ def test_it_replaces_texts_of_requests_and_whole_answers(world, guard, service):
     assert response.json()["choices"][0]["message"]["content"] == "Another answer."
     assert "Some words" not in world.entry(response).payload
     assert "An answer" not in world.entry(response).payload
+
+
+def test_questions_that_it_refuses_do_not_keep_it_from_being_asked_about_others(world, guard, service):
+    """Otherwise whoever sends texts that it refuses switches it off for all."""
+    world.provider()
+    guard(direction="request")
+    for status in (400, 413, 422) * 2:
+        service.answers(status=status)
+        assert row_of(world, ask(world))["result"] == "failed"
+    service.default.body = {"action": "block", "reason": "weapons"}
+    assert ask(world).status_code == 400
 
 
 @pytest.mark.parametrize("fail_mode", ["open", "closed"])
