@@ -454,6 +454,28 @@ def test_an_alias_and_what_is_left_out_of_it(world, pair):
     assert "stage=beta" in row["reason"]
 
 
+def test_what_rules_leave_out_of_an_alias_is_said_with_the_name_that_they_judged(world):
+    first, second, third = (world.provider() for _ in range(3))
+    alias = world.alias(first, second, third)
+    world.allow(regex=world.model)
+    allowing = world.allow(regex=alias.name, provider=world.row(first))
+    denying = world.allow(regex=alias.name, provider=world.row(third), effect="deny")
+    document = explain(world, body={"model": alias.name})
+    assert [row["provider"] for row in document["candidates"]] == [world.row(first).name]
+    assert {row["provider"]: row["reason"] for row in document["leftOut"]} == {
+        world.row(second).name: f"Rule {allowing.name} decides, and it allows another provider.",
+        world.row(third).name: f"Rule {denying.name} denies it.",
+    }
+
+
+def test_the_rule_that_decided_is_named_where_a_later_one_would_have_allowed_more(world, pair):
+    allowing = world.allow(regex=world.model, provider=world.row(pair[0]), position=1)
+    document = explain(world)
+    assert [row["reason"] for row in document["leftOut"]] == [
+        f"Rule {allowing.name} decides, and it allows another provider."
+    ]
+
+
 def test_audit_entries_have_no_prompt(world, provider):
     response = world.ask("a very private question", path=EXPLAIN)
     entry = world.entry(response, kind="Message")

@@ -12,7 +12,6 @@ from gateway_project.work.routing.ordering import strategy_of, tiers_of
 from gateway_project.work.routing.strategies import Strategy, Weighted
 from gateway_project.work.snapshot.records import Target, Tiers, target_key
 from providers.models import Model
-from rules.matching import RuleSnapshot
 from telemetry.models import Candidate
 
 BY_STRATEGY = {
@@ -26,7 +25,6 @@ BY_STRATEGY = {
 PASSED_OVER = {
     Candidate.FULL: "One of its limits is used up.",
     Candidate.NOT_WANTED: "The request names another provider.",
-    Candidate.NOT_ALLOWED: "No rule allows {model} of this provider.",
     Candidate.NOT_TRIED: "It comes after targets whose failure ends the request.",
 }
 Row = tuple[Target, str]  # with the reason
@@ -102,13 +100,13 @@ def _reason(outcome: Candidate, detail: str, target: Target, walk: Walk) -> str:
     key = walk.exchange.identity.key
     if outcome is Candidate.NOT_ALLOWED and key is not None and not key.allows_model(target.model):
         return "The key's list of models does not name it."
-    if outcome is Candidate.NOT_ALLOWED and (rule := denying_rule(target, walk)) is not None:
-        return f"Rule {rule.name} denies it."
+    if outcome is Candidate.NOT_ALLOWED:
+        return _refusal_reason(target, walk)
     if outcome is Candidate.UNFIT:
         return f"It cannot take the request: {detail.partition(': ')[2] or detail}"
     if outcome is Candidate.RESTING:
         return _rest_reason(target, walk)
-    return PASSED_OVER.get(outcome, PASSED_OVER[Candidate.NOT_TRIED]).format(model=target.model)
+    return PASSED_OVER.get(outcome, PASSED_OVER[Candidate.NOT_TRIED])
 
 
 def _rest_reason(target: Target, walk: Walk) -> str:
@@ -117,13 +115,19 @@ def _rest_reason(target: Target, walk: Walk) -> str:
     return "Its circuit is open."
 
 
-def denying_rule(target: Target, walk: Walk) -> RuleSnapshot | None:
-    """The rule that denies this target to the caller by its own name."""
-    caller = walk.exchange.identity.caller
+def _refusal_reason(target: Target, walk: Walk) -> str:
+    """Why the rules leave it out: by its own name, or else by that of the alias."""
+    exchange, caller, book = walk.exchange, walk.exchange.identity.caller, walk.gateway.snapshot.rules
     assert caller is not None, "who is not known has no targets"
-    book = walk.gateway.snapshot.rules
-    considered = book.considered(target.model, (target,), user_id=caller.id, group_ids=caller.group_ids)
-    return next((one.rule for one in considered if one.has_matched and one.rule.denies), None)
+    is_allowed = book.allows(target, user_id=caller.id, group_ids=caller.group_ids)
+    name = exchange.model if is_allowed else target.model
+    considered = book.considered(name, (target,), user_id=caller.id, group_ids=caller.group_ids)
+    rule = next((one.rule for one in considered if one.has_matched and one.rule.denies), None)
+    if rule is not None:
+        return f"Rule {rule.name} denies it."
+    if is_allowed and exchange.decision.rule is not None:
+        return f"Rule {exchange.decision.rule.name} decides, and it allows another provider."
+    return f"No rule allows {name} of this provider."
 
 
 def _unlinked(walk: Walk) -> Iterator[Row]:
