@@ -255,6 +255,21 @@ class TestKeysOfTheirOwnRestrictions:
         assert [row["model"] for row in narrow["candidates"]] == ["large"]
         assert [row["reason"] for row in narrow["leftOut"]] == ["The key's list of models does not name it."]
 
+    def test_an_alias_without_a_target_for_the_request(self, world, pair):
+        alias = world.alias(world.target(pair[0], match={"tags": {"stage": "beta"}}))
+        document = explain(world, body={"model": alias.name})
+        assert document["error"]["exception"] == "ProviderNotSelected"
+        remedy = f"The alias {alias.name} needs an enabled target whose conditions the request meets."
+        assert document["sentences"][1] == remedy
+        linked = world.new_key(provider=world.row(pair[1]))
+        tagged = {"X-Svc-Tags": "stage=beta"}
+        document = explain(world, key=linked.text, body={"model": alias.name}, headers=tagged)
+        assert document["error"]["exception"] == "ProviderNotSelected"
+        remedy = (
+            f"The alias {alias.name} needs an enabled target at the provider that key {linked.key.name} is linked to."
+        )
+        assert document["sentences"][1] == remedy
+
     def test_a_network_that_the_request_does_not_come_from(self, world, provider):
         issued = world.new_key(networks=["192.0.2.0/24", "2001:db8::/32"])
         document = explain(world, key=issued.text)

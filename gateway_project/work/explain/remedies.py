@@ -136,14 +136,25 @@ def _licence(error: GatewayError, walk: Walk, subject: Subject, _: Consideration
 
 
 def _provider(error: GatewayError, walk: Walk, subject: Subject, _: Consideration) -> Iterator[str]:
-    key = subject.key
-    if key is not None and key.provider_id is not None:
+    key, alias = subject.key, walk.exchange.decision.alias
+    if alias is not None:
+        yield f"The alias {alias.name} needs an enabled target {_place_of_target(walk, key)}."
+    elif key is not None and key.provider_id is not None:
         yield (
             f"Key {key.name} is linked to one provider. This provider has to be enabled, and the request must not "
             "name another one."
         )
     else:
         yield f"An enabled provider has to offer the model {walk.exchange.model}."
+
+
+def _place_of_target(walk: Walk, key: KeySnapshot | None) -> str:
+    """Which target an alias lacks."""
+    if walk.exchange.options.provider_name:
+        return "at the provider that the request names"
+    if key is not None and key.provider_id is not None:
+        return f"at the provider that key {key.name} is linked to"
+    return "whose conditions the request meets"
 
 
 def _pause(error: GatewayError, walk: Walk, subject: Subject, _: Consideration) -> Iterator[str]:
