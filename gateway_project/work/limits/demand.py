@@ -17,6 +17,7 @@ from gateway_project.work.limits.unseen_input import unseen_input
 from gateway_project.work.token_estimates import input_tokens
 from providers.formats import Usage, WorkRequest
 from providers.formats.dialect import COUNT_TOKENS
+from providers.formats.usage import MOST_TOKENS
 from providers.pricing.prices import Price, cost_of
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ COUNTED_PARAMETERS = frozenset(
     {"max_tokens", "max_completion_tokens", "max_output_tokens", "n", "best_of", "background"}
 )
 NESTED_OBJECTS = ("options", "generationConfig", "generation_config", "inferenceConfig")
-MAX_ANSWERS = 128
 NUMBERS_OF_ANSWERS = ("n", "best_of")
 # What providers explain to the model with a prompt of their own, of some hundred tokens.
 PROMPTED_PARAMETERS = ("tools", "functions", "response_format", "text", "output_config", "output_format")
@@ -58,7 +58,7 @@ def estimate_demand(work: WorkRequest) -> Demand:
     if work.operation == "embedding":
         return Demand(input_estimate, 0, True)
     bound = _bound(work.body)
-    output = settings.GATEWAY_RESERVED_OUTPUT_TOKENS if bound is None else bound * _answers(work.body)
+    output = settings.GATEWAY_RESERVED_OUTPUT_TOKENS if bound is None else _all_answers(bound, work.body)
     return Demand(input_estimate, output, bound is not None)
 
 
@@ -78,7 +78,7 @@ def largest_demand(work: WorkRequest, targets: "Sequence[Target]", limit: LimitD
     longest = max((bound for bound in bounds if bound is not None), default=0)
     if bound is None and (None in bounds or not longest):
         raise strict_error(limit, "set max_tokens, so that the largest possible use is known.", "max_tokens")
-    return Demand(most_input, (bound or longest) * _answers(work.body), True)
+    return Demand(most_input, _all_answers(bound or longest, work.body), True)
 
 
 def have_known_shapes(targets: "Sequence[Target]") -> bool:
@@ -183,6 +183,11 @@ def misspelled_parameter(body: JsonObject) -> str:
     return next((name for name in body if name not in COUNTED_PARAMETERS and name.casefold() in COUNTED_PARAMETERS), "")
 
 
+def _all_answers(longest: int, body: JsonObject) -> int:
+    """The most tokens of all answers if one has at most `longest`; no more than any request can have."""
+    return min(longest * _answers(body), MOST_TOKENS)
+
+
 def _answers(body: JsonObject) -> int:
     """The number of answers that the client wants; values below one, which providers refuse, count as one.
 
@@ -192,4 +197,4 @@ def _answers(body: JsonObject) -> int:
     prompts = body.get("prompt")
     # A list of numbers is the tokens of a single prompt.
     count = len(prompts) if isinstance(prompts, list) and not all(type(prompt) is int for prompt in prompts) else 1
-    return min(max(1, *numbers), MAX_ANSWERS) * count if numbers else count
+    return max([1, *numbers]) * count

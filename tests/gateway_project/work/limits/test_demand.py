@@ -9,7 +9,6 @@ from gateway_project.work.limits.book import LimitBook, LimitRow
 from gateway_project.work.limits.checks import MAX_AMOUNT
 from gateway_project.work.limits.demand import (
     BOUND_FIELDS,
-    MAX_ANSWERS,
     NESTED_OBJECTS,
     Demand,
     estimate_demand,
@@ -17,6 +16,7 @@ from gateway_project.work.limits.demand import (
 )
 from gateway_project.work.limits.kinds import Subject
 from providers.formats import WorkRequest
+from providers.formats.usage import MOST_TOKENS
 from providers.pricing.prices import Price
 
 ASKED = {"messages": [{"role": "user", "content": "x" * 800}]}
@@ -39,7 +39,11 @@ def demand(body, operation="chat"):
         ({"max_tokens": 30, "n": 2, "best_of": 5}, 150),
         ({"max_tokens": 30, "n": 0}, 30),
         ({"max_tokens": 30, "n": -7, "best_of": -1}, 30),
-        ({"max_tokens": 30, "n": 10**9}, 30 * MAX_ANSWERS),
+        ({"max_tokens": 30, "n": 1000}, 30_000),  # some servers allow thousands
+        # The log has no room for more than any request can have.
+        ({"max_tokens": 2**62, "n": 100}, MOST_TOKENS),
+        ({"max_tokens": 10**4000}, MOST_TOKENS),
+        ({"max_tokens": 30, "n": 10**4000}, MOST_TOKENS),
         ({"max_tokens": 30, "n": 4.0}, 30),
         ({"max_tokens": 1}, 1),
         # What bounds nothing, or is no bound at all:
