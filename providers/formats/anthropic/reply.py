@@ -22,6 +22,8 @@ FINISH_REASONS = {
     "refusal": FinishReason.FILTER,
     "pause_turn": FinishReason.PAUSE,
 }
+# Of usage.iterations: summaries of the conversation and answers of an advisor. The totals beside them leave these out.
+LEFT_OUT = ("compaction", "advisor_message")
 
 
 def read_reply(value: JsonObject) -> Reply:
@@ -98,13 +100,22 @@ def usage_of(value: object) -> Usage | None:
     """Usage in disjoint buckets, as Anthropic counts it: `input_tokens` leave out the cache."""
     if not isinstance(value, dict):
         return None
-    input_tokens, output = count(value.get("input_tokens")), count(value.get("output_tokens"))
+    input_tokens, output = _total(value, "input_tokens"), _total(value, "output_tokens")
     if input_tokens is None and output is None:
         return None
     return Usage(
         input_tokens,
-        count(value.get("cache_read_input_tokens")),
-        count(value.get("cache_creation_input_tokens")),
+        _total(value, "cache_read_input_tokens"),
+        _total(value, "cache_creation_input_tokens"),
         output,
         count(as_dict(value.get("output_tokens_details")).get("thinking_tokens")),
     )
+
+
+def _total(usage: JsonObject, name: str) -> int | None:
+    """A count with those of the iterations that it leaves out; None if nothing reports it."""
+    total = count(usage.get(name))
+    for iteration in as_list(usage.get("iterations")):
+        if as_dict(iteration).get("type") in LEFT_OUT and (tokens := count(iteration.get(name))) is not None:
+            total = (total or 0) + tokens
+    return total

@@ -113,9 +113,10 @@ def usage_of(value: object) -> Usage | None:
             rest, read, write = prompt, None, None
     if isinstance(details := value.get("completion_tokens_details"), dict):
         reasoning = count(details.get("reasoning_tokens"))
-    total = value.get("total_tokens")
-    if reasoning and prompt is not None and output is not None and total == prompt + output + reasoning:
-        output += reasoning  # the total shows that thoughts are counted separately, as xAI does
+    total = count(value.get("total_tokens"))
+    if total is not None and prompt is not None and output is not None:
+        # Of xAI, and of Google's endpoint for clients of OpenAI, only the total contains the thoughts.
+        output = max(output, total - prompt)
     return Usage(rest, read, write, output, reasoning, money(value.get("cost")))  # OpenRouter's
 
 

@@ -1,10 +1,11 @@
 """Usage, text and finish reason of any JSON service, read from familiar places."""
 
 from gateway_project.json_types import JsonObject
+from providers.formats.anthropic import reply as anthropic
 from providers.formats.neutral.reply import FinishReason
 from providers.formats.openai import responses as openai_responses
 from providers.formats.openai.reply import FINISH_REASONS, usage_of
-from providers.formats.usage import Usage, count
+from providers.formats.usage import Usage
 
 
 def familiar_usage(value: JsonObject) -> Usage | None:
@@ -16,12 +17,7 @@ def familiar_usage(value: JsonObject) -> Usage | None:
         return usage_of(usage)
     if "input_tokens_details" in usage:
         return openai_responses.usage_of(usage)
-    return Usage(
-        count(usage.get("input_tokens")),
-        count(usage.get("cache_read_input_tokens")),
-        count(usage.get("cache_creation_input_tokens")),
-        count(usage.get("output_tokens")),
-    )
+    return anthropic.usage_of(usage)
 
 
 def familiar_text(value: JsonObject) -> str:

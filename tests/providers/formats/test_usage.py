@@ -4,9 +4,12 @@ from decimal import Decimal
 
 import pytest
 
+from providers.formats.anthropic import reply as anthropic
 from providers.formats.bedrock import reply as bedrock
 from providers.formats.gemini import reply as gemini
 from providers.formats.ollama import reply as ollama
+from providers.formats.openai import reply as openai
+from providers.formats.passthrough.reply import familiar_usage
 from providers.formats.usage import MOST_TOKENS, Usage, count, money
 
 pytestmark = pytest.mark.embedded
@@ -43,3 +46,41 @@ def test_a_count_is_a_number_that_a_counter_can_have(value):
 
 def test_money_is_what_it_was_written_as():
     assert money(123456.1) == Decimal("123456.1")
+
+
+def test_of_anthropic_what_the_totals_leave_out_counts_too():
+    """As the documentation of compaction has it: 180,000 tokens were read to write the summary."""
+    usage = {
+        "input_tokens": 23_000,
+        "cache_read_input_tokens": None,
+        "output_tokens": 1_000,
+        "iterations": [
+            {"type": "compaction", "input_tokens": 180_000, "cache_read_input_tokens": 7, "output_tokens": 3_500},
+            {"type": "message", "input_tokens": 23_000, "cache_read_input_tokens": 0, "output_tokens": 1_000},
+            {"type": "advisor_message", "input_tokens": 800, "output_tokens": 1_600},
+        ],
+    }
+    counted = Usage(203_800, 7, None, 6_100)
+    assert anthropic.usage_of(usage) == counted
+    assert familiar_usage({"usage": usage}) == counted
+
+
+@pytest.mark.parametrize("iterations", [None, 5, "x", [None, 5, {}], [{"type": "compaction", "input_tokens": "9"}], {}])
+def test_iterations_of_another_form_change_nothing(iterations):
+    usage = {"input_tokens": 3, "output_tokens": 4, "iterations": iterations}
+    assert anthropic.usage_of(usage) == Usage(3, output=4)
+
+
+def test_thoughts_that_only_the_total_contains_are_output():
+    """Google's endpoint for clients of OpenAI reports them nowhere else, xAI beside the output."""
+    google = {"prompt_tokens": 9, "completion_tokens": 1, "total_tokens": 103}
+    assert openai.usage_of(google) == Usage(9, output=94)
+    details = {"completion_tokens_details": {"reasoning_tokens": 233}}
+    xai = {"prompt_tokens": 37, "completion_tokens": 530, "total_tokens": 800} | details
+    assert openai.usage_of(xai) == Usage(37, output=763, reasoning=233)
+
+
+@pytest.mark.parametrize("total", [None, 0, 12, 13, -5, "99", 2**63, True])
+def test_a_total_that_says_nothing_new_changes_nothing(total):
+    usage = {"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": total}
+    assert openai.usage_of(usage) == Usage(9, output=4)
