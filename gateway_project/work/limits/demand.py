@@ -13,6 +13,7 @@ from gateway_project.json_types import JsonObject
 from gateway_project.work.limits.checks import MAX_AMOUNT, RESERVE, LimitCheck
 from gateway_project.work.limits.kinds import COUNT_UNPRICED, NANO, TOKENS, LimitDescription, unpriced_units
 from gateway_project.work.limits.messages import strict_error
+from gateway_project.work.limits.output_bound import bounds_in, number_of_answers
 from gateway_project.work.limits.unseen_input import unseen_input
 from gateway_project.work.token_estimates import input_tokens
 from providers.formats import Usage, WorkRequest
@@ -58,14 +59,16 @@ def estimate_demand(work: WorkRequest) -> Demand:
     if work.operation == "embedding":
         return Demand(input_estimate, 0, True)
     bound = _bound(work.body)
-    output = settings.GATEWAY_RESERVED_OUTPUT_TOKENS if bound is None else _all_answers(bound, work.body)
+    output = settings.GATEWAY_RESERVED_OUTPUT_TOKENS
+    if bound is not None:
+        output = min(bound * _answers(work.body), MOST_TOKENS)  # no request can have more
     return Demand(input_estimate, output, bound is not None)
 
 
 def largest_demand(work: WorkRequest, targets: "Sequence[Target]", limit: LimitDescription) -> Demand:
     """The most tokens that a request can use under a strict limit.
 
-    Only the parameters of the request's own dialect bound the answer: a provider ignores those of others.
+    Without a parameter of the request's own dialect the answer has no bound: a provider ignores those of others.
     Raises ValidationError if the input or the answer has no bound.
     """
     if work.operation == COUNT_TOKENS:
@@ -73,12 +76,19 @@ def largest_demand(work: WorkRequest, targets: "Sequence[Target]", limit: LimitD
     most_input = _most_input(work, targets, limit)
     if work.operation == "embedding" and have_known_shapes(targets):
         return Demand(most_input, 0, True)
-    bound = _greatest([work.body], work.dialect.output_bounds)
+    answers = number_of_answers(work.body)
+    return Demand(most_input, min(_longest_answer(work, targets, limit) * answers, MOST_TOKENS), True)
+
+
+def _longest_answer(work: WorkRequest, targets: "Sequence[Target]", limit: LimitDescription) -> int:
+    """The most tokens of one answer: a bound in a provider's own words replaces the greatest one of the dialect."""
+    if _greatest([work.body], work.dialect.output_bounds) is not None:
+        return max(bounds_in(work.body))
     bounds = [target.provider.max_output_tokens.get(target.model) for target in targets]
     longest = max((bound for bound in bounds if bound is not None), default=0)
-    if bound is None and (None in bounds or not longest):
+    if None in bounds or not longest:
         raise strict_error(limit, "set max_tokens, so that the largest possible use is known.", "max_tokens")
-    return Demand(most_input, _all_answers(bound or longest, work.body), True)
+    return longest
 
 
 def have_known_shapes(targets: "Sequence[Target]") -> bool:
@@ -181,11 +191,6 @@ def _greatest(places: Sequence[JsonObject], names: Sequence[str]) -> int | None:
 def misspelled_parameter(body: JsonObject) -> str:
     """A parameter that differs from one that limits read only in upper and lower case; '' if there is none."""
     return next((name for name in body if name not in COUNTED_PARAMETERS and name.casefold() in COUNTED_PARAMETERS), "")
-
-
-def _all_answers(longest: int, body: JsonObject) -> int:
-    """The most tokens of all answers if one has at most `longest`; no more than any request can have."""
-    return min(longest * _answers(body), MOST_TOKENS)
 
 
 def _answers(body: JsonObject) -> int:

@@ -36,7 +36,7 @@ def bound_output(body: JsonObject, names: Sequence[str], most: int) -> str:
 
     Returns the name that was set, or "". Raises ValidationError for a larger bound, or one that is no number.
     """
-    answers = _number_of_answers(body)
+    answers = number_of_answers(body)
     most_each = most // answers
     if not most_each:
         tokens = plural(most, "token")
@@ -79,14 +79,24 @@ def _problem(path: str, most: int, most_each: int, answers: int) -> str:
     return f"{path} must be a whole number from 1 to {most_each:,}: {bound}."
 
 
-def _number_of_answers(body: JsonObject) -> int:
-    """The number of answers: each prompt of a list gets as many as the largest number in the body says."""
-    numbers = [1]
-    for path, value in _members(body, NUMBERS_OF_ANSWERS):
-        if type(value) is not int or value < 1:
-            raise ValidationError(f"{path} must be a whole number above 0.", field=path)
-        numbers.append(value)
-    return max(numbers) * _number_of_prompts(body.get("prompt"))
+def bounds_in(body: JsonObject) -> list[int]:
+    """Every bound in the body, in whosever words. Raises ValidationError for one that is no whole number above 0."""
+    return [_whole_number(path, value) for path, value in _members(body, BOUNDS)]
+
+
+def number_of_answers(body: JsonObject) -> int:
+    """The number of answers: each prompt of a list gets as many as the largest number in the body says.
+
+    Raises ValidationError for a number that is no whole one above 0.
+    """
+    numbers = [_whole_number(path, value) for path, value in _members(body, NUMBERS_OF_ANSWERS)]
+    return max([1, *numbers]) * _number_of_prompts(body.get("prompt"))
+
+
+def _whole_number(path: str, value: object) -> int:
+    if type(value) is not int or value < 1:
+        raise ValidationError(f"{path} must be a whole number above 0.", field=path)
+    return value
 
 
 def _number_of_prompts(prompt: object) -> int:

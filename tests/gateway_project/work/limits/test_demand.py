@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from gateway_project.errors import ValidationError
 from gateway_project.work.limits.book import LimitBook, LimitRow
 from gateway_project.work.limits.checks import MAX_AMOUNT
 from gateway_project.work.limits.demand import (
@@ -12,12 +13,14 @@ from gateway_project.work.limits.demand import (
     NESTED_OBJECTS,
     Demand,
     estimate_demand,
+    largest_demand,
     with_reservations,
 )
-from gateway_project.work.limits.kinds import Subject
+from gateway_project.work.limits.kinds import LimitDescription, Subject
 from providers.formats import WorkRequest
 from providers.formats.usage import MOST_TOKENS
 from providers.pricing.prices import Price
+from tests.support.recorded_samples import request
 
 ASKED = {"messages": [{"role": "user", "content": "x" * 800}]}
 SENT = 101  # with the four characters of "user"
@@ -119,3 +122,43 @@ def test_nothing_beyond_all_counting_is_reserved():
         "cost": (MAX_AMOUNT,) * 2,
     }
     assert reserved(Demand(10**17, 1, False))["tokens"] == (MAX_AMOUNT, MAX_AMOUNT)
+
+
+STRICT = LimitDescription(SUBJECT, "it", "tokens", "day", is_strict=True)
+
+
+def longest(**body):
+    """The most tokens of the answers to this under a strict limit, at a model that gives no more than 5000."""
+    work = request({"model": "m", "messages": []} | body)
+    provider = SimpleNamespace(format=None, max_output_tokens={"m": 5000}, facts={})
+    return largest_demand(work, [SimpleNamespace(provider=provider, model="m")], STRICT).output
+
+
+@pytest.mark.parametrize(
+    ("native", "output"),
+    [
+        ({"options": {"num_predict": 900}}, 900),
+        ({"generationConfig": {"maxOutputTokens": 900}}, 900),
+        ({"generationConfig": {"candidateCount": 8}}, 80),
+        ({"generationConfig": {"candidateCount": 8, "max_output_tokens": 900}}, 7200),
+        ({"inferenceConfig": {"maxTokens": 900}}, 900),
+        ({"inferenceConfig": {"maxTokens": 5}}, 10),
+        ({"num_generations": 3}, 30),
+        ({"n": 1000}, 10_000),
+    ],
+)
+def test_a_providers_own_words_for_a_longer_answer_count_under_a_strict_limit(native, output):
+    """They replace the bound that the gateway translates from the client's."""
+    assert longest(max_tokens=10, **native) == output
+
+
+@pytest.mark.parametrize("endless", [-1, "900", 900.0, True])
+def test_what_may_be_no_bound_is_refused_under_a_strict_limit(endless):
+    for native in ({"options": {"num_predict": endless}}, {"generationConfig": {"candidateCount": endless}}):
+        with pytest.raises(ValidationError, match="must be a whole number above 0"):
+            longest(max_tokens=10, **native)
+
+
+def test_a_model_bounds_what_the_request_does_not():
+    assert longest(options={"num_predict": -1}) == 5000
+    assert longest(n=2) == 10_000
