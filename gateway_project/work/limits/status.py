@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 
+from django.conf import settings
+
 from gateway_project.work.limits.book import LimitBook, LimitRow
 from gateway_project.work.limits.checks import LimitCheck, window_begin, window_end
 from gateway_project.work.limits.kinds import (
@@ -30,7 +32,8 @@ CLOCK_TOLERANCE_SECONDS = 1.0
 def statuses_of(state: SharedState, limits: Sequence[Limit]) -> list[LimitStatus]:
     """The status of each of these limits."""
     now, checks = state.clock.now(), [_check(limit) for limit in limits]
-    amounts = state.used_amounts(checks)
+    totals = zip(checks, state.used_amounts(checks), strict=True)
+    amounts = [total if _is_counted(check) else None for check, total in totals]
     missing = [check for check, total in zip(checks, amounts, strict=True) if _is_missing(check, total)]
     from_log = _usage_by_window(missing, now, state.clock)
     return [_status(check, total, now, from_log) for check, total in zip(checks, amounts, strict=True)]
@@ -63,6 +66,13 @@ def usage_from_log(kind: str, ids: Iterable[int], begin: int, until: float, cloc
     if abs(clock.offset) > CLOCK_TOLERANCE_SECONDS:
         return quota_usage(kind, ids, begin=clock.to_local(begin), until=clock.to_local(until))
     return quota_usage(kind, ids, begin=begin, until=clock.to_local(until))
+
+
+def _is_counted(check: LimitCheck) -> bool:
+    """Whether requests are counted for it: for an unlimited one only if a default applies once it is deleted."""
+    limit = check.limit
+    defaults = settings.GATEWAY_LIMITS.get(limit.subject.kind, {})
+    return check.amount > 0 or defaults.get((limit.measure, limit.window), 0) > 0
 
 
 def _is_missing(check: LimitCheck, total: int | None) -> bool:

@@ -41,3 +41,11 @@ def test_the_log_is_asked_once_for_all_of_a_kind_in_a_window(number, django_asse
     with django_assert_num_queries(3 * 2):  # users in a day, users in a month, groups in a day; each with its time-outs
         result = statuses_of(LocalState(cache_bytes=0), values)
     assert [status.used for status in result] == [Decimal(4), 4, 28, 28] * number + [4 * number + 1]
+
+
+@pytest.mark.parametrize(("measure", "window"), [("requests", "minute"), ("tokens", "minute"), ("concurrent", "none")])
+def test_nobody_knows_what_was_used_of_an_unlimited_one_that_is_not_counted(settings, measure, window):
+    limit = Limit.objects.create(user=new_user(), measure=measure, window=window, amount=0)
+    assert statuses_of(LocalState(cache_bytes=0), [limit])[0].used is None
+    settings.GATEWAY_LIMITS = {"user": {(measure, window): Decimal(5)}}  # counted: it applies once the limit is deleted
+    assert statuses_of(LocalState(cache_bytes=0), [limit])[0].used == 0
