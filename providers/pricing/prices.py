@@ -170,7 +170,9 @@ class PriceBook:
 
     def _find(self, subject: PricedModel, at: float) -> Price | None:
         fitting = [offer for offer in self._offers if offer.holds(at) and offer.fits(subject)]
-        closest = max(fitting, key=lambda offer: offer.closeness(subject), default=None)
+        # A price of longer input goes on from one of the same models; alone it is none.
+        first_steps = (offer for offer in fitting if not offer.price.above_input_tokens)
+        closest = max(first_steps, key=lambda offer: offer.closeness(subject), default=None)
         if closest is None:
             return None
         steps = {offer.price.above_input_tokens: offer.price for offer in fitting if offer.subject == closest.subject}
@@ -203,11 +205,11 @@ def matches(pattern: str, text: str) -> bool:
 
 
 def _chained(steps: list[Price]) -> Price | None:
-    """One price out of those for ever longer input; None where the shortest is missing."""
+    """One price out of those for ever longer input."""
     chain = None
     for step in reversed(steps):
         chain = replace(step, longer=chain)
-    return chain if chain is not None and chain.above_input_tokens == 0 else None
+    return chain
 
 
 def _closeness(pattern: str) -> tuple[bool, int, str]:

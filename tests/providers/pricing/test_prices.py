@@ -180,6 +180,11 @@ class TestBook:
     def test_a_price_of_long_input_alone_says_nothing_of_a_short_one(self):
         assert self.of(Offer(LONG, "m")) is None
 
+    def test_a_price_of_long_input_alone_hides_no_price_that_says_less_closely_of_what(self):
+        """As when a price for a provider ends, or was never set, and the one for its longer requests stays."""
+        offers = [Offer(LONG, "m", provider_id=1), Offer(priced(4), "m", host="*.example.org"), Offer(LONG, "*")]
+        assert self.of(*offers) == 4
+
     @pytest.mark.long
     def test_it_looks_once_and_remembers_only_so_many(self):
         book = PriceBook([Offer(PLAIN, "m*")])
