@@ -202,4 +202,5 @@ def _answers(body: JsonObject) -> int:
     prompts = body.get("prompt")
     # A list of numbers is the tokens of a single prompt.
     count = len(prompts) if isinstance(prompts, list) and not all(type(prompt) is int for prompt in prompts) else 1
-    return max([1, *numbers]) * count
+    most: int = max([1, *numbers])
+    return most * count
