@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from gateway_project.errors import ValidationError
 from gateway_project.json_types import JsonObject
@@ -11,7 +11,7 @@ from providers.formats import WorkRequest
 from providers.formats.json_values import dumped
 
 if TYPE_CHECKING:
-    from gateway_project.work.exchange import Identity
+    from gateway_project.work.snapshot.records import KeySnapshot
 
 # Names of such bounds in any format, in lower case and without _ and -.
 BOUNDS = frozenset(
@@ -29,6 +29,13 @@ UNKNOWN_BOUNDS = {
     "input": ("max_tokens", "max_output_tokens"),
 }
 FREE_MEMBERS = ("metadata", "user")  # whose content no provider reads as parameters
+
+
+class KeyHolder(Protocol):
+    """Who sends a request, as far as the bounds of keys need it; the key is None for a login."""
+
+    @property
+    def key(self) -> "KeySnapshot | None": ...
 
 
 def bound_output(body: JsonObject, names: Sequence[str], most: int) -> str:
@@ -53,7 +60,7 @@ def bound_output(body: JsonObject, names: Sequence[str], most: int) -> str:
     return names[0]
 
 
-def bound_unknown_output(work: WorkRequest, identity: "Identity") -> WorkRequest:
+def bound_unknown_output(work: WorkRequest, identity: KeyHolder) -> WorkRequest:
     """The request within the key's bound, whatever its operation seems to be: its service may answer with a text.
 
     Raises ValidationError as bound_output() does.
@@ -67,7 +74,7 @@ def bound_unknown_output(work: WorkRequest, identity: "Identity") -> WorkRequest
     return replace(work, body=body, raw=dumped(body), added_bound=added_bound) if added_bound else work
 
 
-def most_tokens(identity: "Identity") -> int | None:
+def most_tokens(identity: KeyHolder) -> int | None:
     """The most tokens that the caller's key allows in an answer; None or 0 without a bound."""
     key = identity.key
     return None if key is None or key.restrictions is None else key.restrictions.max_tokens
