@@ -3,6 +3,7 @@
 `schema` is the JSON schema of a field that drf-spectacular does not know.
 """
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -11,6 +12,7 @@ from typing import Any, ClassVar, Unpack
 from django.utils.dateparse import parse_date, parse_datetime
 from rest_framework import serializers
 
+from gateway_project.api.strict_json import has_nul
 from gateway_project.database.ids import MAX_ID
 from gateway_project.errors import Place, ValidationError
 from gateway_project.json_types import JsonObject
@@ -141,10 +143,13 @@ class Read(serializers.Field):
 
     def to_internal_value(self, data: object) -> object:
         try:
-            return self.read(data, "")
+            value = self.read(data, "")
         except ValidationError as error:
             path = error.field.removeprefix(".")
             raise serializers.ValidationError({path: [error.message]} if path else error.message) from None
+        if has_nul(json.dumps(data)):
+            raise serializers.ValidationError("Must not contain the character NUL (\\u0000).")
+        return value
 
     def run_validation(self, data: object = serializers.empty) -> object:
         """None is a value that the function reads, too."""

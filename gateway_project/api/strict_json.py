@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from codecs import BOM_UTF8
 from typing import NoReturn
 
@@ -14,6 +15,7 @@ MAX_CONTAINERS, MAX_VALUES = 100_000, 2_000_000
 # Beyond it a float stands for several integers.
 EXACT = 2**53
 BACKSLASH = ord("\\")
+ESCAPED_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
 def parse_object(raw: bytes, *, subject: str = "body") -> JsonObject:
@@ -57,6 +59,11 @@ def is_deeper(value: object, levels: int) -> bool:
         if not level:
             break
     return bool(level)
+
+
+def has_nul(text: str) -> bool:
+    """Whether a text of a JSON document contains NUL, which PostgreSQL does not store."""
+    return ESCAPED_NUL.search(text) is not None
 
 
 def _why_not(raw: bytes, error: json.JSONDecodeError) -> str:

@@ -1,6 +1,5 @@
 """What forms read beyond Django's fields: JSON within the limits of the API, and ids of rows."""
 
-import re
 from collections.abc import Iterable, Iterator
 
 from django import forms
@@ -9,11 +8,9 @@ from django.forms.fields import InvalidJSONInput
 from django.http import QueryDict
 
 from gateway_project import errors
-from gateway_project.api.strict_json import parse_object
+from gateway_project.api.strict_json import has_nul, parse_object
 from gateway_project.database.ids import id_in
 from gateway_project.json_types import JsonObject
-
-ESCAPED_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
 def read_json_object(text: str, subject: str) -> JsonObject:
@@ -27,7 +24,7 @@ def read_json_object(text: str, subject: str) -> JsonObject:
 def read_stored_json(text: str, subject: str) -> JsonObject:
     """The same of what is stored: PostgreSQL has no NUL."""
     document = read_json_object(text, subject)
-    if ESCAPED_NUL.search(text):
+    if has_nul(text):
         raise ValidationError(f"The {subject} contains the character NUL (\\u0000).")
     return document
 

@@ -119,6 +119,11 @@ def test_lists_are_in_order_of_position_and_have_filters(admin):
         assert [row["id"] for row in rows] == [guardrail.pk for guardrail in expected], query
 
 
+def test_a_schema_may_name_nul_in_its_patterns(admin):
+    schema = {"type": "string", "pattern": r"^[^\u0000]*$"}
+    make(admin, type="json", direction="response", parameters={"schema": schema})
+
+
 def test_a_key_may_be_named_by_its_public_id(admin, ann):
     key = issue_key(owner=ann, name=f"key-{next(_numbers)}").key
     guardrail = make(admin, appliesTo={"keys": [key.public_id, str(key.pk)]})
@@ -170,6 +175,10 @@ WRONG = [
     ({"appliesTo": {"aliases": [1]}}, "appliesTo/aliases/0"),
     ({"type": "json", "parameters": {}, "direction": "request"}, "direction"),
     ({"type": "http", "parameters": {}}, "parameters/url"),
+    ({"type": "words", "parameters": {"words": ["a", "b\0"]}}, "parameters"),
+    ({"type": "json", "direction": "response", "parameters": {"schema": {"const": 10**30}}}, "parameters/schema"),
+    ({"type": "json", "direction": "response", "parameters": {"schema": {"const": "\0"}}}, "parameters"),
+    ({"type": "json", "direction": "response", "parameters": {"schema": {"\0": {}}}}, "parameters"),
     ({"color": "red"}, "color"),
 ]
 

@@ -86,7 +86,11 @@ def _validator(schema: dict[str, object]) -> Validator:
 
 def _check_size(schema: dict[str, object]) -> None:
     """Refuse a schema that takes long, however short it is written."""
-    if len(orjson.dumps(schema)) > MAX_SCHEMA_BYTES:
+    try:
+        size = len(orjson.dumps(schema))
+    except TypeError:
+        raise invalid("schema", "must not contain whole numbers beyond 64 bits.") from None
+    if size > MAX_SCHEMA_BYTES:
         raise invalid("schema", f"must have at most {MAX_SCHEMA_BYTES:,} bytes.")
     if _Size(schema).of(schema, ()) > MAX_SUBSCHEMAS:
         raise invalid("schema", f"must have at most {MAX_SUBSCHEMAS:,} parts, those behind references included.")
