@@ -1,11 +1,11 @@
 """Guardrails as a resource of the management API."""
 
-from gateway_project.api.filters import BooleanFilter, IntegerFilter, TextFilter
+from gateway_project.api.filters import BooleanFilter, ChoiceFilter, IntegerFilter, TextFilter
 from gateway_project.api.viewsets import CreateMixin, DestroyMixin, ListMixin, UpdateMixin
 from gateway_project.json_types import JsonObject
 from gateway_project.server.bodies import MAX_LIST_BYTES
 from rules.guardrails import services
-from rules.guardrails.models import Guardrail
+from rules.guardrails.models import Action, Direction, Guardrail, GuardrailType
 from rules.guardrails.serializers import GuardrailAttributes, GuardrailSerializer
 
 
@@ -23,9 +23,9 @@ class GuardrailViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
         "name": TextFilter("name"),
         "nameContains": TextFilter("name__icontains"),
         "enabled": BooleanFilter("enabled"),
-        "type": TextFilter("type"),
-        "action": TextFilter("action"),
-        "direction": TextFilter("direction"),
+        "type": ChoiceFilter("type", GuardrailType.values),
+        "action": ChoiceFilter("action", Action.values),
+        "direction": ChoiceFilter("direction", Direction.values),
     }
 
     def perform_create(self, values: JsonObject) -> Guardrail:

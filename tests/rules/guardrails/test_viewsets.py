@@ -119,6 +119,11 @@ def test_lists_are_in_order_of_position_and_have_filters(admin):
         assert [row["id"] for row in rows] == [guardrail.pk for guardrail in expected], query
 
 
+@pytest.mark.parametrize("query", ["type=regex", "action=shout", "direction=sideways"])
+def test_a_filter_that_no_guardrail_can_match_is_refused(admin, query):
+    refused(admin.get(f"/guardrails/?{query}"), 400, "ValidationError", query.partition("=")[0], "must be one of")
+
+
 def test_a_schema_may_name_nul_in_its_patterns(admin):
     schema = {"type": "string", "pattern": r"^[^\u0000]*$"}
     make(admin, type="json", direction="response", parameters={"schema": schema})
