@@ -5,8 +5,6 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-import orjson
-
 from gateway_project.api.audit import Actor
 from gateway_project.json_types import JsonObject
 from gateway_project.server.request_ids import new_request_id
@@ -19,6 +17,7 @@ from gateway_project.work.explain.subjects import Subject, authentication_as
 from gateway_project.work.explain.walk import walk
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.streaming.stream import ClientConnection
+from providers.formats.json_values import dumped
 from providers.transport.calls import Call
 
 NO_HEADERS: Mapping[str, str] = MappingProxyType({})
@@ -69,7 +68,7 @@ def explain_question(question: Question, gateway: Gateway, actor: Actor, name: s
 
 
 def _environ(question: Question) -> JsonObject:
-    body = orjson.dumps(question.body)
+    body = dumped(question.body)
     headers = {f"HTTP_{name.upper().replace('-', '_')}": value for name, value in question.headers.items()}
     return headers | {
         "REQUEST_METHOD": "POST",

@@ -22,3 +22,10 @@ def test_what_cannot_be_an_id_is_no_choice(console, name, value):
     page = console.post("/admin/explain/", {name: value, "door": "/work", "model": "m"})
     assert page.status_code == 200
     assert name in page.context["form"].errors
+
+
+def test_a_body_may_have_a_whole_number_of_any_size(console, ann):
+    body = '{"model": "m", "messages": [{"role": "user", "content": "Hi"}], "seed": 1000000000000000000000000000000}'
+    page = console.post("/admin/explain/", {"user": ann.pk, "door": "/work", "body": body})
+    assert page.status_code == 200
+    assert page.context["explanation"] is not None
