@@ -82,8 +82,7 @@ def _ids(deletions: JsonObject, kind: str) -> frozenset[int]:
 def _row(row: object, place: str, kind: type[Attributes]) -> RowDraft:
     values = _object(row, place)
     row_id = _id(values.pop("id"), f"{place}.id") if "id" in values else None
-    # A name that is none of the wire's stays as it is, and is refused as unknown.
-    attributes = kind(data={snake(name) or name: value for name, value in values.items()})
+    attributes = kind(data={_python_name(name, place): value for name, value in values.items()})
     if not _is_valid(attributes, place):
         name, problems = next(iter(attributes.errors.items()))
         whole = name == "non_field_errors"
@@ -91,6 +90,13 @@ def _row(row: object, place: str, kind: type[Attributes]) -> RowDraft:
     if regex := attributes.validated_data.get("regex"):
         compile_pattern(regex, field=f"{place}.regex")
     return RowDraft(row_id, attributes.validated_data, place)
+
+
+def _python_name(wire_name: str, place: str) -> str:
+    name = snake(wire_name)
+    if name is None:
+        raise ValidationError(f"has the unknown attribute {wire_name[:100]!r}.", field=place)
+    return name
 
 
 def _is_valid(attributes: Attributes, place: str) -> bool:

@@ -130,6 +130,7 @@ def test_the_same_in_json_api(admin, served, bob):
         ({"rules": 5}, ["rules", "array"]),
         ({"rules": [{"regex": "a"}]}, ["rules[0].name"]),
         ({"rules": [{"name": "a", "userId": 99999999}]}, ["rules[0].userId", "99999999"]),
+        ({"rules": [{"name": "a", "userId": None, "user_id": 0}]}, ["rules[0]", "'user_id'"]),
         ({"rules": [{"name": "all"}]}, ["rules[0]", "exists already"]),
         ({"rules": [{"name": "a", "providerId": 99999999}]}, ["rules[0].providerId"]),
         ({"aliases": [{"name": "a", "targets": [{"provider": 99999999, "model": "m1"}]}]}, ["aliases[0]"]),
