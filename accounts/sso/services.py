@@ -14,7 +14,7 @@ from accounts.sso.protocol.http import is_secure
 from accounts.sso.protocol.metadata import forget_provider, renew_provider
 from gateway_project.database.names import composed
 from gateway_project.database.saving import lock_row, rows_by_id, save_or_refuse
-from gateway_project.errors import Conflict, RateLimited, ValidationError
+from gateway_project.errors import Conflict, RateLimited, UpstreamError, ValidationError
 from providers.transport.addresses import url_refusal
 
 MAX_PROVIDERS = 50
@@ -67,7 +67,7 @@ def fetch_provider_keys(provider: IdentityProvider) -> int:
     """Fetch what a provider says of itself and its keys, and return their number; not in a transaction.
 
     Every other process asks it anew at its next login there. If this fails, all go on with what they remember.
-    Raises Conflict for a disabled provider, RateLimited right after another fetch, and UpstreamError.
+    Raises Conflict for a disabled provider, RateLimited right after another fetch, and UpstreamError with the reason.
     """
     if not provider.enabled:
         raise Conflict("The identity provider is disabled. Nothing is fetched from it.")
@@ -76,7 +76,10 @@ def fetch_provider_keys(provider: IdentityProvider) -> int:
     rows = IdentityProvider.objects.filter(pk=provider.pk)
     if not rows.exclude(fetch_begun_at__range=(recent, now)).update(fetch_begun_at=now):
         raise RateLimited("The keys have just been fetched.", retry_after=FETCH_SECONDS)
-    number = renew_provider(provider.issuer)
+    try:
+        number = renew_provider(provider.issuer)
+    except UpstreamError as error:  # whoever orders a fetch may know what those who log in do not see
+        raise type(error)(str(error.__cause__ or error)) from error
     rows.update(fetched_at=now)
     return number
 

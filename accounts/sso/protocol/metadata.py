@@ -12,7 +12,7 @@ from datetime import datetime
 from threading import Lock, Thread
 from typing import TYPE_CHECKING
 
-from accounts.sso.protocol.http import CANNOT_BE_USED, get_json, is_secure
+from accounts.sso.protocol.http import CANNOT_BE_USED, get_json, is_secure, unusable
 from gateway_project.errors import ProviderError, UpstreamError
 from gateway_project.json_types import JsonObject
 
@@ -219,8 +219,7 @@ def read_metadata(issuer: str, document: JsonObject) -> Metadata:
 
 
 def _bad(issuer: str, reason: str) -> ProviderError:
-    log.warning("The discovery document of %s cannot be used: %s.", issuer, reason)
-    return ProviderError(CANNOT_BE_USED)
+    return unusable("The discovery document of %s cannot be used: %s.", issuer, reason)
 
 
 def _auth_method(supported: object) -> str:

@@ -2,11 +2,13 @@
 
 import pytest
 
+from accounts.sso.models import IdentityProvider
 from accounts.sso.protocol import metadata
 from accounts.sso.services import update_identity_provider
 from telemetry.audit.models import AuditEntry
 from tests.support.management import refused
 from tests.support.oidc import DISCOVERY, KEYS, Answer, key
+from tests.support.running import free_port
 
 pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
 
@@ -38,9 +40,18 @@ def test_if_it_fails_all_goes_on(admin, provider, issuer):
     memory = metadata.recall_provider(issuer.url)
     memory.metadata()
     issuer.answers = dict.fromkeys((DISCOVERY, KEYS), Answer({}, status=500))
-    refused(admin.post(f"/identity-providers/{provider.pk}/fetch/"), 502, "ProviderError")
+    answer = admin.post(f"/identity-providers/{provider.pk}/fetch/")
+    refused(answer, 502, "ProviderError", DISCOVERY, "answered with status 500 and without a JSON object.")
     provider.refresh_from_db()
     assert metadata.recall_provider(issuer.url, fetched_at=provider.fetched_at) is memory
+
+
+def test_an_admin_reads_why_it_fails(admin, provider, issuer):
+    issuer.answers[DISCOVERY] = Answer({"issuer": "https://other.example"})
+    answer = admin.post(f"/identity-providers/{provider.pk}/fetch/")
+    refused(answer, 502, "ProviderError", "it is of another issuer, 'https://other.example'")
+    IdentityProvider.objects.update(issuer=f"http://127.0.0.1:{free_port()}", fetch_begun_at=None)
+    refused(admin.post(f"/identity-providers/{provider.pk}/fetch/"), 502, "ProviderError", "It cannot be reached")
 
 
 def test_a_disabled_one_is_not_asked(admin, provider, issuer):
