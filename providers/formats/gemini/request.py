@@ -88,7 +88,7 @@ def write_chat(chat: Chat, model: str) -> JsonObject:
         body["generationConfig"] = config
     if chat.tools:
         body["tools"] = [{"functionDeclarations": [_declaration(tool) for tool in chat.tools]}]
-    if chat.tool_choice is not None:
+    if chat.tools and chat.tool_choice is not None:  # without functions Google refuses it
         body["toolConfig"] = {"functionCallingConfig": _calling(chat.tool_choice)}
     return body
 
