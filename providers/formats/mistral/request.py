@@ -43,6 +43,8 @@ PARAMETERS = {
     "frequency_penalty": "frequency_penalty",
     "parallel_tools": "parallel_tool_calls",
 }
+# The answer to a tool's result that a user did not wait for: Mistral refuses a user's message directly after a result.
+RECEIPT = "OK."
 # Mistral's own kinds of chunks, which pass in a body of OpenAI's shape.
 CHUNKS = {"document_url", "reference", "thinking"}
 
@@ -53,7 +55,10 @@ def messages_of(chat: Chat) -> list[JsonObject]:
     for message in answers_as_text(results_as_text(chat.messages)):
         # Mistral refuses a system message after an answer or a tool result.
         late = message.role == "system" and turns and turns[-1]["role"] in ("assistant", "tool")
-        turns += _turns_of(system_as_user(message) if late else message)
+        more = _turns_of(system_as_user(message) if late else message)
+        if turns and more and (turns[-1]["role"], more[0]["role"]) == ("tool", "user"):
+            turns.append({"role": "assistant", "content": RECEIPT})
+        turns += more
     if turns and turns[-1]["role"] == "assistant" and "tool_calls" not in turns[-1]:
         turns[-1]["prefix"] = True
     return turns

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from gateway_project.work.doors import DIALECTS
 from providers.formats import FORMATS, Options
+from providers.formats.mistral.request import RECEIPT
 from providers.formats.neutral.chat import Chat, Tool
 from providers.formats.neutral.messages import Message, Reasoning, Text, ToolCall, ToolResult
 from providers.formats.translated import TranslatedFormat
@@ -31,7 +32,8 @@ SOURCES = {"azure-openai": "openai", "openai-responses": "openai"}
 def turn_of_model(body):
     """The last turn of the model's in a request."""
     messages = body.get("contents") or body["messages"]
-    return [message for message in messages if message["role"] in ("assistant", "model")][-1]
+    spoken = [message for message in messages if message["role"] in ("assistant", "model")]
+    return [message for message in spoken if message.get("content") != RECEIPT][-1]
 
 
 def as_choice(turn):

@@ -26,3 +26,26 @@ def test_gemini_gets_a_choice_of_functions_only_with_functions(tools, choice):
     # "Function calling config is set without function_declarations."
     assert "toolConfig" not in sent("gemini", tools=tools, tool_choice=choice)
     assert "toolConfig" in sent("gemini", tools=[*tools, TOOL], tool_choice=choice)
+
+
+CALL = {"id": "D681PevKs", "type": "function", "function": {"name": "weather", "arguments": "{}"}}
+RESULT = [
+    HELLO,
+    {"role": "assistant", "content": None, "tool_calls": [CALL]},
+    {"role": "tool", "tool_call_id": "D681PevKs", "content": "20"},
+]
+
+
+@pytest.mark.parametrize("role", ["user", "system"])
+def test_mistral_gets_an_answer_between_a_result_and_the_next_question(role):
+    # "Unexpected role 'user' after role 'tool'"
+    messages = sent("mistral", messages=[*RESULT, {"role": role, "content": "And tomorrow?"}])["messages"]
+    assert [message["role"] for message in messages] == ["user", "assistant", "tool", "assistant", "user"]
+    assert messages[3] == {"role": "assistant", "content": "OK."}
+    assert [message["role"] for message in sent("mistral", messages=RESULT)["messages"]][-1] == "tool"
+
+
+def test_mistral_gets_an_answer_between_a_result_and_its_picture():
+    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}}
+    messages = sent("mistral", messages=[*RESULT[:2], {**RESULT[2], "content": [picture]}])["messages"]
+    assert [message["role"] for message in messages][2:] == ["tool", "assistant", "user"]
