@@ -14,6 +14,7 @@ from providers.formats.json_values import as_dict, as_text, dumped, read_json
 from providers.formats.neutral.chat import Chat
 from providers.formats.neutral.reply import Reply
 from providers.formats.openai.embedding import check_embeddings, in_encoding
+from providers.formats.openai.foreign import DETAILS_SPELLING, without_foreign
 from providers.formats.openai.reply import check_one_choice, read_completion, read_reply, unchanged_answer, usage_of
 from providers.formats.openai.request import (
     DIALECT,
@@ -52,6 +53,8 @@ class OpenAI(TranslatedFormat):
     def passthrough_body(self, work: WorkRequest, model: str) -> bytes:
         if work.added_bound == "max_tokens" and work.operation == "chat" and REASONING_MODELS.match(model):
             work = _with_new_bound(work)
+        if DETAILS_SPELLING in work.raw:
+            work = with_member(work, "messages", without_foreign(work.body.get("messages")))
         if work.stream and work.operation != "embedding" and not work.wants_usage:
             reported = {**as_dict(work.body.get("stream_options")), "include_usage": True}
             return work.body_for(model, stream_options=reported)
@@ -117,6 +120,14 @@ def _with_new_bound(work: WorkRequest) -> WorkRequest:
     """The request with the bound that the gateway added under the name that models that think know."""
     body = {**work.body, "max_completion_tokens": work.body["max_tokens"]}
     del body["max_tokens"]
+    return replace(work, body=body, raw=dumped(body))
+
+
+def with_member(work: WorkRequest, name: str, value: object) -> WorkRequest:
+    """The request with this value of a member of its body; with the client's own bytes if it has that already."""
+    if value == work.body.get(name):
+        return work
+    body = {**work.body, name: value}
     return replace(work, body=body, raw=dumped(body))
 
 

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from providers.formats import FORMATS
+from providers.formats.openai.foreign import FOREIGN
 from tests.support.formats.samples import request
 from tests.support.recorded_samples import SHAPES
 
@@ -49,3 +50,34 @@ def test_mistral_gets_an_answer_between_a_result_and_its_picture():
     picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}}
     messages = sent("mistral", messages=[*RESULT[:2], {**RESULT[2], "content": [picture]}])["messages"]
     assert [message["role"] for message in messages][2:] == ["tool", "assistant", "user"]
+
+
+THOUGHT = {"type": "reasoning.text", "text": "Hm.", "signature": "s", "format": "anthropic", "index": 0}
+
+
+@pytest.mark.parametrize("format_name", ["openai", "openai-responses", "azure-openai"])
+def test_thoughts_that_the_gateway_wrote_into_a_message_do_not_reach_openai(format_name):
+    # "property 'reasoning_content' is unsupported" (Groq, Cerebras)
+    answer = {"role": "assistant", "content": "Hi", "reasoning_content": "Hm.", "reasoning_details": [THOUGHT]}
+    messages = sent(format_name, messages=[HELLO, answer, HELLO])["messages"]
+    assert messages == [HELLO, {"role": "assistant", "content": "Hi"}, HELLO]
+
+
+@pytest.mark.parametrize(
+    "thoughts",
+    [
+        {"reasoning_content": "Hm."},
+        {"reasoning": "Hm.", "reasoning_details": [THOUGHT | {"format": "anthropic-claude-v1"}]},
+        {"reasoning": "Hm.", "reasoning_details": [{"type": "reasoning.text", "text": "Hm."}]},
+        {"reasoning_details": "Hm."},
+    ],
+)
+def test_thoughts_of_openais_own_shape_pass_byte_for_byte(thoughts):
+    answer = {"role": "assistant", "content": "Hi", **thoughts}
+    work = request({"model": "m", "messages": [HELLO, answer, HELLO]}, door=True)
+    assert FORMATS["openai"].request(work, "m").body == work.raw
+
+
+def test_every_format_that_thinks_in_another_shape_is_known_to_be_foreign():
+    others = {name for name, other in FORMATS.items() if "openai-chat" not in other.native_dialects}
+    assert others - {"passthrough"} == FOREIGN

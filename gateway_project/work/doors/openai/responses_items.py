@@ -13,14 +13,13 @@ from providers.formats.json_values import as_dict, as_text, dumped
 from providers.formats.neutral.messages import Image, Reasoning, Refusal, Text, ToolCall
 from providers.formats.neutral.reply import FinishReason, Reply, cited_parts
 from providers.formats.openai.annotations import annotation
+from providers.formats.openai.foreign import SEAL
 from providers.formats.usage import Usage
 
 Json: TypeAlias = JsonObject
 
 NAME = "openai-responses"
 IMAGE = "image_generation_call"
-# The beginning of the gateway's `encrypted_content`; any other is OpenAI's own.
-SEAL = "svc1."
 # Why an answer is incomplete, in OpenAI's words; any other reason keeps the provider's.
 INCOMPLETE = {FinishReason.LENGTH: "max_output_tokens", FinishReason.FILTER: "content_filter"}
 COMPLETE = (FinishReason.STOP, FinishReason.TOOL, FinishReason.UNKNOWN)
