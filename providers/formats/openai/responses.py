@@ -22,7 +22,8 @@ from providers.formats.json_values import as_dict, as_list, as_text, dumped, rea
 from providers.formats.kept_state import Reference
 from providers.formats.neutral.deltas import ReasoningDelta, TextDelta
 from providers.formats.neutral.reply import FinishReason
-from providers.formats.openai.format import OpenAI
+from providers.formats.openai.foreign import SEAL_SPELLING, without_sealed
+from providers.formats.openai.format import OpenAI, with_member
 from providers.formats.openai.kept_state import ids_in, ids_of_item, references_in, stores
 from providers.formats.parts import normalise_reason
 from providers.formats.usage import Usage, count
@@ -68,6 +69,8 @@ class OpenAIResponses(OpenAI):
     def passthrough_body(self, work: WorkRequest, model: str) -> bytes:
         if work.dialect.name != DIALECT:
             return super().passthrough_body(work, model)
+        if SEAL_SPELLING in work.raw:
+            work = with_member(work, "input", without_sealed(work.body.get("input")))
         return work.body_for(model)
 
     def references(self, work: WorkRequest) -> tuple[Reference, ...]:

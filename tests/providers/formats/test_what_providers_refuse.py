@@ -4,7 +4,10 @@ import json
 
 import pytest
 
+from gateway_project.work.doors.openai.responses_items import items_of
 from providers.formats import FORMATS
+from providers.formats.neutral.messages import Reasoning, Text
+from providers.formats.neutral.reply import Reply
 from providers.formats.openai.foreign import FOREIGN
 from tests.support.formats.samples import request
 from tests.support.recorded_samples import SHAPES
@@ -81,3 +84,14 @@ def test_thoughts_of_openais_own_shape_pass_byte_for_byte(thoughts):
 def test_every_format_that_thinks_in_another_shape_is_known_to_be_foreign():
     others = {name for name, other in FORMATS.items() if "openai-chat" not in other.native_dialects}
     assert others - {"passthrough"} == FOREIGN
+
+
+def test_thoughts_that_the_gateway_sealed_do_not_reach_openais_responses():
+    # "The encrypted content svc1.… could not be verified."
+    made = items_of(request({"model": "m"}), Reply([Reasoning("Hm.", "s", source="anthropic"), Text("Hi")]))
+    own = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAAA"}
+    body = {"model": "m", "input": [HELLO, *made, own, HELLO]}
+    work = request(body, door=True, dialect=SHAPES["openai-responses"])
+    outgoing = json.loads(FORMATS["openai-responses"].request(work, "m").body)
+    assert made[0]["encrypted_content"].startswith("svc1.")
+    assert outgoing == {"model": "m", "input": [HELLO, made[1], own, HELLO]}
