@@ -157,8 +157,15 @@ def tools_of(chat: Chat) -> list[JsonObject]:
 
 
 def _function(tool: Tool) -> JsonObject:
-    fields = {"description": tool.description or None, "parameters": tool.schema, "strict": tool.strict}
+    fields = {"description": tool.description or None, "parameters": _parameters(tool.schema), "strict": tool.strict}
     return {"name": tool.name} | {name: value for name, value in fields.items() if value is not None}
+
+
+def _parameters(schema: JsonObject | None) -> JsonObject | None:
+    """The schema of a function's arguments: OpenAI refuses an object without `properties`."""
+    if schema is None or isinstance(schema.get("properties"), dict):
+        return schema
+    return {"type": "object", **schema, "properties": {}}
 
 
 def tool_choice_of(chat: Chat) -> str | JsonObject | None:

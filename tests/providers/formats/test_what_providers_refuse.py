@@ -95,3 +95,10 @@ def test_thoughts_that_the_gateway_sealed_do_not_reach_openais_responses():
     outgoing = json.loads(FORMATS["openai-responses"].request(work, "m").body)
     assert made[0]["encrypted_content"].startswith("svc1.")
     assert outgoing == {"model": "m", "input": [HELLO, made[1], own, HELLO]}
+
+
+@pytest.mark.parametrize("schema", [{"type": "object"}, {"type": "object", "properties": None}, {}])
+def test_openai_gets_the_properties_of_an_object_without_any(schema):
+    # "object schema missing properties"
+    (tool,) = sent("openai", "anthropic-messages", tools=[{"name": "now", "input_schema": schema}])["tools"]
+    assert tool["function"]["parameters"]["properties"] == {}
