@@ -10,6 +10,7 @@ from gateway_project.errors import GatewayError, ProviderRejected
 from gateway_project.json_types import JsonObject
 from providers.formats.base import ClientResponse, Options, StreamReader, read_object
 from providers.formats.dialect import WorkRequest
+from providers.formats.ids import fitting_id
 from providers.formats.json_values import as_dict, as_text, dumped, read_json
 from providers.formats.neutral.chat import Chat
 from providers.formats.neutral.reply import Reply
@@ -29,6 +30,8 @@ from providers.formats.openai.stream import OpenAIReader
 from providers.formats.translated import PARAMETERS, TranslatedFormat
 
 PATHS = {"chat": "/chat/completions", "completion": "/completions", "embedding": "/embeddings"}
+# What OpenAI takes as the id of a user. Those of coding agents are longer.
+USER, USER_LENGTH = re.compile(r".{1,64}", re.DOTALL), 24
 # Error codes that mean that the gateway's account cannot pay; they come with 429.
 BILLING_ERRORS = {"insufficient_quota", "credit_balance_exhausted"}
 
@@ -85,7 +88,7 @@ class OpenAI(TranslatedFormat):
             "frequency_penalty": chat.frequency_penalty,
             "response_format": response_format_of(chat),
             "reasoning_effort": effort_of(chat.thinking, model),
-            "user": chat.user or None,
+            "user": fitting_id(chat.user, USER, USER_LENGTH) if chat.user else None,
         }
         body: JsonObject = {"model": model, "messages": messages_of(chat)}
         if work.stream:

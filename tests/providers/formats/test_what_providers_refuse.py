@@ -102,3 +102,14 @@ def test_openai_gets_the_properties_of_an_object_without_any(schema):
     # "object schema missing properties"
     (tool,) = sent("openai", "anthropic-messages", tools=[{"name": "now", "input_schema": schema}])["tools"]
     assert tool["function"]["parameters"]["properties"] == {}
+
+
+def test_openai_gets_a_short_id_of_a_user_for_a_long_one():
+    # "string too long. Expected a string with maximum length 64"
+    users = [
+        sent("openai", "anthropic-messages", metadata={"user_id": f"user_{'a' * length}"}).get("user")
+        for length in (59, 60, 60, 61)
+    ]
+    assert users[0] == f"user_{'a' * 59}"
+    assert users[1] == users[2] != users[3]
+    assert [len(user) for user in users[1:]] == [24] * 3
