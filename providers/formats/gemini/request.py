@@ -1,5 +1,6 @@
 """A conversation as Gemini takes it: contents that consist of parts, and a generationConfig."""
 
+import re
 from urllib.parse import quote
 
 from gateway_project.errors import ValidationError
@@ -45,9 +46,12 @@ CALLING_MODES = {ToolMode.AUTO: "AUTO", ToolMode.NONE: "NONE", ToolMode.REQUIRED
 # have neither levels nor signatures.
 BEFORE_3 = ("gemini-1", "gemini-2", "gemini-pro")
 LEVELS = {"none": "MINIMAL", "minimal": "MINIMAL", "low": "LOW", "medium": "MEDIUM"}
+# The models that have the level MINIMAL. All others refuse it: their lowest is LOW.
+WITH_MINIMAL = re.compile(r"gemini-3(?:\.[0-6])?-flash")
 # The budgets by which Google's OpenAI-compatible API replaces efforts for these models.
 BUDGETS = {"none": 0, "minimal": 1024, "low": 1024, "medium": 8192}
-MOST_BUDGET = 24576
+MOST_BUDGET = 24576  # that every model takes
+ALWAYS_THINKS, LEAST_BUDGET = "gemini-2.5-pro", 128
 # Models for which Google fetches no files by address (ai.google.dev, file input methods).
 WITHOUT_ADDRESSES = ("gemini-1", "gemini-2.0", "gemini-pro")
 TYPES = {
@@ -84,7 +88,7 @@ def write_chat(chat: Chat, model: str) -> JsonObject:
     body: JsonObject = {"contents": _contents(messages if signs else results_as_text(messages), signs=signs)}
     if system:
         body["systemInstruction"] = {"parts": [{"text": system}]}
-    if config := _config(chat, leveled=signs):
+    if config := _config(chat, name):
         body["generationConfig"] = config
     if chat.tools:
         body["tools"] = [{"functionDeclarations": [_declaration(tool) for tool in chat.tools]}]
@@ -207,26 +211,28 @@ def _write_result(result: ToolResult) -> JsonObject:
     return {"functionResponse": response}
 
 
-def _config(chat: Chat, *, leveled: bool) -> JsonObject:
+def _config(chat: Chat, model: str) -> JsonObject:
     config = {theirs: value for ours, theirs in CONFIG.items() if (value := getattr(chat, ours)) not in (None, [])}
     if chat.output is not None:
         config["responseMimeType"] = "application/json"
         if chat.output.schema is not None:
             config["responseJsonSchema"] = chat.output.schema
-    if chat.thinking is not None and (thinking := _thinking(chat.thinking, leveled=leveled)):
+    if chat.thinking is not None and (thinking := _thinking(chat.thinking, model)):
         config["thinkingConfig"] = thinking
     return config
 
 
-def _thinking(thinking: Thinking, *, leveled: bool) -> JsonObject:
+def _thinking(thinking: Thinking, model: str) -> JsonObject:
     effort = "none" if thinking.enabled is False else thinking.effort
     config: JsonObject = {}
     if thinking.budget is not None and effort != "none":
-        config["thinkingBudget"] = thinking.budget
-    elif effort and leveled:
-        config["thinkingLevel"] = LEVELS.get(effort, "HIGH")
+        config["thinkingBudget"] = min(thinking.budget, MOST_BUDGET)
+    elif effort and model.startswith(BEFORE_3):
+        budget = BUDGETS.get(effort, MOST_BUDGET)
+        config["thinkingBudget"] = max(budget, LEAST_BUDGET) if model.startswith(ALWAYS_THINKS) else budget
     elif effort:
-        config["thinkingBudget"] = BUDGETS.get(effort, MOST_BUDGET)
+        level = LEVELS.get(effort, "HIGH")
+        config["thinkingLevel"] = "LOW" if level == "MINIMAL" and not WITH_MINIMAL.match(model) else level
     if thinking.enabled or thinking.budget:
         config["includeThoughts"] = True
     return config

@@ -113,3 +113,29 @@ def test_openai_gets_a_short_id_of_a_user_for_a_long_one():
     assert users[0] == f"user_{'a' * 59}"
     assert users[1] == users[2] != users[3]
     assert [len(user) for user in users[1:]] == [24] * 3
+
+
+@pytest.mark.parametrize(
+    ("model", "thinking"),
+    [
+        ("gemini-2.5-flash", {"thinkingBudget": 0}),
+        ("gemini-2.5-pro", {"thinkingBudget": 128}),
+        ("models/gemini-2.5-pro-preview-06-05", {"thinkingBudget": 128}),
+        ("gemini-3-flash-preview", {"thinkingLevel": "MINIMAL"}),
+        ("gemini-3.1-flash-lite", {"thinkingLevel": "MINIMAL"}),
+        ("gemini-3.7-flash", {"thinkingLevel": "LOW"}),
+        ("gemini-3.1-pro-preview", {"thinkingLevel": "LOW"}),
+        ("gemini-4-flash", {"thinkingLevel": "LOW"}),
+    ],
+)
+def test_gemini_thinks_as_little_as_the_model_can(model, thinking):
+    # "This model only works in thinking mode", "Thinking level is unsupported: THINKING_LEVEL_MINIMAL"
+    body = sent("gemini", "anthropic-messages", model=model, thinking={"type": "disabled"})
+    assert body["generationConfig"]["thinkingConfig"] == thinking
+
+
+def test_gemini_gets_no_greater_budget_than_its_models_take():
+    # "The thinking budget 31999 is invalid. Please choose a value between 0 and 24576."
+    thinking = {"type": "enabled", "budget_tokens": 31_999}
+    body = sent("gemini", "anthropic-messages", model="gemini-2.5-flash", thinking=thinking)
+    assert body["generationConfig"]["thinkingConfig"] == {"thinkingBudget": 24_576, "includeThoughts": True}
