@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from gateway_project.errors import ProviderError
 from gateway_project.work.doors.openai.responses_items import items_of
 from providers.formats import FORMATS
 from providers.formats.neutral.messages import Reasoning, Text
@@ -139,3 +140,15 @@ def test_gemini_gets_no_greater_budget_than_its_models_take():
     thinking = {"type": "enabled", "budget_tokens": 31_999}
     body = sent("gemini", "anthropic-messages", model="gemini-2.5-flash", thinking=thinking)
     assert body["generationConfig"]["thinkingConfig"] == {"thinkingBudget": 24_576, "includeThoughts": True}
+
+
+def test_a_call_that_was_cut_off_reaches_anthropics_clients_without_its_arguments():
+    call = {**CALL, "function": {"name": "weather", "arguments": '{"city": "Lis'}}
+    choice = {"index": 0, "finish_reason": "length", "message": {"role": "assistant", "tool_calls": [call]}}
+    work = request({"model": "m", "messages": [HELLO]}, door=True, dialect=SHAPES["anthropic-messages"])
+    answer = json.loads(FORMATS["openai"].answer(work, json.dumps({"choices": [choice]}).encode()).body)
+    assert answer["content"] == [{"type": "tool_use", "id": "D681PevKs", "name": "weather", "input": {}}]
+    assert answer["stop_reason"] == "max_tokens"
+    choice["finish_reason"] = "tool_calls"
+    with pytest.raises(ProviderError, match="not a JSON object"):
+        FORMATS["openai"].answer(work, json.dumps({"choices": [choice]}).encode())

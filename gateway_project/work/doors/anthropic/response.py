@@ -1,6 +1,7 @@
 """Answers as Anthropic's clients read them: a whole message, or the events of a stream."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from gateway_project.errors import ProviderError
@@ -41,13 +42,24 @@ CALL_SIGNED = ".call"  # the source of a thought that is the signature of the ca
 def reply_body(work: WorkRequest, reply: Reply) -> JsonObject:
     """A whole message."""
     refused = any(isinstance(part, Refusal) for part in reply.parts)
+    whole = _without_fragments(reply) if reply.finish_reason == FinishReason.LENGTH else reply
     return {
         **_head(work, reply.id, reply.model),
-        "content": [block for part in cited_parts(reply) for block in _blocks(*part)],
+        "content": [block for part in cited_parts(whole) for block in _blocks(*part)],
         "stop_reason": stop_reason(reply.finish_reason, reply.provider_finish_reason, reply.stop_sequence, refused),
         "stop_sequence": reply.stop_sequence,
         "usage": usage_body(reply.usage),
     }
+
+
+def _without_fragments(reply: Reply) -> Reply:
+    """An answer that was cut off, without the arguments of a call that are incomplete because of it."""
+    return replace(reply, parts=[_without_fragment(part) for part in reply.parts])
+
+
+def _without_fragment(part: Part) -> Part:
+    is_cut = isinstance(part, ToolCall) and exact_json(part.arguments) is None
+    return replace(part, arguments="") if is_cut else part
 
 
 def stop_reason(reason: FinishReason, provider_reason: str, stop_sequence: str | None, refused: bool) -> str | None:
