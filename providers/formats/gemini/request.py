@@ -44,7 +44,7 @@ CONFIG = {
 CALLING_MODES = {ToolMode.AUTO: "AUTO", ToolMode.NONE: "NONE", ToolMode.REQUIRED: "ANY", ToolMode.TOOL: "ANY"}
 # Gemini 3 has levels of thinking. It refuses unsigned calls, and unsigned pictures in its own turns. Earlier models
 # have neither levels nor signatures.
-BEFORE_3 = ("gemini-1", "gemini-2", "gemini-pro")
+BEFORE_3 = ("gemini-1", "gemini-2")
 LEVELS = {"none": "MINIMAL", "minimal": "MINIMAL", "low": "LOW", "medium": "MEDIUM"}
 # The models that have the level MINIMAL. All others refuse it: their lowest is LOW.
 WITH_MINIMAL = re.compile(r"gemini-3(?:\.[0-6])?-flash")
@@ -53,7 +53,7 @@ BUDGETS = {"none": 0, "minimal": 1024, "low": 1024, "medium": 8192}
 MOST_BUDGET = 24576  # that every model takes
 ALWAYS_THINKS, LEAST_BUDGET = "gemini-2.5-pro", 128
 # Models for which Google fetches no files by address (ai.google.dev, file input methods).
-WITHOUT_ADDRESSES = ("gemini-1", "gemini-2.0", "gemini-pro")
+WITHOUT_ADDRESSES = ("gemini-1", "gemini-2.0")
 TYPES = {
     "bmp": "image/bmp",
     "csv": "text/csv",

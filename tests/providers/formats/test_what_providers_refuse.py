@@ -152,3 +152,12 @@ def test_a_call_that_was_cut_off_reaches_anthropics_clients_without_its_argument
     choice["finish_reason"] = "tool_calls"
     with pytest.raises(ProviderError, match="not a JSON object"):
         FORMATS["openai"].answer(work, json.dumps({"choices": [choice]}).encode())
+
+
+def test_the_latest_pro_model_of_gemini_is_no_early_one():
+    # "Function call is missing a thought_signature"
+    body = sent("gemini", model="gemini-pro-latest", messages=RESULT)
+    assert body["contents"][1]["parts"][0]["thoughtSignature"] == "skip_thought_signature_validator"
+    picture = {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}
+    body = sent("gemini", model="gemini-pro-latest", messages=[{"role": "user", "content": [picture]}])
+    assert body["contents"][0]["parts"][0]["fileData"]["fileUri"] == "https://example.com/a.png"
