@@ -51,6 +51,8 @@ NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9()\[\]-]+")
 LONGEST_NAME = 200
 # A result has to have content (AWS's API reference, ToolResultBlock), and a blank text is refused.
 NO_OUTPUT = {"text": "(no output)"}
+# Converse refuses conversations that the assistant begins, as with a greeting.
+OPENING = {"text": "(The assistant begins.)"}
 
 
 def system_of(chat: Chat) -> tuple[list[Block], list[Message]]:
@@ -75,6 +77,8 @@ def turns_of(messages: list[Message]) -> list[Block]:
         {"role": turn.role, "content": [block for part in turn.parts for block in _blocks(part)]}
         for turn in alternating(messages, NAME)
     ]
+    if turns[0]["role"] == "assistant":
+        turns.insert(0, {"role": "user", "content": [OPENING]})
     _name_apart([document for turn in turns for document in _documents(turn["content"])])
     return turns
 

@@ -161,3 +161,11 @@ def test_the_latest_pro_model_of_gemini_is_no_early_one():
     picture = {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}
     body = sent("gemini", model="gemini-pro-latest", messages=[{"role": "user", "content": [picture]}])
     assert body["contents"][0]["parts"][0]["fileData"]["fileUri"] == "https://example.com/a.png"
+
+
+@pytest.mark.parametrize(("format_name", "roles"), [("anthropic", "au"), ("bedrock", "uau")])
+def test_a_conversation_that_begins_with_a_greeting_begins_with_a_user_for_bedrock(format_name, roles):
+    # "A conversation must start with a user message."
+    greeting = {"role": "assistant", "content": "How can I help?"}
+    messages = sent(format_name, messages=[{"role": "system", "content": "Be kind."}, greeting, HELLO])["messages"]
+    assert "".join(message["role"][0] for message in messages) == roles
