@@ -169,3 +169,16 @@ def test_a_conversation_that_begins_with_a_greeting_begins_with_a_user_for_bedro
     greeting = {"role": "assistant", "content": "How can I help?"}
     messages = sent(format_name, messages=[{"role": "system", "content": "Be kind."}, greeting, HELLO])["messages"]
     assert "".join(message["role"][0] for message in messages) == roles
+
+
+@pytest.mark.parametrize("media_type", ["image/jpg", "image/JPEG", "image/pjpeg"])
+@pytest.mark.parametrize("shape", ["openai-chat", "openai-responses"])
+@pytest.mark.parametrize("format_name", ["anthropic", "bedrock", "gemini"])
+def test_the_usual_misspellings_of_jpeg_reach_strict_providers_as_jpeg(format_name, shape, media_type):
+    url = f"data:{media_type};base64,aGk="
+    nested = {"type": "image_url", "image_url": {"url": url}}
+    content = [nested if shape == "openai-chat" else {"type": "input_image", "image_url": url}]
+    body = sent(format_name, shape, **{SHAPES[shape].conversation: [{"role": "user", "content": content}]})
+    text = json.dumps(body)
+    assert media_type not in text
+    assert "image/jpeg" in text or '"jpeg"' in text

@@ -43,6 +43,7 @@ ROLES: dict[str, Role] = {
 }
 AUDIO_TYPES = {"mp3": "audio/mpeg"}  # every other format is named like its media type
 DATA = "data:"
+MEDIA_TYPES = {"image/jpg": "image/jpeg", "image/pjpeg": "image/jpeg"}  # usual misspellings
 
 # Parameters that are read by themselves: the field of Chat and the check of each.
 # The last of two with the same meaning takes precedence.
@@ -196,7 +197,8 @@ def split_data_url(url: str, where: str) -> tuple[str, str]:
     media_type, _, options = about.partition(";")
     if not comma or not data or ";base64;" not in f";{options};":
         raise invalid(where, "a URL, or data:TYPE;base64,…")
-    return media_type, data
+    media_type = media_type.lower()
+    return MEDIA_TYPES.get(media_type, media_type), data
 
 
 def _pictures(message: JsonObject, where: str, thoughts: list[Reasoning]) -> list[Part]:
