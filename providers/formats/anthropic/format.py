@@ -15,7 +15,9 @@ from providers.formats.anthropic.reply import read_reply
 from providers.formats.anthropic.request import (
     NAME,
     SHAPE,
+    lost_stops,
     output_config,
+    stops_of,
     system_of,
     tool_choice_of,
     tools_of,
@@ -134,7 +136,8 @@ class Anthropic(TranslatedFormat):
         return super().unknown_parameters(chat, model) | unsupported_parameters(chat, model)
 
     def inapplicable_parameters(self, chat: Chat, model: str) -> set[str]:
-        return conflicting_sampling(chat, model) | (set() if can_think(chat, model) else {"reasoning_effort"})
+        effort = set() if can_think(chat, model) else {"reasoning_effort"}
+        return effort | conflicting_sampling(chat, model) | lost_stops(chat)
 
     def chat_body(self, work: WorkRequest, chat: Chat, model: str, options: Options) -> JsonObject:
         system, messages = system_of(chat)
@@ -147,7 +150,7 @@ class Anthropic(TranslatedFormat):
             "system": system,
             "tools": tools_of(chat, more=more),
             "tool_choice": tool_choice_of(chat, more=more),
-            "stop_sequences": chat.stop,
+            "stop_sequences": stops_of(chat),
             "metadata": {"user_id": chat.user} if chat.user else None,
             "stream": work.stream,
             "thinking": thinking,

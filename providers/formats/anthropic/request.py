@@ -183,6 +183,16 @@ def tool_choice_of(chat: Chat, *, more: bool) -> Block | None:
     return block
 
 
+def stops_of(chat: Chat) -> list[str]:
+    """The stop sequences that Claude models take: they refuse white space."""
+    return [text for text in chat.stop if text.strip()]
+
+
+def lost_stops(chat: Chat) -> set[str]:
+    """The parameter's name if some of its sequences are lost."""
+    return {"stop"} if len(stops_of(chat)) < len(chat.stop) else set()
+
+
 def output_config(chat: Chat, effort: str) -> JsonObject:
     """Anthropic's `output_config`: the effort, and the JSON schema of the answer."""
     config: JsonObject = {"effort": effort} if effort else {}

@@ -9,7 +9,8 @@ from dataclasses import replace
 
 from gateway_project.errors import GatewayError, ProviderError, ProviderRejected, ProviderTimeout
 from gateway_project.json_types import JsonObject
-from providers.formats.anthropic.models import NO_CLAUDE, claude
+from providers.formats.anthropic.models import claude
+from providers.formats.anthropic.request import lost_stops
 from providers.formats.anthropic.thinking import can_think, conflicting_sampling, thinking_of, unsupported_parameters
 from providers.formats.base import ClientResponse, Options, StreamReader, read_object
 from providers.formats.bedrock import embedding as bedrock_embedding
@@ -22,6 +23,7 @@ from providers.formats.bedrock.request import (
     additional_fields,
     cannot_refuse_tools,
     inference_config,
+    is_claude,
     output_config,
     system_of,
     tool_config,
@@ -76,13 +78,13 @@ class Bedrock(TranslatedFormat):
 
     def inapplicable_parameters(self, chat: Chat, model: str) -> set[str]:
         names = set() if can_think(chat, model, NAME) else {"reasoning_effort"}
-        return (
-            names | conflicting_sampling(chat, model, NAME) | ({"tool_choice"} if cannot_refuse_tools(chat) else set())
-        )
+        names |= {"tool_choice"} if cannot_refuse_tools(chat) else set()
+        names |= lost_stops(chat) if is_claude(model) else set()
+        return names | conflicting_sampling(chat, model, NAME)
 
     def chat_body(self, work: WorkRequest, chat: Chat, model: str, options: Options) -> JsonObject:
         system, messages = system_of(chat)
-        if claude(model, on_bedrock=True) is NO_CLAUDE:
+        if not is_claude(model):
             messages = without_signed_thoughts(messages)
         # Without a maximum, AWS reserves the model's own maximum from the account's quota.
         most = chat.max_tokens if chat.max_tokens is not None else options.max_output_tokens

@@ -9,6 +9,8 @@ from typing import Any
 
 from gateway_project.errors import ValidationError
 from gateway_project.json_types import JsonObject
+from providers.formats.anthropic.models import NO_CLAUDE, claude
+from providers.formats.anthropic.request import stops_of
 from providers.formats.anthropic.thinking import SAMPLING, sampling_of
 from providers.formats.ids import fitting_id
 from providers.formats.neutral.chat import Chat, OutputKind, Tool, ToolMode
@@ -246,7 +248,13 @@ def inference_config(chat: Chat, model: str, most: int | None) -> JsonObject:
     """Converse's `inferenceConfig`: the parameters that this model supports; `most` is the maximum of tokens."""
     unsupported = SAMPLING - sampling_of(chat, model, NAME)
     values = {theirs: getattr(chat, ours) for ours, theirs in INFERENCE.items() if ours not in unsupported}
-    return {name: value for name, value in {**values, "maxTokens": most}.items() if value not in (None, [])}
+    values |= {"maxTokens": most, "stopSequences": stops_of(chat) if is_claude(model) else chat.stop}
+    return {name: value for name, value in values.items() if value not in (None, [])}
+
+
+def is_claude(model: str) -> bool:
+    """Whether the model is Anthropic's."""
+    return claude(model, on_bedrock=True) is not NO_CLAUDE
 
 
 def additional_fields(chat: Chat, model: str, thinking: JsonObject | None) -> JsonObject:

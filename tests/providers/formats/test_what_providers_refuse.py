@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from gateway_project.errors import ProviderError
+from gateway_project.errors import ProviderError, ValidationError
 from gateway_project.work.doors.openai.responses_items import items_of
-from providers.formats import FORMATS
+from providers.formats import FORMATS, Options
 from providers.formats.neutral.messages import Reasoning, Text
 from providers.formats.neutral.reply import Reply
 from providers.formats.openai.foreign import FOREIGN
@@ -182,3 +182,14 @@ def test_the_usual_misspellings_of_jpeg_reach_strict_providers_as_jpeg(format_na
     text = json.dumps(body)
     assert media_type not in text
     assert "image/jpeg" in text or '"jpeg"' in text
+
+
+@pytest.mark.parametrize("format_name", ["anthropic", "bedrock"])
+def test_stop_sequences_of_white_space_are_dropped_and_named_where_they_are_refused(format_name):
+    # "stop_sequences: each stop sequence must contain non-whitespace"
+    work = request({"model": "claude-sonnet-4-5", "messages": [HELLO], "stop": ["\n", "END"]}, door=True)
+    outgoing = FORMATS[format_name].request(work, "claude-sonnet-4-5", Options("drop"))
+    assert b'["END"]' in outgoing.body
+    assert outgoing.dropped == ("stop",)
+    with pytest.raises(ValidationError, match="stop"):
+        FORMATS[format_name].request(work, "claude-sonnet-4-5", Options("refuse"))
