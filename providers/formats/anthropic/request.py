@@ -8,6 +8,7 @@ from typing import Any
 
 from gateway_project.errors import ValidationError
 from gateway_project.json_types import JsonObject
+from providers.formats.anthropic.schema import supported_schema
 from providers.formats.ids import fitting_id
 from providers.formats.neutral.chat import Chat, OutputKind, Tool, ToolMode
 from providers.formats.neutral.messages import (
@@ -159,7 +160,8 @@ def tools_of(chat: Chat, *, more: bool) -> list[Block]:
 
 
 def _tool(tool: Tool) -> Block:
-    block: Block = {"name": tool.name, "input_schema": {"type": "object", **(tool.schema or {"properties": {}})}}
+    schema = {"type": "object", **(tool.schema or {"properties": {}})}
+    block: Block = {"name": tool.name, "input_schema": supported_schema(schema) if tool.strict else schema}
     if tool.description:
         block["description"] = tool.description
     if tool.strict:
@@ -197,5 +199,5 @@ def output_config(chat: Chat, effort: str) -> JsonObject:
     """Anthropic's `output_config`: the effort, and the JSON schema of the answer."""
     config: JsonObject = {"effort": effort} if effort else {}
     if chat.output is not None and chat.output.kind == OutputKind.SCHEMA:
-        config["format"] = {"type": "json_schema", "schema": chat.output.schema or {}}
+        config["format"] = {"type": "json_schema", "schema": supported_schema(chat.output.schema or {})}
     return config

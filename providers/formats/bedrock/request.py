@@ -11,6 +11,7 @@ from gateway_project.errors import ValidationError
 from gateway_project.json_types import JsonObject
 from providers.formats.anthropic.models import NO_CLAUDE, claude
 from providers.formats.anthropic.request import stops_of
+from providers.formats.anthropic.schema import supported_schema
 from providers.formats.anthropic.thinking import SAMPLING, sampling_of
 from providers.formats.ids import fitting_id
 from providers.formats.neutral.chat import Chat, OutputKind, Tool, ToolMode
@@ -224,7 +225,8 @@ def _tool(tool: Tool) -> list[Block]:
     spec: Block = {"name": tool.name}
     if tool.description:
         spec["description"] = tool.description
-    spec["inputSchema"] = {"json": {"type": "object", **(tool.schema or {"properties": {}})}}
+    schema = {"type": "object", **(tool.schema or {"properties": {}})}
+    spec["inputSchema"] = {"json": supported_schema(schema) if tool.strict else schema}
     if tool.strict:
         spec["strict"] = True
     return _marked({"toolSpec": spec}, tool.cache)
@@ -234,7 +236,8 @@ def output_config(chat: Chat, effort: str) -> Block:
     """Converse's `outputConfig`: the effort, and the JSON schema of the answer as text."""
     config: Block = {"effort": effort} if effort else {}
     if chat.output is not None and chat.output.kind == OutputKind.SCHEMA:
-        schema = {"schema": json.dumps(chat.output.schema or {}, ensure_ascii=False), "name": chat.output.name}
+        text = json.dumps(supported_schema(chat.output.schema or {}), ensure_ascii=False)
+        schema = {"schema": text, "name": chat.output.name}
         if chat.output.description:
             schema["description"] = chat.output.description
         config["textFormat"] = {

@@ -193,3 +193,54 @@ def test_stop_sequences_of_white_space_are_dropped_and_named_where_they_are_refu
     assert outgoing.dropped == ("stop",)
     with pytest.raises(ValidationError, match="stop"):
         FORMATS[format_name].request(work, "claude-sonnet-4-5", Options("refuse"))
+
+
+BOUNDED = {
+    "type": "object",
+    "properties": {
+        "minimum": {"type": "integer", "minimum": 1, "maximum": 9, "description": "Stars"},
+        "name": {"type": "string", "maxLength": 5, "format": "phone", "pattern": "^a"},
+        "day": {"type": "string", "format": "date"},
+        "tags": {"type": "array", "minItems": 1, "maxItems": 3, "items": {"$ref": "#/$defs/tag"}},
+        "either": {"oneOf": [{"type": "object", "properties": {}}, {"type": "null"}]},
+        "free": {"type": "object", "additionalProperties": {"type": "string"}},
+    },
+    "required": ["minimum"],
+    "$defs": {"tag": {"type": "string", "minLength": 2}},
+}
+SUPPORTED = {
+    "type": "object",
+    "properties": {
+        "minimum": {"type": "integer", "description": 'Stars\n\n{"minimum":1,"maximum":9}'},
+        "name": {"type": "string", "pattern": "^a", "description": '{"maxLength":5,"format":"phone"}'},
+        "day": {"type": "string", "format": "date"},
+        "tags": {
+            "type": "array",
+            "minItems": 1,
+            "items": {"$ref": "#/$defs/tag"},
+            "description": '{"maxItems":3}',
+        },
+        "either": {"anyOf": [{"type": "object", "properties": {}, "additionalProperties": False}, {"type": "null"}]},
+        "free": {"type": "object", "additionalProperties": {"type": "string"}},
+    },
+    "required": ["minimum"],
+    "$defs": {"tag": {"type": "string", "description": '{"minLength":2}'}},
+    "additionalProperties": False,
+}
+
+
+def test_anthropic_and_bedrock_get_schemas_with_what_they_take():
+    # "For 'integer' type, properties maximum, minimum are not supported"
+    strict = {"type": "function", "function": {"name": "rate", "parameters": BOUNDED, "strict": True}}
+    free = {"type": "function", "function": {"name": "rate", "parameters": BOUNDED}}
+    wanted = {
+        "response_format": {"type": "json_schema", "json_schema": {"name": "answer", "schema": BOUNDED}},
+        "tools": [strict, free],
+    }
+    body = sent("anthropic", **wanted)
+    assert body["output_config"]["format"]["schema"] == SUPPORTED
+    assert [tool["input_schema"] for tool in body["tools"]] == [SUPPORTED, BOUNDED]
+    body = sent("bedrock", **wanted)
+    assert json.loads(body["outputConfig"]["textFormat"]["structure"]["jsonSchema"]["schema"]) == SUPPORTED
+    schemas = [tool["toolSpec"]["inputSchema"]["json"] for tool in body["toolConfig"]["tools"]]
+    assert schemas == [SUPPORTED, BOUNDED]
