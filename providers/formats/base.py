@@ -297,16 +297,23 @@ def error_in(value: JsonObject) -> ProviderError | ProviderRejected | None:
         return None
     text = error_message(value)
     if is_refusal(status := status_in(value)):
-        return late_rejection(text, status)
+        return late_rejection(text, status, code_in(value))
     return ProviderError("The provider answered 200 with an error" + (f": {text}" if text else "."))
 
 
 def status_in(value: JsonObject) -> int:
     """The status that an error inside a 200 has as its code, as a number or in digits (LiteLLM's); 0 if it has none."""
-    code = as_dict(value.get("error")).get("code")
+    code = code_in(value)
+    if code == CONTEXT_LENGTH_EXCEEDED:
+        return 400
     if isinstance(code, str) and code.isdecimal() and len(code) == 3:
         return int(code)
     return code if isinstance(code, int) else 0
+
+
+def code_in(value: JsonObject) -> object:
+    """The code of the error in an object."""
+    return as_dict(value.get("error")).get("code")
 
 
 def is_refusal(status: int) -> bool:
@@ -314,8 +321,11 @@ def is_refusal(status: int) -> bool:
     return 400 <= status < 500 and status not in NOT_OF_THE_REQUEST
 
 
-def late_rejection(message: str, status: int = 400) -> ProviderRejected:
+def late_rejection(message: str, status: int = 400, code: object = "") -> ProviderRejected:
     """The error for a request that its provider refuses inside a 200: that is no failure of the provider."""
-    error = ProviderRejected(f"The provider refused the request: {message}" if message else "", code=status)
+    reason = CONTEXT_LENGTH_EXCEEDED if code == CONTEXT_LENGTH_EXCEEDED else ""
+    text = f"The provider refused the request: {message}" if message else ""
+    error = ProviderRejected(text, code=status, reason=reason)
+    error.context_length_phrase = reason
     error.may_have_worked, error.refuses_account = True, status == ProviderRejected.PAYMENT_REQUIRED
     return error

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from gateway_project.errors import GatewayError, ProviderError, ProviderOverloaded, UpstreamError
 from gateway_project.json_types import JsonObject
-from providers.formats.base import StreamReader, error_message, is_refusal, late_rejection, status_in
+from providers.formats.base import StreamReader, code_in, error_message, is_refusal, late_rejection, status_in
 from providers.formats.dialect import WorkRequest
 from providers.formats.dropped import MAX_DROPPED_KINDS
 from providers.formats.json_values import read_json
@@ -172,4 +172,4 @@ def stream_error(value: JsonObject) -> UpstreamError:
     status = status_in(value)
     if status in (429, 503, 529):
         return ProviderOverloaded(text, code=429 if status == 429 else 503)
-    return late_rejection(error_message(value), status) if is_refusal(status) else ProviderError(text)
+    return late_rejection(error_message(value), status, code_in(value)) if is_refusal(status) else ProviderError(text)

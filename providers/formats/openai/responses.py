@@ -6,9 +6,10 @@ format `openai`: Responses are translated for it.
 
 from collections.abc import Iterable
 
-from gateway_project.errors import GatewayError, ProviderError, ProviderRejected, UpstreamError
+from gateway_project.errors import GatewayError, ProviderError, ProviderOverloaded, ProviderRejected, UpstreamError
 from gateway_project.json_types import JsonObject
 from providers.formats.base import (
+    CONTEXT_LENGTH_EXCEEDED,
     EVENT_STREAM,
     ClientResponse,
     StreamReader,
@@ -23,7 +24,7 @@ from providers.formats.kept_state import Reference
 from providers.formats.neutral.deltas import ReasoningDelta, TextDelta
 from providers.formats.neutral.reply import FinishReason
 from providers.formats.openai.foreign import SEAL_SPELLING, without_sealed
-from providers.formats.openai.format import OpenAI, with_member
+from providers.formats.openai.format import BILLING_ERRORS, OpenAI, with_member
 from providers.formats.openai.kept_state import ids_in, ids_of_item, references_in, stores
 from providers.formats.parts import normalise_reason
 from providers.formats.usage import Usage, count
@@ -42,8 +43,9 @@ REFUSALS = frozenset({
     *("invalid_prompt", "invalid_image", "invalid_image_format", "invalid_base64_image", "invalid_image_url"),
     *("invalid_image_mode", "image_too_large", "image_too_small", "image_parse_error", "image_file_too_large"),
     *("image_content_policy_violation", "unsupported_image_media_type", "empty_image_file", "image_file_not_found"),
-    "failed_to_download_image",
+    *("failed_to_download_image", CONTEXT_LENGTH_EXCEEDED),
 })  # fmt: skip
+RATE_LIMITED = "rate_limit_exceeded"
 AT_WORK = {status for status, reason in UNFINISHED.items() if reason is FinishReason.PAUSE}
 # Events with text that a model generates.
 PRODUCED = frozenset(
@@ -157,8 +159,11 @@ def _failure(holder: JsonObject) -> UpstreamError:
     """The error of a failed response, or of an event of type `error`."""
     code = as_text(holder.get("code") or as_dict(holder.get("error")).get("code"))
     if code in REFUSALS:
-        return late_rejection(error_message(holder))
-    return ProviderError(f"The provider failed in the middle of its answer: {error_message(holder)}")
+        return late_rejection(error_message(holder), code=code)
+    if code in BILLING_ERRORS:
+        return late_rejection(error_message(holder), ProviderRejected.PAYMENT_REQUIRED)
+    text = f"The provider failed in the middle of its answer: {error_message(holder)}"
+    return ProviderOverloaded(text, code=429) if code == RATE_LIMITED else ProviderError(text)
 
 
 def _read(body: bytes) -> JsonObject:

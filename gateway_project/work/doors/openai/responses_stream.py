@@ -21,6 +21,7 @@ from gateway_project.work.doors.openai.responses_items import (
     text_part,
     usage_body,
 )
+from providers.formats.base import CONTEXT_LENGTH_EXCEEDED
 from providers.formats.dialect import StreamWriter, WorkRequest
 from providers.formats.json_values import dumped
 from providers.formats.neutral.deltas import (
@@ -90,6 +91,8 @@ class ResponsesWriter(StreamWriter):
         body = error_body(error)["error"]
         # A failed response knows few codes, the error event knows any.
         code = "rate_limit_exceeded" if error.code == 429 else "server_error"
+        if error.reason == CONTEXT_LENGTH_EXCEEDED:  # by which clients know that they have to shorten the conversation
+            code = error.reason
         about = {"status": "failed", "error": {"code": code, "message": error.message}}
         events = self._opening() + self.event("response.failed", response=self._about | about)
         # Flat, as documented, and nested, since the SDKs raise on that.

@@ -12,7 +12,8 @@ from providers.formats.base import error_in
 from providers.formats.dialect import WorkRequest
 from providers.formats.openai import stream as openai_stream
 from providers.formats.openai.responses import ResponsesReader
-from providers.formats.sse import MAX_TEMPLATE_BYTES, ChunkTemplate
+from providers.formats.sse import MAX_TEMPLATE_BYTES, ChunkTemplate, data_of, events_in
+from tests.support.recorded_samples import SHAPES
 from tests.support.thoroughness import number_of
 
 pytestmark = pytest.mark.embedded
@@ -264,3 +265,37 @@ def test_a_failed_response_says_by_its_code_whose_fault_it_is(value, kind):
     responses = ResponsesReader(WorkRequest("chat", "m", {}, b"{}", stream=True))
     responses.feed(b"data: " + json.dumps(value).encode() + b"\n\n")
     assert type(responses.error) is kind
+
+
+TOO_LONG = {"code": "context_length_exceeded", "message": "Your input exceeds the context window of this model."}
+
+
+@pytest.mark.parametrize("read", [json_stream.stream_error, error_in], ids=["stream", "whole"])
+def test_a_conversation_that_is_too_long_is_the_requests_own_fault(read):
+    error = read({"error": TOO_LONG})
+    assert (type(error), error.code, error.reason) == (ProviderRejected, 400, "context_length_exceeded")
+    assert error.context_length_phrase == "context_length_exceeded"  # by which aliases choose a longer model
+
+
+@pytest.mark.parametrize(
+    "event", [{"type": "response.failed", "response": {"error": TOO_LONG}}, {"type": "error", **TOO_LONG}]
+)
+def test_clients_of_responses_can_tell_that_their_conversation_is_too_long(event):
+    work = WorkRequest("chat", "m", {}, b"{}", True, SHAPES["openai-responses"], via_door=True)
+    responses = ResponsesReader(work)
+    responses.feed(b"data: " + json.dumps(event).encode() + b"\n\n")
+    assert (type(responses.error), responses.error.reason) == (ProviderRejected, "context_length_exceeded")
+    values = [json.loads(data_of(event)) for event in events_in(responses.end_with_error(responses.error))]
+    (failed,) = (value["response"] for value in values if value["type"] == "response.failed")
+    assert failed["error"]["code"] == "context_length_exceeded"
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "status"),
+    [("rate_limit_exceeded", ProviderOverloaded, 429), ("insufficient_quota", ProviderRejected, 402)],
+)
+def test_a_failed_response_may_be_about_the_gateways_account(code, kind, status):
+    responses = ResponsesReader(WorkRequest("chat", "m", {}, b"{}", stream=True))
+    event = {"type": "response.failed", "response": {"error": {"code": code, "message": "no"}}}
+    responses.feed(b"data: " + json.dumps(event).encode() + b"\n\n")
+    assert (type(responses.error), responses.error.code) == (kind, status)
