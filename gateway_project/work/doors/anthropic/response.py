@@ -58,8 +58,9 @@ def _without_fragments(reply: Reply) -> Reply:
 
 
 def _without_fragment(part: Part) -> Part:
-    is_cut = isinstance(part, ToolCall) and exact_json(part.arguments) is None
-    return replace(part, arguments="") if is_cut else part
+    if isinstance(part, ToolCall) and exact_json(part.arguments) is None:
+        return replace(part, arguments="")
+    return part
 
 
 def stop_reason(reason: FinishReason, provider_reason: str, stop_sequence: str | None, refused: bool) -> str | None:

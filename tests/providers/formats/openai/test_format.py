@@ -178,7 +178,12 @@ class TestParameters:
             frequency_penalty=2, output=OutputFormat("schema", {"type": "object"}, strict=True), user="u",
             thinking=Thinking("low"),
         )  # fmt: skip
-        function = {"name": "f", "description": "does", "parameters": {"type": "object", "properties": {}}, "strict": True}
+        function = {
+            "name": "f",
+            "description": "does",
+            "parameters": {"type": "object", "properties": {}},
+            "strict": True,
+        }
         assert body(chat) == {
             "model": "m",
             "messages": [{"role": "user", "content": "Hi"}],
