@@ -9,18 +9,17 @@ import re
 import shlex
 import tomllib
 from collections.abc import Callable
+from functools import cache
 from typing import Any, NamedTuple
 
 import pytest
 import yaml
-from anthropic.types import RawMessageStreamEvent
-from openai.types.chat import ChatCompletionChunk
-from openai.types.responses import ResponseStreamEvent
 from pydantic import TypeAdapter
 
 from providers.formats import FORMATS
 from providers.formats.sse import data_of, events_in
 from tests.providers.formats.test_contract import calls_of, gathered
+from tests.support.clients import sdks
 from tests.support.clients.recorded import CALLS, recorded, script
 from tests.support.formats.samples import streams
 from tests.support.running import ROOT
@@ -29,11 +28,6 @@ pytestmark = pytest.mark.embedded
 
 PAGE = (ROOT / "docs/clients.md").read_text()
 SHOWN = {"base": "http://127.0.0.1:8000", "key": "svc_…", "model": "demo"}
-READ_BY_SDKS = {
-    "chat/completions": TypeAdapter(ChatCompletionChunk),
-    "responses": TypeAdapter(ResponseStreamEvent),
-    "messages": TypeAdapter(RawMessageStreamEvent),
-}
 
 
 class Setup(NamedTuple):
@@ -143,6 +137,18 @@ def request_of(agent: str) -> dict[str, Any]:
     return json.loads((ROOT / f"tests/clients/agents/{name}.json").read_text())
 
 
+@cache
+def sdk_event(kind: str) -> TypeAdapter[Any]:
+    """What an SDK reads an event of such a stream as."""
+    openai, anthropic = sdks.openai.types, sdks.anthropic.types
+    types = {
+        "chat/completions": openai.chat.ChatCompletionChunk,
+        "responses": openai.responses.ResponseStreamEvent,
+        "messages": anthropic.RawMessageStreamEvent,
+    }
+    return TypeAdapter(types[kind])
+
+
 def answer_of(path: str, stream: bytes) -> tuple[str, list[Any]]:
     """Text and calls in a stream, every event of which the SDK that the agent is built with has to know."""
     results = [data_of(event) for event in events_in(stream)]
@@ -150,7 +156,7 @@ def answer_of(path: str, stream: bytes) -> tuple[str, list[Any]]:
     kind = path.partition("/v1/")[2].partition("?")[0]
     for event in events:  # Anthropic's pings and Azure's word on its filters come as they are: SDKs pass them over
         if event.get("type") != "ping" and "prompt_filter_results" not in event:
-            READ_BY_SDKS[kind].validate_python(event)
+            sdk_event(kind).validate_python(event)
     if kind == "chat/completions":
         assert results[-1] == b"[DONE]"
         message = gathered(stream)

@@ -2,9 +2,9 @@
 
 import json
 
-import openai
 import pytest
 
+from tests.support.clients import sdks
 from tests.support.clients.recorded import each_format, recorded, script
 from tests.support.formats.samples import streams, whole
 
@@ -21,7 +21,7 @@ def client(world):
 
 
 def sdk(world, api_key=None, **options):
-    return openai.AzureOpenAI(
+    return sdks.openai.AzureOpenAI(
         azure_endpoint=world.gateway.url,
         api_key=api_key or world.key,
         api_version="2024-10-21",
@@ -91,10 +91,10 @@ def test_the_models(client, world, speaking):
 
 def test_errors_are_those_of_the_sdk(client, world):
     world.settle()
-    with pytest.raises(openai.AuthenticationError) as wrong, sdk(world, api_key="no key") as stranger:
+    with pytest.raises(sdks.openai.AuthenticationError) as wrong, sdk(world, api_key="no key") as stranger:
         ask(stranger, world)
     assert wrong.value.code == "invalid_api_key"
-    with pytest.raises(openai.NotFoundError), sdk(world) as lost:
+    with pytest.raises(sdks.openai.NotFoundError), sdk(world) as lost:
         lost.images.generate(model=world.model, prompt="Lisbon")
 
 

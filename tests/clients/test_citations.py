@@ -1,9 +1,8 @@
 """What an answer cites, as the SDKs of both ecosystems show it, over providers of the formats that cite pages."""
 
-import anthropic
-import openai
 import pytest
 
+from tests.support.clients import sdks
 from tests.support.clients.recorded import recorded, script
 from tests.support.formats.samples import streams
 
@@ -18,13 +17,13 @@ citing = pytest.mark.parametrize("format_name", SAMPLES)
 
 @pytest.fixture
 def chats(world):
-    with openai.OpenAI(base_url=f"{world.gateway.url}/v1", api_key=world.key, max_retries=0) as client:
+    with sdks.openai.OpenAI(base_url=f"{world.gateway.url}/v1", api_key=world.key, max_retries=0) as client:
         yield client
 
 
 @pytest.fixture
 def messages(world):
-    with anthropic.Anthropic(base_url=world.gateway.url, api_key=world.key, max_retries=0) as client:
+    with sdks.anthropic.Anthropic(base_url=world.gateway.url, api_key=world.key, max_retries=0) as client:
         yield client.messages
 
 

@@ -1,11 +1,8 @@
 """LangChain's client of Anthropic, unmodified but for its base address."""
 
 import pytest
-from anthropic import APITimeoutError, RateLimitError
-from langchain_anthropic import ChatAnthropic
-from langchain_core.messages import HumanMessage, ToolMessage
-from langchain_core.tools import tool
 
+from tests.support.clients import sdks
 from tests.support.clients.recorded import CALLS, recorded
 from tests.support.formats.samples import streams
 
@@ -15,10 +12,14 @@ both = pytest.mark.parametrize("format_name", ["anthropic", "openai"])
 QUESTION = "What is the capital of Portugal?"
 
 
-@tool
-def weather(city: str) -> str:
-    """The weather in a city"""
-    return f"20 degrees in {city}"
+@pytest.fixture
+def weather():
+    @sdks.langchain_tools.tool
+    def weather(city: str) -> str:
+        """The weather in a city"""
+        return f"20 degrees in {city}"
+
+    return weather
 
 
 @pytest.fixture
@@ -30,7 +31,7 @@ def provider(world, format_name):
 def model(world, **options):
     world.settle()
     address = {"base_url": world.gateway.url, "api_key": world.key, "max_retries": 0}
-    return ChatAnthropic(model=world.model, max_tokens=4096, **address | options)
+    return sdks.langchain_anthropic.ChatAnthropic(model=world.model, max_tokens=4096, **address | options)
 
 
 @pytest.fixture
@@ -58,20 +59,21 @@ def test_a_stream(chat, provider, format_name):
 
 
 @both
-def test_tools(chat, provider, format_name):
+def test_tools(chat, provider, weather, format_name):
     sample, answer = recorded(format_name, "parallel_tool_calls"), recorded(format_name, "plain")
     provider.answers(body=sample.body).answers(body=answer.body)
     able = chat.bind_tools([weather])
     first = able.invoke(QUESTION)
     assert [[call["name"], call["args"]] for call in first.tool_calls] == CALLS
-    results = [ToolMessage(weather.invoke(call["args"]), tool_call_id=call["id"]) for call in first.tool_calls]
-    second = able.invoke([HumanMessage(QUESTION), first, *results])
+    messages = sdks.langchain_messages
+    results = [messages.ToolMessage(weather.invoke(call["args"]), tool_call_id=call["id"]) for call in first.tool_calls]
+    second = able.invoke([messages.HumanMessage(QUESTION), first, *results])
     assert second.text == answer.expect["text"]
     assert "20 degrees in Porto" in provider.seen[1].body.decode()
 
 
 @both
-def test_tools_in_a_stream(chat, provider, format_name):
+def test_tools_in_a_stream(chat, provider, weather, format_name):
     sample = recorded(format_name, "parallel_tool_calls", streams)
     provider.answers(stream=[sample.body])
     first, *rest = chat.bind_tools([weather]).stream(QUESTION)
@@ -83,12 +85,12 @@ def test_tools_in_a_stream(chat, provider, format_name):
 def test_a_provider_that_limits(chat, provider, format_name):
     sample = recorded(format_name, "limited")
     provider.answers(body=sample.body, status=429, headers=sample.about["headers"])
-    with pytest.raises(RateLimitError):
+    with pytest.raises(sdks.anthropic.RateLimitError):
         chat.invoke(QUESTION)
 
 
 @both
 def test_a_time_out(world, provider, format_name):
     provider.answers(silent=True)
-    with pytest.raises(APITimeoutError):
+    with pytest.raises(sdks.anthropic.APITimeoutError):
         model(world, timeout=0.5).invoke(QUESTION)

@@ -4,12 +4,12 @@ import asyncio
 import json
 from secrets import token_hex
 
-import openai
 import pytest
 from pydantic import BaseModel
 
 from providers.formats import FORMATS
 from providers.models import Provider
+from tests.support.clients import sdks
 from tests.support.clients.recorded import CALLS, each_format, recorded, script
 from tests.support.formats.samples import streams, whole
 
@@ -41,7 +41,7 @@ def client(world):
 
 
 def sdk(world, **options):
-    return openai.OpenAI(base_url=f"{world.gateway.url}/v1", api_key=world.key, **options)
+    return sdks.openai.OpenAI(base_url=f"{world.gateway.url}/v1", api_key=world.key, **options)
 
 
 def ask(client, world, **asked):
@@ -181,7 +181,7 @@ class TestChat:
         world.settle()
 
         async def said():
-            async with openai.AsyncOpenAI(**options) as client:
+            async with sdks.openai.AsyncOpenAI(**options) as client:
                 chunks = await client.chat.completions.create(model=world.model, stream=True, **ASKED)
                 return "".join([chunk.choices[0].delta.content or "" async for chunk in chunks])
 
@@ -275,7 +275,7 @@ class TestResponses:
     def test_a_stream_of_its_own_that_breaks_off_is_told_in_its_numbers(self, client, world, speaking):
         script(speaking("openai-responses"), recorded("openai-responses", "responses_cut_off", streams))
         numbers = []
-        with pytest.raises(openai.APIError, match="terminal mark|provider"):
+        with pytest.raises(sdks.openai.APIError, match="terminal mark|provider"):
             for event in respond(client, world, stream=True):
                 numbers.append(event.sequence_number)
         assert numbers == list(range(len(numbers)))
@@ -283,7 +283,7 @@ class TestResponses:
 
     def test_a_stream_that_fails_midway(self, client, world, speaking):
         script(speaking("anthropic"), recorded("anthropic", "error_midway", streams))
-        with pytest.raises(openai.APIError, match="The provider failed in the middle of its answer"):
+        with pytest.raises(sdks.openai.APIError, match="The provider failed in the middle of its answer"):
             list(respond(client, world, stream=True))
 
 
@@ -308,56 +308,56 @@ def test_models(client, world):
     names = [f"{world.model}-a", f"{world.model}-b"]
     assert [model.id for model in client.models.list()] == names
     assert client.models.retrieve(names[0]).id == names[0]
-    with pytest.raises(openai.NotFoundError):
+    with pytest.raises(sdks.openai.NotFoundError):
         client.models.retrieve(f"{world.model}-c")
 
 
 class TestErrors:
     def test_no_key(self, world):
-        client = openai.OpenAI(base_url=f"{world.gateway.url}/v1", api_key="nonsense", max_retries=0)
-        with client, pytest.raises(openai.AuthenticationError) as caught:
+        client = sdks.openai.OpenAI(base_url=f"{world.gateway.url}/v1", api_key="nonsense", max_retries=0)
+        with client, pytest.raises(sdks.openai.AuthenticationError) as caught:
             ask(client, world)
         assert (caught.value.code, caught.value.request_id is not None) == ("invalid_api_key", True)
 
     def test_no_rule(self, client, world):
         world.provider()
-        with pytest.raises(openai.PermissionDeniedError, match="No rule allows") as caught:
+        with pytest.raises(sdks.openai.PermissionDeniedError, match="No rule allows") as caught:
             ask(client, world)
         assert caught.value.code == "rule_denied"
 
     def test_a_request_that_is_wrong(self, client, world, speaking):
         speaking("anthropic")
-        with pytest.raises(openai.BadRequestError) as caught:
+        with pytest.raises(sdks.openai.BadRequestError) as caught:
             ask(client, world, messages=[{"role": "nobody", "content": "?"}])
         assert caught.value.param == "messages[0].role"
 
     def test_a_path_that_does_not_exist(self, client, world):
-        with pytest.raises(openai.NotFoundError):
+        with pytest.raises(sdks.openai.NotFoundError):
             client.files.list()
 
     @each_format
     @pytest.mark.parametrize(
         ("name", "expected"),
         [
-            ("bad_parameter", (openai.BadRequestError, openai.UnprocessableEntityError)),
-            ("bad_credential", openai.InternalServerError),
-            ("limited", openai.RateLimitError),
-            ("failed", openai.InternalServerError),
-            ("overloaded", openai.InternalServerError),
+            ("bad_parameter", ["BadRequestError", "UnprocessableEntityError"]),
+            ("bad_credential", ["InternalServerError"]),
+            ("limited", ["RateLimitError"]),
+            ("failed", ["InternalServerError"]),
+            ("overloaded", ["InternalServerError"]),
         ],
     )
     def test_what_a_provider_refuses(self, client, world, speaking, format_name, name, expected):
         sample = recorded(format_name, name)
         refusal = {"status": sample.about["status"], "headers": sample.about["headers"]}
         speaking(format_name).answers(body=sample.body, **refusal)
-        with pytest.raises(expected) as caught:
+        with pytest.raises(tuple(getattr(sdks.openai, kind) for kind in expected)) as caught:
             ask(client, world)
         assert sample.expect["says"] in caught.value.message
 
     @each_format
     def test_a_stream_that_fails_midway(self, client, world, speaking, format_name):
         script(speaking(format_name), recorded(format_name, "error_midway", streams))
-        with pytest.raises(openai.APIError) as caught:
+        with pytest.raises(sdks.openai.APIError) as caught:
             list(ask(client, world, stream=True))
         assert "The provider failed in the middle of its answer" in caught.value.message
 
@@ -367,7 +367,7 @@ class TestErrors:
         world.provider()
         with sdk(world, max_retries=0) as client:
             ask(client, world)
-            with pytest.raises(openai.RateLimitError) as caught:
+            with pytest.raises(sdks.openai.RateLimitError) as caught:
                 ask(client, world)
         assert caught.value.code == "rate_limit_exceeded"
         assert int(caught.value.response.headers["retry-after"]) >= 1
@@ -384,7 +384,7 @@ class TestRetries:
         first, second = speaking("openai"), speaking("openai")
         for provider in (first, second):
             provider.default.status = 500
-        with sdk(world, max_retries=2) as client, pytest.raises(openai.InternalServerError):
+        with sdk(world, max_retries=2) as client, pytest.raises(sdks.openai.InternalServerError):
             ask(client, world)
         assert (len(first.seen), len(second.seen)) == (1, 1)
 
@@ -392,17 +392,17 @@ class TestRetries:
 class TestTimeouts:
     def test_the_clients_own(self, client, world, speaking):
         provider = speaking("openai").answers(silent=True)
-        with pytest.raises(openai.APITimeoutError):
+        with pytest.raises(sdks.openai.APITimeoutError):
             ask(client, world, timeout=0.5)
         provider.seen[0].wait_closed()
 
     def test_the_one_that_it_gives_the_gateway(self, client, world, speaking):
         speaking("openai").answers(silent=True)
-        with pytest.raises(openai.InternalServerError) as caught:
+        with pytest.raises(sdks.openai.InternalServerError) as caught:
             ask(client, world, extra_headers={"X-Svc-Timeout": "0.5"})
         assert (caught.value.status_code, caught.value.code) == (504, "provider_timeout")
 
     def test_a_silence_in_the_middle_of_a_stream(self, client, world, speaking):
         speaking("openai").answers(text="one two", silent_after=1)
-        with pytest.raises(openai.APIError, match="stopped sending"):
+        with pytest.raises(sdks.openai.APIError, match="stopped sending"):
             list(ask(client, world, stream=True))
