@@ -26,6 +26,7 @@ from tests.support.hashing import QUICK_HASHERS
 from tests.support.licences import Vendor
 from tests.support.management import PASSWORD, Client, new_admin, new_user
 from tests.support.order import mixed
+from tests.support.pace import lengthen_timeouts
 from tests.support.promises import FOLDERS, figure, mark_promises, pytest_addoption, pytest_configure, suite_of
 from tests.support.running import RunningGateway, Store, fresh_store
 from tests.support.selection import has_no_test_for
@@ -217,6 +218,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if QUICK:
         items[:] = few_cases(items)
     items[:] = mixed(items)
+    lengthen_timeouts(items)
     for item in items:
         is_of_faults = suite_of(item.path) == "fault"
         if is_of_faults:

@@ -13,6 +13,7 @@ import pytest
 import requests
 
 from tests.support.console.checks import findings, problems_on
+from tests.support.pace import patience, slowness
 from tests.support.running import RunningGateway, Store, fresh_store
 from tests.support.thoroughness import THOROUGH
 
@@ -73,6 +74,7 @@ class Console:
     site: str = "admin"  # or "me": the user's own pages
 
     def __post_init__(self) -> None:
+        self.page.set_default_timeout(30_000 * slowness())
         self.page.on("request", self._ask)
         self.page.on("requestfinished", self._end)
         self.page.on("requestfailed", self._end)
@@ -150,14 +152,16 @@ class Visitor:
         self.session = requests.Session()
 
     def get(self, path: str, **options) -> requests.Response:
-        return self.session.get(f"{self.url}/{self.site}/{path}", allow_redirects=False, timeout=60, **options)
+        return self.session.get(
+            f"{self.url}/{self.site}/{path}", allow_redirects=False, timeout=patience(20), **options
+        )
 
     def post(self, path: str, *, forged: bool = False, **fields) -> requests.Response:
         token = "x" * 64 if forged else self.session.cookies.get("csrftoken", "")
         headers = {"Origin": self.url}
         data = {"csrfmiddlewaretoken": token, **fields}
         where = f"{self.url}/{self.site}/{path}"
-        return self.session.post(where, data=data, headers=headers, allow_redirects=False, timeout=60)
+        return self.session.post(where, data=data, headers=headers, allow_redirects=False, timeout=patience(20))
 
     def sign_in(self, username: str = USERNAME, **more) -> requests.Response:
         self.get("login/")

@@ -10,6 +10,7 @@ from django.utils import timezone
 from accounts import tokens
 from accounts.models import Feature, Role, Session, User
 from accounts.services import create_user
+from tests.support.pace import patience
 
 JSON_API = "application/vnd.api+json"
 PASSWORD = "a long pass phrase"
@@ -61,7 +62,7 @@ class Client:
         if isinstance(options.get("data"), bytes):
             headers.setdefault("Content-Type", JSON_API)
         options.setdefault("allow_redirects", False)
-        return self.session.request(method, self.base + path, headers=headers, timeout=30, **options)
+        return self.session.request(method, self.base + path, headers=headers, timeout=patience(10), **options)
 
     def get(self, path: str, **options: Any) -> requests.Response:
         return self.send("GET", path, **options)

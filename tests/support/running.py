@@ -20,7 +20,7 @@ from django.conf import settings
 from django.db import connection
 
 from tests.support.footprint import Footprint, connections_out, largest
-from tests.support.pace import patience
+from tests.support.pace import patience, slowness
 from tests.support.template import copy_template_file, new_database, template_database
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -123,7 +123,9 @@ def manage(store: Store, directory: Path, *arguments: str, **environ: str) -> st
     """Run a management command against the store; its output. The environment is an operator's."""
     variables = os.environ | store.environ() | {"GATEWAY_VAR_DIR": str(directory)} | environ
     command = [sys.executable, "manage.py", *arguments]
-    process = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, check=False, timeout=120)
+    process = subprocess.run(
+        command, cwd=ROOT, env=variables, capture_output=True, text=True, check=False, timeout=patience(40)
+    )
     if process.returncode:
         raise AssertionError(f"manage.py {' '.join(arguments)} failed:\n{process.stdout}{process.stderr}")
     return process.stdout
@@ -216,7 +218,7 @@ class RunningGateway:
             if self.process.poll() is not None:
                 raise AssertionError(f"the gateway ended with {self.process.returncode}:\n{self.log()}")
             try:
-                if requests.get(f"{self.url}/healthz", timeout=1).status_code == 200:
+                if requests.get(f"{self.url}/healthz", timeout=slowness()).status_code == 200:
                     return
             except requests.RequestException:
                 time.sleep(0.05)
@@ -234,7 +236,7 @@ class RunningGateway:
     def stop(self, seconds: float = 20) -> int:
         """SIGTERM and wait; the exit status."""
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(seconds)
+        return self.process.wait(seconds * slowness())
 
     def kill(self) -> None:
         """SIGKILL to the master and its workers, which cannot tidy up."""

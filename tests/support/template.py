@@ -14,6 +14,8 @@ from urllib.parse import urlsplit, urlunsplit
 
 from django.conf import settings
 
+from tests.support.pace import patience
+
 ROOT = Path(__file__).resolve().parents[2]
 RUN = "TEST_RUN"  # the variable that the processes of a run share
 
@@ -81,7 +83,9 @@ def _migrate_database(marker: Path) -> None:
 def _migrate(url: str) -> None:
     environ = os.environ | {"DATABASE_URL": url, "GATEWAY_VAR_DIR": str(_folder()), "SECRET_KEY": settings.SECRET_KEY}
     command = [sys.executable, "manage.py", "migrate", "-v0"]
-    process = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, check=False, timeout=120)
+    process = subprocess.run(
+        command, cwd=ROOT, env=environ, capture_output=True, text=True, check=False, timeout=patience(40)
+    )
     assert process.returncode == 0, process.stdout + process.stderr
 
 

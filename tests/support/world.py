@@ -174,7 +174,7 @@ class World:
             options["data"] = body
         else:
             options["json"] = body
-        path, timeout = options.pop("path", "/work"), options.pop("timeout", 30)
+        path, timeout = options.pop("path", "/work"), options.pop("timeout", patience(10))
         try:
             response = self.session.post(f"{self.gateway.url}{path}", headers=values, timeout=timeout, **options)
         except requests.RequestException:
@@ -199,7 +199,7 @@ class World:
         if not self._settled:
             self.settle()
         values = {"Authorization": f"Bearer {self.key if key is None else key}", **(headers or {})}
-        return self.session.get(f"{self.gateway.url}{path}", headers=values, timeout=30)
+        return self.session.get(f"{self.gateway.url}{path}", headers=values, timeout=patience(10))
 
     def connect(self, head: str, body: bytes = b"", *, key: str | None = None) -> socket.socket:
         """A connection of its own on which this was sent: header lines joined with CRLF, and the body as it is.
@@ -248,7 +248,10 @@ class World:
         """Make the gateway look at the database: an unknown key makes it, and answers when it has looked."""
         self._settled = True
         unknown = {"Authorization": f"Bearer {generate().text}", "Connection": "close"}
-        assert requests.post(f"{self.gateway.url}/work", headers=unknown, timeout=30).status_code in (401, 503)
+        assert requests.post(f"{self.gateway.url}/work", headers=unknown, timeout=patience(10)).status_code in (
+            401,
+            503,
+        )
 
     def entry(self, response: requests.Response | str, kind: str = "WorkRequest", seconds: float = 8) -> LogEntry:
         """The log entry of a response (or of a request id), once it has been shipped."""

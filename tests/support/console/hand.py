@@ -1,6 +1,7 @@
 """Goes through the console like a person, and counts clicks; all that is clicked could be reached by the keyboard."""
 
 from tests.console.conftest import Console, stand_still
+from tests.support.pace import slowness
 
 # What is wrong for somebody without a mouse: a control that the Tab key passes by, or that does not show its focus.
 FOCUS = """element => {
@@ -20,7 +21,7 @@ class Hand:
 
     def __init__(self, window: Console) -> None:
         self.window, self.page, self.clicks = window, window.page, 0
-        window.page.set_default_timeout(10_000)
+        window.page.set_default_timeout(10_000 * slowness())
 
     def click(self, what: str) -> None:
         """Click what a selector finds first, and wait for what follows."""
