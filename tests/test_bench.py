@@ -8,6 +8,7 @@ from contextlib import ExitStack
 import pytest
 
 from bench import servers
+from tests.support.pace import patience
 from tests.support.running import ROOT
 
 pytestmark = pytest.mark.embedded
@@ -20,7 +21,7 @@ MOST_CALLS = {"hit": 579, "miss": 918}
 @pytest.mark.long
 def test_a_request_takes_no_more_calls_than_before():
     command = [sys.executable, "-m", "bench.path"]
-    calls = json.loads(subprocess.check_output(command, cwd=ROOT, text=True, timeout=120))
+    calls = json.loads(subprocess.check_output(command, cwd=ROOT, text=True, timeout=patience(40)))
     assert {kind: calls[kind] for kind in calls if calls[kind] > MOST_CALLS[kind]} == {}
 
 

@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from tests.clients.test_openai_node import FOLDER, installed  # noqa: F401  a fixture
+from tests.support.pace import patience
 from tests.support.running import ROOT
 from tests.test_api_doc import fits
 from tests.test_newcomer import machine, served  # noqa: F401  fixtures
@@ -41,7 +42,7 @@ def environment(served, tmp_path):  # noqa: F811
 
 def check(command, shown, environment):
     process = subprocess.run(
-        command, env=environment, cwd=FOLDER, check=False, capture_output=True, text=True, timeout=60
+        command, env=environment, cwd=FOLDER, check=False, capture_output=True, text=True, timeout=patience(20)
     )
     assert process.returncode == 0, f"{command[-1]}\n{process.stderr}"
     assert process.stdout.strip()

@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 
+from tests.support.pace import patience
 from tests.support.running import ROOT
 
 pytestmark = pytest.mark.either_store
@@ -21,7 +22,9 @@ def document(tmp_path_factory):
     for name in ("pyproject.toml", "requirements.lock"):
         shutil.copy(ROOT / name, folder)
     (recipe,) = re.findall(r"^\t(\$\(BIN\)/cyclonedx-py .*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    subprocess.run(recipe.replace("$(BIN)", str(ROOT / ".venv/bin")).split(), cwd=folder, check=True, timeout=60)
+    subprocess.run(
+        recipe.replace("$(BIN)", str(ROOT / ".venv/bin")).split(), cwd=folder, check=True, timeout=patience(20)
+    )
     return json.loads((folder / "sbom.json").read_text())
 
 

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import requests
 
+from tests.support.pace import patience
 from tests.support.promises import promise
 from tests.support.thoroughness import number_of
 from tests.support.world import World, keys_of_users
@@ -29,7 +30,7 @@ def test_no_answer_is_that_to_another_prompt(world: World, stream, figure):
         nonce = f"nonce-{number:04d}-{secrets.token_hex(8)}"
         document = {"model": world.model, "messages": [{"role": "user", "content": nonce}], "stream": stream}
         headers = {"Authorization": f"Bearer {keys[number % len(keys)]}"}
-        response = requests.post(f"{world.gateway.url}/work", json=document, headers=headers, timeout=60)
+        response = requests.post(f"{world.gateway.url}/work", json=document, headers=headers, timeout=patience(20))
         assert response.status_code == 200, response.text
         return nonce, response.text
 

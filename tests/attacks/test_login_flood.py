@@ -36,7 +36,7 @@ def under_flood(
         *form,
     ]
     with measuring(world) as flooded:
-        attacker = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=100)
+        attacker = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=patience(35))
     return quiet, flooded, attacker.stdout.strip()
 
 

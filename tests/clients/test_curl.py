@@ -9,6 +9,7 @@ import pytest
 from tests.providers.formats.test_contract import calls_of, gathered
 from tests.support.clients.recorded import CALLS, recorded, script
 from tests.support.formats.samples import streams
+from tests.support.pace import patience
 
 pytestmark = [
     pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl on this machine"),
@@ -31,7 +32,7 @@ def curl(world):
             *("-H", f"Authorization: Bearer {key or world.key}", "-H", "Content-Type: application/json"),
             *("-d", json.dumps(body), *options),
         ]
-        process = subprocess.run(command, check=False, capture_output=True, timeout=60)
+        process = subprocess.run(command, check=False, capture_output=True, timeout=patience(20))
         result, _, status = process.stdout.rpartition(b"\n")
         return process.returncode, int(status), result
 

@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.clients.recorded import CALLS, recorded, script
 from tests.support.formats.samples import streams
+from tests.support.pace import patience
 
 FOLDER = Path(__file__).parent / "node"
 each = pytest.mark.parametrize("format_name", ["openai", "anthropic", "gemini"])
@@ -42,7 +43,7 @@ def node(world, installed):
         own = {"OPENAI_BASE_URL": f"{world.gateway.url}/v1", "OPENAI_API_KEY": world.key}
         command = ["node", "client.mjs", name, world.model]
         process = subprocess.run(
-            command, cwd=FOLDER, env=os.environ | own | environ, check=True, capture_output=True, timeout=60
+            command, cwd=FOLDER, env=os.environ | own | environ, check=True, capture_output=True, timeout=patience(20)
         )
         return json.loads(process.stdout)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.console.conftest import stand_still
+from tests.support.pace import patience
 from tests.support.world import World
 
 HOSTILE = "<img src=x onerror=\"document.title='owned'\">'$(id)`id`\\"
@@ -113,7 +114,9 @@ def run(element: str, text: str, folder: Path, world: World) -> str:
         pytest.skip(f"there is no {command[0]} on this machine")
     (folder / command[-1]).write_text(text)
     environ = os.environ | {"GATEWAY_KEY": world.key}
-    process = subprocess.run(command, cwd=folder, env=environ, check=False, capture_output=True, text=True, timeout=60)
+    process = subprocess.run(
+        command, cwd=folder, env=environ, check=False, capture_output=True, text=True, timeout=patience(20)
+    )
     assert process.returncode == 0, process.stderr
     return process.stdout
 

@@ -12,6 +12,7 @@ from keys.services import issue_key
 from providers.services import create_provider
 from rules.services import create_rule
 from tests.support.management import PASSWORD, new_admin, token_of
+from tests.support.pace import patience
 from tests.support.provider import ScriptedProvider
 from tests.support.running import ROOT
 
@@ -53,7 +54,7 @@ def test_a_refusal_is_solved_in_three_steps(world):
         provider.answers(text="Once upon a time.")
         for number, (command, shown) in enumerate(blocks):
             run = subprocess.run(
-                ["bash", "-euc", command], env=environ, capture_output=True, text=True, check=True, timeout=60
+                ["bash", "-euc", command], env=environ, capture_output=True, text=True, check=True, timeout=patience(20)
             )
             answer = json.loads(run.stdout)
             assert ("exception" in answer) == (number == 0), answer

@@ -11,6 +11,7 @@ import pytest
 from providers.services import add_credential
 from tests.end_to_end.test_routing import counts
 from tests.support.management import refused
+from tests.support.pace import patience
 from tests.support.provider import refusing_port
 from tests.support.provider_answers import Answer
 from tests.support.thoroughness import first_of
@@ -235,7 +236,7 @@ def test_a_thousand_clients_of_a_failing_provider_cause_no_storm(own_gateway, st
 
 
 def one_request(world, key, number):
-    connection = http.client.HTTPConnection("127.0.0.1", world.gateway.port, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", world.gateway.port, timeout=patience(20))
     body = {"model": world.model, "messages": [{"role": "user", "content": f"{number}"}]}
     headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
     connection.request("POST", "/work", json.dumps(body), headers)

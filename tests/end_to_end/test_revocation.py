@@ -16,7 +16,7 @@ import requests
 from accounts.models import Group
 from telemetry.audit.models import AuditEntry
 from tests.support.management import Client, new_admin, refused
-from tests.support.pace import bound
+from tests.support.pace import bound, patience
 from tests.support.promises import promise
 from tests.support.provider_answers import Answer
 from tests.support.running import RunningGateway, Store
@@ -213,7 +213,9 @@ class TestTwoWorkers:
         document = {"model": world.model, "messages": [{"role": "user", "content": "Hello!"}]}
 
         def ask(number: int) -> int:
-            return requests.post(f"{world.gateway.url}/work", json=document, headers=headers, timeout=60).status_code
+            return requests.post(
+                f"{world.gateway.url}/work", json=document, headers=headers, timeout=patience(20)
+            ).status_code
 
         world.settle()
         with ThreadPoolExecutor(20) as pool:

@@ -15,6 +15,7 @@ from gateway_project.work.limits.checks import LEASE_SECONDS
 from tests.support.fault_proxy import FaultProxy
 from tests.support.load import wait_until
 from tests.support.management import Client, new_admin
+from tests.support.pace import patience
 from tests.support.running import RunningGateway, fresh_store
 from tests.support.servers import own_redis
 from tests.support.world import World, keys_of_users, ready
@@ -67,7 +68,7 @@ def ask_at(world: World, asked: World, key: str, **headers: str) -> requests.Res
     """One replica asked over a new connection, which any of its workers may take."""
     body = {"model": asked.model, "messages": [{"role": "user", "content": f"Hello {random.random()}!"}]}
     headers = {"Authorization": f"Bearer {key}", "Connection": "close", **headers}
-    return requests.post(f"{world.gateway.url}/work", json=body, headers=headers, timeout=60)
+    return requests.post(f"{world.gateway.url}/work", json=body, headers=headers, timeout=patience(20))
 
 
 def test_two_replicas_of_two_workers_let_exactly_so_many_users_in(worlds):
@@ -102,7 +103,7 @@ def test_the_use_of_a_killed_worker_lapses_by_itself(worlds):
         headers = {"Authorization": f"Bearer {key}", "Connection": "close"}
         one.unanswered += 1
         with pytest.raises(requests.RequestException):
-            requests.post(f"{one.gateway.url}/work", json=body, headers=headers, timeout=60)
+            requests.post(f"{one.gateway.url}/work", json=body, headers=headers, timeout=patience(20))
 
     threads = [threading.Thread(target=hang, args=[key]) for key in held]
     for thread in threads:

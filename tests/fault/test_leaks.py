@@ -16,7 +16,7 @@ import requests
 
 from tests.fault.conftest import UNLIMITED
 from tests.support.load import wait_until
-from tests.support.pace import bound
+from tests.support.pace import bound, patience
 from tests.support.promises import promise
 from tests.support.raw_provider import raw_provider
 from tests.support.running import RunningGateway
@@ -60,7 +60,7 @@ def send(world: World, prompt: str, **options) -> requests.Response:
     """Ask over a connection of its own: worlds share theirs."""
     body = {"model": world.model, "messages": [{"role": "user", "content": prompt}]} | options.pop("body", {})
     headers = {"Authorization": f"Bearer {world.key}"}
-    return requests.post(f"{world.gateway.url}/work", json=body, headers=headers, timeout=60, **options)
+    return requests.post(f"{world.gateway.url}/work", json=body, headers=headers, timeout=patience(20), **options)
 
 
 def test_a_thousand_prompts_at_once_each_get_their_own_answer(start):

@@ -18,6 +18,7 @@ from tests.end_to_end.test_limits import left
 from tests.fault.conftest import UNLIMITED
 from tests.support.fault_proxy import FaultProxy
 from tests.support.load import wait_until
+from tests.support.pace import patience
 from tests.support.provider_answers import Answer
 from tests.support.running import RunningGateway, Store
 from tests.support.servers import OwnRedis, own_redis
@@ -77,7 +78,7 @@ def ask(world: World, asked: World, key: str, prompt: str = "Hello!", **body: ob
     """One replica asked, over a connection of its own, for what the first one's world arranged."""
     body = {"model": world.model, "messages": [{"role": "user", "content": prompt}]} | body
     headers = {"Authorization": f"Bearer {key}", "Connection": "close", "X-Svc-Cache": "bypass"}
-    return requests.post(f"{asked.gateway.url}/work", json=body, headers=headers, timeout=60)
+    return requests.post(f"{asked.gateway.url}/work", json=body, headers=headers, timeout=patience(20))
 
 
 def many(pair: tuple[World, World], key: str, count: int, **body: object) -> list[int]:

@@ -9,7 +9,7 @@ import requests
 
 from tests.end_to_end.test_metrics import samples
 from tests.support.load import wait_until
-from tests.support.pace import in_one_minute
+from tests.support.pace import in_one_minute, patience
 from tests.support.running import RunningGateway, Store
 from tests.support.servers import OwnRedis, own_redis
 from tests.support.world import World, limited_key
@@ -41,7 +41,7 @@ def statuses(worlds: list[World], key: str, count: int) -> list[int]:
     def ask(number: int) -> int:
         body = {"model": model, "messages": [{"role": "user", "content": str(number)}]}
         url = f"{worlds[number % 2].gateway.url}/work"
-        return requests.post(url, json=body, headers=headers, timeout=60).status_code
+        return requests.post(url, json=body, headers=headers, timeout=patience(20)).status_code
 
     with ThreadPoolExecutor(8) as pool:
         return list(pool.map(ask, range(count)))

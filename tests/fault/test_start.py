@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.pace import patience
 from tests.support.promises import promise
 from tests.support.running import ROOT, RunningGateway, Store, free_port, manage
 from tests.support.thoroughness import first_of
@@ -31,7 +32,7 @@ def serve(directory, **environ: str) -> subprocess.CompletedProcess:
     fixed = {"GATEWAY_VAR_DIR": str(directory), "PORT": str(free_port())}
     return subprocess.run(
         [sys.executable, "manage.py", "serve", "--no-demo"],
-        cwd=ROOT, env=kept | fixed | environ, capture_output=True, text=True, check=False, timeout=60,
+        cwd=ROOT, env=kept | fixed | environ, capture_output=True, text=True, check=False, timeout=patience(20),
     )  # fmt: skip
 
 
@@ -71,7 +72,7 @@ def test_settings_that_cannot_be_used_are_named_and_nothing_else_is_said(tmp_pat
     done = subprocess.run(
         [sys.executable, *command],
         cwd=ROOT, env=kept | {"GATEWAY_VAR_DIR": str(tmp_path)} | wrong, capture_output=True, text=True, check=False,
-        timeout=60,
+        timeout=patience(20),
     )  # fmt: skip
     assert done.returncode != 0
     names = [line.partition(" is ")[0] for line in done.stderr.splitlines()]
@@ -94,7 +95,7 @@ def test_a_secret_that_cannot_be_read_is_named_and_nothing_stands_in_for_it(tmp_
 def test_a_python_without_the_requirements_is_named():
     done = subprocess.run(
         [sys.executable, "-I", "-S", "manage.py", "check"],
-        cwd=ROOT, capture_output=True, text=True, check=False, timeout=60,
+        cwd=ROOT, capture_output=True, text=True, check=False, timeout=patience(20),
     )  # fmt: skip
     assert done.returncode != 0
     assert done.stderr.startswith(f"{sys.executable} lacks django: ")
@@ -105,7 +106,9 @@ def test_a_port_that_is_taken_is_named_and_nothing_is_promised(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         prepared = {"GATEWAY_VAR_DIR": str(tmp_path), "PATH": os.environ["PATH"]}
-        subprocess.run([sys.executable, "manage.py", "migrate", "-v0"], cwd=ROOT, env=prepared, check=True, timeout=60)
+        subprocess.run(
+            [sys.executable, "manage.py", "migrate", "-v0"], cwd=ROOT, env=prepared, check=True, timeout=patience(20)
+        )
         done = serve(tmp_path, PORT=port)
     assert done.returncode != 0
     assert f"Port {port} is taken: PORT=" in done.stderr
@@ -118,7 +121,9 @@ def test_a_journal_that_cannot_be_written_is_named(tmp_path, kind):
     folder = "/proc/nothing" if kind == "foreign" else str(tmp_path / "file")
     (tmp_path / "file").touch()
     prepared = {"GATEWAY_VAR_DIR": str(tmp_path), "PATH": os.environ["PATH"]}
-    subprocess.run([sys.executable, "manage.py", "migrate", "-v0"], cwd=ROOT, env=prepared, check=True, timeout=60)
+    subprocess.run(
+        [sys.executable, "manage.py", "migrate", "-v0"], cwd=ROOT, env=prepared, check=True, timeout=patience(20)
+    )
     done = serve(tmp_path, GATEWAY_JOURNAL_DIR=folder, PORT=str(free_port()))
     assert done.returncode != 0
     assert f"Log entries cannot be written in GATEWAY_JOURNAL_DIR, {folder}: " in done.stderr
@@ -141,7 +146,7 @@ def test_a_database_that_cannot_be_used_is_named_in_a_line(tmp_path, command, ur
     environ = {"GATEWAY_VAR_DIR": str(tmp_path), "DATABASE_URL": url.format(port), "PORT": str(free_port())}
     done = subprocess.run(
         [sys.executable, "manage.py", command],
-        cwd=ROOT, env=kept | environ, capture_output=True, text=True, check=False, timeout=60,
+        cwd=ROOT, env=kept | environ, capture_output=True, text=True, check=False, timeout=patience(20),
     )  # fmt: skip
     assert done.returncode != 0
     assert named.format(port) in done.stderr.splitlines()[-1]
@@ -158,7 +163,7 @@ def test_a_database_that_lets_nobody_write_is_named_in_a_line(tmp_path):
     done = subprocess.run(
         [sys.executable, "manage.py", "migrate"],
         cwd=ROOT, env=kept | {"GATEWAY_VAR_DIR": str(tmp_path), "DATABASE_URL": url + option},
-        capture_output=True, text=True, check=False, timeout=60,
+        capture_output=True, text=True, check=False, timeout=patience(20),
     )  # fmt: skip
     assert done.returncode != 0
     assert "cannot be used: cannot execute CREATE TABLE in a read-only transaction" in done.stderr.splitlines()[-1]
@@ -177,7 +182,7 @@ def test_gunicorn_started_by_hand_refuses_too(tmp_path):
     environ = kept | {"GATEWAY_VAR_DIR": str(tmp_path), "PORT": str(free_port()), "DEBUG": "true", "HOST": "0.0.0.0"}
     done = subprocess.run(
         [sys.executable, "-m", "gunicorn", "gateway_project.wsgi"],
-        cwd=ROOT, env=environ, capture_output=True, text=True, check=False, timeout=60,
+        cwd=ROOT, env=environ, capture_output=True, text=True, check=False, timeout=patience(20),
     )  # fmt: skip
     assert done.returncode != 0
     assert "gateway.E001" in done.stderr
@@ -202,7 +207,7 @@ def test_gunicorn_starts_its_successor_as_it_was_started(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", SUCCESSOR],
         cwd=ROOT, env=kept | {"GATEWAY_VAR_DIR": str(tmp_path)}, capture_output=True, text=True, check=False,
-        timeout=60,
+        timeout=patience(20),
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
 

@@ -13,6 +13,7 @@ from django.core.checks import ERROR, WARNING, run_checks
 
 from gateway_project.checks import CHECKS
 from gateway_project.env import Env
+from tests.support.pace import patience
 from tests.support.promises import promise
 from tests.support.running import ROOT, free_port
 
@@ -216,7 +217,7 @@ def test_warnings_are_shown_at_the_start_and_when_asked_for_only(tmp_path):
     for command in ("migrate", "sync_prices", "check", "serve"):
         process = subprocess.run(
             [sys.executable, "manage.py", command],
-            cwd=ROOT, env=os.environ | environ, capture_output=True, text=True, check=False, timeout=60,
+            cwd=ROOT, env=os.environ | environ, capture_output=True, text=True, check=False, timeout=patience(20),
         )  # fmt: skip
         shown[command] = re.findall(r"gateway\.(W\d+)", process.stderr)
     assert shown == {"migrate": [], "sync_prices": [], "check": ["W001", "W003"], "serve": ["W001", "W003"]}

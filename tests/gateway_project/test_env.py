@@ -9,6 +9,7 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 
 from gateway_project.env import Env
+from tests.support.pace import patience
 from tests.support.running import ROOT
 
 pytestmark = pytest.mark.embedded
@@ -135,7 +136,7 @@ def test_a_duration_that_ends_after_all_dates_stops_the_start(name, tmp_path):
     variables = {"GATEWAY_VAR_DIR": str(tmp_path), "PATH": os.environ["PATH"], name: "1000000000000"}
     process = subprocess.run(
         [sys.executable, "-c", "import gateway_project.settings"],
-        cwd=ROOT, env=variables, capture_output=True, text=True, check=False, timeout=60,
+        cwd=ROOT, env=variables, capture_output=True, text=True, check=False, timeout=patience(20),
     )  # fmt: skip
     assert f"{name} is '1000000000000', and must be a whole number from " in process.stderr
 

@@ -10,6 +10,7 @@ import pytest
 from django.core.management.base import OutputWrapper
 
 from gateway_project.progress import Progress
+from tests.support.pace import patience
 from tests.support.running import ROOT
 from tests.support.thoroughness import first_of
 
@@ -45,10 +46,16 @@ def test_a_program_that_reads_the_output_sees_nothing_of_it():
 def test_a_command_shows_where_it_is(tmp_path, command, shown):
     environ = os.environ | {"GATEWAY_VAR_DIR": str(tmp_path), "DATABASE_URL": "", "REDIS_URL": ""}
     manage = [sys.executable, "manage.py"]
-    subprocess.run([*manage, "migrate", "-v0"], cwd=ROOT, env=environ, check=True, timeout=120)
+    subprocess.run([*manage, "migrate", "-v0"], cwd=ROOT, env=environ, check=True, timeout=patience(40))
     master, terminal = pty.openpty()
     process = subprocess.run(
-        [*manage, *command], cwd=ROOT, env=environ, check=True, timeout=120, stdout=subprocess.PIPE, stderr=terminal
+        [*manage, *command],
+        cwd=ROOT,
+        env=environ,
+        check=True,
+        timeout=patience(40),
+        stdout=subprocess.PIPE,
+        stderr=terminal,
     )
     os.close(terminal)
     printed = os.read(master, 100_000).decode()
@@ -56,5 +63,7 @@ def test_a_command_shows_where_it_is(tmp_path, command, shown):
     assert shown in printed
     assert printed.endswith("\r\x1b[K"), "the line is gone before the result is printed"
     assert process.stdout.decode().count("\n") == 1
-    quiet = subprocess.run([*manage, *command], cwd=ROOT, env=environ, check=True, timeout=120, capture_output=True)
+    quiet = subprocess.run(
+        [*manage, *command], cwd=ROOT, env=environ, check=True, timeout=patience(40), capture_output=True
+    )
     assert quiet.stderr == b""

@@ -11,6 +11,7 @@ import pytest
 
 from licensing.models import Licence
 from tests.support.management import new_admin, token_of
+from tests.support.pace import patience
 from tests.support.running import ROOT, RunningGateway, fresh_store
 
 pytestmark = [pytest.mark.embedded, pytest.mark.long]
@@ -32,7 +33,7 @@ def shell(tmp_path: Path):
             capture_output=True,
             text=True,
             check=False,
-            timeout=120,
+            timeout=patience(40),
         )
         assert process.returncode == 0, process.stdout + process.stderr
         return process.stdout

@@ -10,6 +10,7 @@ import pytest
 from accounts.models import User
 from accounts.scim import kinds, operations, queries
 from tests.accounts.scim.conftest import TOKEN
+from tests.support.pace import patience
 from tests.support.running import ROOT
 
 pytestmark = pytest.mark.either_store
@@ -22,7 +23,9 @@ def test_the_commands_work(directory, nobody):
     (script,) = re.findall(r"^```sh\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
     environ = os.environ | {"GATEWAY": nobody.base, "GATEWAY_SCIM_TOKEN": TOKEN}
     command = ["bash", "-euo", "pipefail", "-c", script]
-    output = subprocess.run(command, env=environ, capture_output=True, text=True, check=True, timeout=60).stdout
+    output = subprocess.run(
+        command, env=environ, capture_output=True, text=True, check=True, timeout=patience(20)
+    ).stdout
     assert re.findall(r"HTTP/1.1 (\d+)", output) == ["200", "201", "200"]
     assert '"totalResults":1' in output
     assert User.objects.get().username == "alice@example.org"

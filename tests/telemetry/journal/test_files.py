@@ -27,6 +27,7 @@ from telemetry.journal.files import (
     JournalFull,
     read_records,
 )
+from tests.support.pace import patience
 from tests.support.promises import parses
 from tests.support.running import ROOT
 from tests.support.thoroughness import number_of
@@ -302,7 +303,7 @@ print(written)
 
 def test_a_full_disk_takes_no_more_requests_until_it_has_room_again(tmp_path):
     command = [sys.executable, "-c", FULL_DISK, str(tmp_path)]
-    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
+    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=patience(20), check=True)
     full, written = process.stdout.split()
     assert full == "full"
     folder = next(tmp_path.iterdir())

@@ -15,6 +15,7 @@ from django.db import connection
 
 from gateway_project.database.sqlite.backups import back_up, put_back
 from gateway_project.database.sqlite.usage_lock import InUse, claim_use, no_gateway
+from tests.support.pace import patience
 from tests.support.running import ROOT, RunningGateway, Store, manage
 from tests.support.thoroughness import first_of
 
@@ -43,7 +44,7 @@ def command(store, *arguments):
     variables = os.environ | store.environ() | {"GATEWAY_VAR_DIR": str(Path(store.name).parent)}
     process = subprocess.run(
         [sys.executable, "manage.py", *map(str, arguments)],
-        cwd=ROOT, env=variables, capture_output=True, text=True, check=False, timeout=60,
+        cwd=ROOT, env=variables, capture_output=True, text=True, check=False, timeout=patience(20),
     )  # fmt: skip
     assert "Traceback" not in process.stderr
     return process.returncode, process.stdout + process.stderr
@@ -255,6 +256,6 @@ def test_a_command_for_sqlite_names_the_one_for_postgresql(tmp_path):
         variables = os.environ | store.environ() | {"GATEWAY_VAR_DIR": str(tmp_path)}
         process = subprocess.run(
             [sys.executable, "manage.py", name, "x"],
-            cwd=ROOT, env=variables, capture_output=True, text=True, check=False, timeout=60,
+            cwd=ROOT, env=variables, capture_output=True, text=True, check=False, timeout=patience(20),
         )  # fmt: skip
         assert (process.returncode, program in process.stderr) == (1, True)

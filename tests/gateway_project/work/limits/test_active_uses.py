@@ -11,6 +11,7 @@ import pytest
 from gateway_project.work.state.shared import LocalState
 from tests.gateway_project.work.conftest import needs_redis
 from tests.support.limits.pressure import MAX_USES, Seen, most_at_once, press, refused_for_nothing
+from tests.support.pace import patience
 from tests.support.running import ROOT
 
 
@@ -35,5 +36,5 @@ def test_four_processes_of_fifty_threads_each():
     running = [
         subprocess.Popen([*command, str(seed)], cwd=ROOT, env=environ, stdout=subprocess.PIPE) for seed in range(4)
     ]
-    bodies = [json.loads(process.communicate(timeout=90)[0]) for process in running]
+    bodies = [json.loads(process.communicate(timeout=patience(30))[0]) for process in running]
     assert_exact([Seen(*one) for some in bodies for one in some])

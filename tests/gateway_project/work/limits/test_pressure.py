@@ -21,7 +21,7 @@ from tests.support.limits.pressure_on_limits import (
     press,
     refused_for_nothing,
 )
-from tests.support.pace import in_one_minute
+from tests.support.pace import in_one_minute, patience
 from tests.support.running import ROOT
 
 # The clocks of the processes: one is right, the others are wrong by hours, days and more than a month.
@@ -78,5 +78,5 @@ def test_four_processes_of_fifty_threads_each_whose_clocks_are_wrong(rounds):
         for process in running:
             process.stdin.write("go\n")
             process.stdin.flush()
-        bodies = [Seen(*one) for process in running for one in json.loads(process.communicate(timeout=100)[0])]
+        bodies = [Seen(*one) for process in running for one in json.loads(process.communicate(timeout=patience(35))[0])]
     assert_exact(bodies, amounts)

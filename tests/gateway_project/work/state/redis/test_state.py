@@ -78,7 +78,7 @@ def test_a_limit_is_exact_across_processes():
     environ = os.environ | {"DJANGO_SETTINGS_MODULE": "gateway_project.settings"}
     command = [sys.executable, "-c", PRESS, prefix]
     running = [subprocess.Popen(command, cwd=ROOT, env=environ, stdout=subprocess.PIPE) for _ in range(3)]
-    assert sum(int(process.communicate(timeout=60)[0]) for process in running) == 100
+    assert sum(int(process.communicate(timeout=patience(20))[0]) for process in running) == 100
 
 
 def test_answers_and_flights_are_shared_between_processes():
