@@ -176,8 +176,8 @@ class UserAdmin(RevocableAdmin[User]):
     @display(description="State")
     def state(self, row: User) -> SafeString:
         if row.is_deleted:
-            return Badge("deleted", "danger").html
-        return (Badge("active", "success") if row.is_active else Badge("inactive", "warning")).html
+            return Badge("Deleted", "danger").html
+        return (Badge("Active", "success") if row.is_active else Badge("Inactive", "warning")).html
 
     @display(description="Second factor")
     def second_factor(self, row: User) -> str:
@@ -359,7 +359,7 @@ class SessionAdmin(ReadOnlyAdmin):
 
     @display(description="State")
     def state(self, row: Session) -> SafeString:
-        return (Badge("live", "success") if row.is_live(timezone.now()) else Badge("ended", "info")).html
+        return (Badge("Live", "success") if row.is_live(timezone.now()) else Badge("Ended", "info")).html
 
     @row_action(
         "Sign out",

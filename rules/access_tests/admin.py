@@ -100,7 +100,7 @@ class AccessTestAdmin(ServiceAdmin):
     @display(description="State")
     def state(self, row: AccessTest) -> SafeString:
         holds = row.verdict is not None and row.verdict.holds
-        return (Badge("holds", "success") if holds else Badge("fails", "danger")).html
+        return (Badge("Holds", "success") if holds else Badge("Fails", "danger")).html
 
     @display(description="For")
     def subject(self, row: AccessTest) -> str:

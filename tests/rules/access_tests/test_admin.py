@@ -36,7 +36,7 @@ def test_a_test_is_made_changed_and_deleted(console, scene):
     assert response.status_code == 302, response.context["adminform"].form.errors
     assert "The test fails." in console.get(path).text
     page = strip_tags(console.get("/admin/rules/accesstest/").text)
-    assert all(words in page for words in ("fails", "holds", "user ann", "group interns"))
+    assert all(words in page for words in ("Fails", "Holds", "user ann", "group interns"))
     response = console.post("/admin/rules/accesstest/add/", fields | {"name": "x", "group": scene.interns.pk})
     assert "exactly one" in unescape(response.text)
     assert console.post(f"/admin/rules/accesstest/{test.pk}/delete/", {"post": "yes"}).status_code == 302
