@@ -14,7 +14,7 @@ from telemetry.models import LogEntry
 from tests.end_to_end.test_metrics import samples
 from tests.end_to_end.test_routing import counts
 from tests.support.management import Client, new_admin
-from tests.support.pace import patience
+from tests.support.pace import patience, slowness
 from tests.support.provider_answers import Answer
 from tests.support.streaming import arrivals
 from tests.support.world import LONG_AGO
@@ -58,11 +58,11 @@ def alias(world, main, mirror):
 def test_the_mirror_gets_the_same_request_and_its_answer_is_logged_beside_the_other(world, main, mirror, alias):
     world.price(1, 2)
     world.price(10, 20, model="shadow")
-    main.default, mirror.default = Answer(text="Lisbon"), Answer(text="Porto", delay=0.5)
+    main.default, mirror.default = Answer(text="Lisbon"), Answer(text="Porto", delay=0.5 * slowness())
     begun = time.monotonic()
     response = world.ask("Capital?", body={"model": alias(), "max_tokens": 7})
     assert response.json()["choices"][0]["message"]["content"] == "Lisbon"
-    assert time.monotonic() - begun < 0.5
+    assert time.monotonic() - begun < 0.5 * slowness()
     body = mirror.wait_for(1)[0].json
     assert (body["model"], body["messages"], body["max_tokens"]) == ("shadow", main.seen[0].json["messages"], 7)
     own, mirrored = world.entry(response), world.entry(response, "Mirror")

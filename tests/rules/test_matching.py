@@ -12,6 +12,7 @@ from gateway_project.errors import ValidationError
 from providers.catalogue import Target
 from rules.matching import REMEMBERED_MODELS, Mismatch, RuleBook, RuleSnapshot
 from rules.patterns import compile_pattern
+from tests.support.pace import slowness
 from tests.support.promises import parses
 from tests.support.thoroughness import number_of
 
@@ -250,7 +251,7 @@ def test_no_pattern_takes_more_than_linear_time(pattern):
     begun = time.process_time()
     for number in range(50):
         judged(book, "a" * 199 + f"!{number}", providers=())
-    assert time.process_time() - begun < 0.5
+    assert time.process_time() - begun < 0.5 * slowness()
 
 
 @pytest.mark.parametrize("pattern", ["(", "a**", "(?<=a)b", "(a)\\1", "((a{100}){100}){100}", "[z-a]", "\\"])
@@ -284,4 +285,4 @@ def test_many_rules_of_others_cost_nothing():
     begun = time.process_time()
     for _ in range(10_000):
         assert judged(book, providers=())[0] == 20_000
-    assert time.process_time() - begun < 1
+    assert time.process_time() - begun < 1 * slowness()

@@ -8,6 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from providers.formats.sse import BYTE_ORDER_MARK, EventSplitter, data_of
+from tests.support.pace import slowness
 from tests.support.promises import parses
 from tests.support.thoroughness import number_of
 
@@ -109,7 +110,7 @@ def test_a_megabyte_in_small_pieces_takes_linear_time(size):
     event = b"data: " + b"x" * 1_000_000 + b"\n\n"
     begun = time.process_time()
     assert data(*[event[at : at + size] for at in range(0, len(event), size)]) == [event[6:-2]]
-    assert time.process_time() - begun < 3
+    assert time.process_time() - begun < 3 * slowness()
 
 
 def test_an_event_of_very_many_lines_takes_the_memory_of_its_data_alone():
@@ -124,4 +125,4 @@ def test_an_event_of_very_many_lines_takes_the_memory_of_its_data_alone():
 def test_many_small_events_in_one_piece_take_linear_time():
     begun = time.process_time()
     assert len(data(b"data: x\r\n\r\n" * 50_000)) == 50_000
-    assert time.process_time() - begun < 3
+    assert time.process_time() - begun < 3 * slowness()

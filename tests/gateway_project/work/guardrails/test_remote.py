@@ -228,7 +228,7 @@ def test_what_only_records_is_asked_while_the_provider_works(world, guard, servi
     start = time.monotonic()
     response = ask(world, stream=stream)
     assert response.status_code == 200
-    assert time.monotonic() - start < 1.6
+    assert time.monotonic() - start < 1.9  # one after the other, they would take two seconds
     row = row_of(world, response)
     assert (row["result"], row["counts"]) == ("monitored", {"weapons": 1})
     assert row["milliseconds"] >= 1000

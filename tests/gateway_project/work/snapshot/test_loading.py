@@ -34,6 +34,7 @@ from rules.aliases.drafts import MirrorDraft, TargetDraft
 from rules.aliases.services import create_alias
 from rules.models import Rule
 from rules.services import create_rule
+from tests.support.pace import slowness
 
 pytestmark = pytest.mark.django_db
 
@@ -536,7 +537,7 @@ def test_a_hundred_thousand_keys_load_in_seconds_and_a_kilobyte_each(ann, settin
     many_keys(ann, 100_000, expiry=timezone.now())
     begun = time.perf_counter()
     assert len(loaded().keys) == 100_000
-    assert time.perf_counter() - begun < 10
+    assert time.perf_counter() - begun < 10 * slowness()
     tracemalloc.start()
     snapshot = loaded()
     rest, most = tracemalloc.get_traced_memory()
