@@ -181,7 +181,7 @@ AUTH_PASSWORD_VALIDATORS = [
 ]
 PASSWORD_HASHERS = ["accounts.guessing.hashing.SingleThreadHasher"]
 LANGUAGE_CODE = "en"
-USE_I18N = False  # there is one language; looking for translations took a fifteenth of a console page
+USE_I18N = False  # there is one language, and Django would look for a translation of each text
 # Dates as the API writes them, sortable and the same everywhere; all times are UTC, and say so.
 DATE_FORMAT = SHORT_DATE_FORMAT = "Y-m-d"
 DATETIME_FORMAT = SHORT_DATETIME_FORMAT = r"Y-m-d H:i (\U\T\C)"

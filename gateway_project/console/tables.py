@@ -145,7 +145,7 @@ class ConsoleAdmin(ModelAdmin, Generic[Row]):
     """The base of all tables, read-only ones included, with what actions on rows need (row_actions.py)."""
 
     empty_message: ClassVar[str]  # what an empty list means for the gateway
-    list_sections: ClassVar[Sequence[object]] = ()  # the theme asks for it twice in each row, and a lack is looked for
+    list_sections: ClassVar[Sequence[object]] = ()  # the theme reads it twice for each row, slowly where it is missing
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, str | list[str]]:
         """Nothing: Django takes any text from the address, and whoever makes the link would fill in the form."""

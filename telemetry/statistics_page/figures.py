@@ -7,7 +7,7 @@ from decimal import Decimal
 from itertools import count
 from typing import NamedTuple
 
-from django.utils.html import format_html, format_html_join
+from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 
 from gateway_project.console.display import charts
@@ -15,6 +15,7 @@ from gateway_project.console.display.badges import Badge
 from gateway_project.console.display.money import Figure, in_words, missing_costs, money, short
 from gateway_project.console.display.paths import page_path
 from gateway_project.console.display.times import MINUTES, utc_time
+from gateway_project.console.links import link
 from gateway_project.console.period import row_page, with_query
 from gateway_project.json_types import JsonObject
 from providers.console.model_links import model_page, price_form
@@ -28,7 +29,6 @@ OTHERS = "all others"
 MAX_TIMES = 24 * 32  # the hours of a month
 EMPTY = "–"
 BREAK = SafeString("<br>")
-LINK = '<a class="text-primary-700 underline dark:text-primary-400" href="{}">{}</a>'
 # The measures whose values of parts sum up to that of the whole.
 ADDITIVE = CHARTS.keys() - {"cache_share", "p50_ms", "p95_ms", "average_first_byte_ms"}
 ATTEMPTS = ("attempts", "failed_attempts")  # shown of providers: beside requests they say little of other things
@@ -58,10 +58,6 @@ class Line(NamedTuple):
     text: str
     address: str = ""
 
-    @property
-    def html(self) -> SafeString | str:
-        return format_html(LINK, self.address, self.text) if self.address else self.text
-
 
 class Cell(NamedTuple):
     """A cell of a table: the heading of its column, with the address of the table sorted by it, and its lines."""
@@ -73,8 +69,8 @@ class Cell(NamedTuple):
 
     @property
     def html(self) -> SafeString:
-        """Its lines; a page has hundreds of cells, and a template would take three times as long for each."""
-        return format_html_join(BREAK, "{}", [(line.html,) for line in self.lines])
+        """Its lines. They are not left to the template, because a page has hundreds of cells."""
+        return format_html_join(BREAK, "{}", [(link(line.text, line.address),) for line in self.lines])
 
 
 class Chart(NamedTuple):

@@ -10,37 +10,13 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
-from keys.services import update_key
 from licensing.models import Limit
 from providers.services import update_provider
-from telemetry.audit.models import AuditEntry
 from telemetry.models import LogEntry
-from tests.support.management import new_admin, new_user, token_of
+from tests.support.explaining import EXPLAIN, SECRET, explain, reasons
+from tests.support.management import new_admin, token_of
 
 pytestmark = pytest.mark.either_store
-
-EXPLAIN = "/work?explain=true"
-MEMBERS = {
-    *("allowed", "sentences", "error", "caller", "rules", "otherRules", "candidates", "leftOut", "limits", "cache"),
-    *("guardrails", "outgoing", "estimate"),
-}
-SECRET = "sk-secret-of-the-provider"
-
-
-def explain(world, prompt="Hello!", *, query="", **options):
-    """The explanation of a chat request."""
-    response = world.ask(prompt, path=f"{EXPLAIN}{query}", **options)
-    assert response.status_code == 200, response.text
-    assert SECRET not in response.text
-    document = response.json()["data"]
-    assert document.keys() == MEMBERS
-    assert document["allowed"] == (document["error"] is None)
-    assert all(one.endswith((".", "?")) for one in document["sentences"]), document["sentences"]
-    return document
-
-
-def reasons(document):
-    return {row["name"]: (row["matched"], row["reason"]) for row in document["rules"]}
 
 
 def test_a_request_that_would_be_served(world, provider):
@@ -321,100 +297,6 @@ class TestKeysOfTheirOwnRestrictions:
         assert [row["provider"] for row in document["candidates"]] == [world.row(one).name for one in pair]
 
 
-class TestWhoMay:
-    def test_nobody_without_a_credential(self, world, provider):
-        for key in ("nonsense", world.key + "x"):
-            response = world.ask(path=EXPLAIN, key=key)
-            assert (response.status_code, response.json()["exception"]) == (401, "AuthenticationFailed")
-
-    def test_an_admin_asks_about_anybody(self, world, provider):
-        issued = world.new_key()
-        admin = token_of(new_admin())
-        document = explain(world, key=admin, query=f"&asUser={world.user.pk}&asKey={issued.key.name}")
-        assert document["allowed"] is True
-        assert (document["caller"]["userId"], document["caller"]["keyId"]) == (world.user.pk, issued.key.pk)
-
-    def test_so_does_who_sees_all_logs_and_rules(self, world, provider):
-        auditor = world.new_key(owner=new_admin(), permissions=["logs.view_all", "rules.view"])
-        assert explain(world, key=auditor.text, query=f"&asUser={world.user.pk}")["allowed"] is True
-
-    def test_others_do_not(self, world, provider):
-        for credential in (world.key, token_of(new_user("logs.view_all")), token_of(new_user("rules.view"))):
-            response = world.ask(path=f"{EXPLAIN}&asUser={new_user().pk}", key=credential)
-            assert (response.status_code, response.json()["exception"]) == (403, "PermissionDenied")
-
-    def test_a_login_asks_about_a_key_of_its_own(self, world, provider):
-        issued = world.new_key()
-        document = explain(world, key=token_of(world.user), query=f"&asKey={issued.key.name}")
-        assert document["caller"]["keyName"] == issued.key.name
-
-    @pytest.mark.parametrize("features", [["work"], ["work", "logs.view_all"], ["work", "rules.view"]])
-    def test_a_key_names_no_other_credential_of_its_owner(self, world, provider, features):
-        owner = new_admin()
-        world.allow(user=owner)
-        own = world.new_key(owner=owner, permissions=features)
-        sibling = world.new_key(owner=owner, models=["secret-model"])
-        for query in (f"&asKey={sibling.key.name}", f"&asUser={owner.pk}", f"&asUser={owner.pk}&asKey=none-of-this"):
-            response = world.ask(path=f"{EXPLAIN}{query}", key=own.text)
-            assert (response.status_code, response.json()["exception"]) == (403, "PermissionDenied"), query
-            assert "secret-model" not in response.text
-        for query in (f"&asKey={own.key.name}", f"&asUser={owner.pk}&asKey={own.key.name}"):
-            assert explain(world, key=own.text, query=query)["caller"]["keyName"] == own.key.name
-
-    def test_a_key_that_sees_all_names_siblings(self, world, provider):
-        owner = new_admin()
-        world.allow(user=owner)
-        auditor = world.new_key(owner=owner, permissions=["logs.view_all", "rules.view"])
-        sibling = world.new_key(owner=owner)
-        document = explain(world, key=auditor.text, query=f"&asKey={sibling.key.name}")
-        assert (document["caller"]["keyName"], document["allowed"]) == (sibling.key.name, True)
-
-    def test_a_login_asks_about_no_key_of_another(self, world, provider):
-        other = world.new_user()
-        name = world.new_key(owner=other).key.name
-        for query, status in ((f"&asUser={other.pk}&asKey={name}", 403), (f"&asKey={name}", 400)):
-            assert world.ask(path=f"{EXPLAIN}{query}", key=token_of(world.user)).status_code == status
-
-    def test_a_locked_key_says_so(self, world, provider):
-        issued = world.new_key()
-        update_key(issued.key, locked=True)
-        world.settle()
-        document = explain(world, key=token_of(new_admin()), query=f"&asUser={world.user.pk}&asKey={issued.key.name}")
-        assert document["error"]["exception"] == "AuthenticationFailed"
-        assert f"Key {issued.key.name} is locked, and has to be unlocked." in document["sentences"]
-
-    def test_an_admin_sees_the_rules_for_others(self, world, provider):
-        other = world.new_user()
-        rule = world.allow(user=other)
-        document = explain(world, key=token_of(new_admin()), query=f"&asUser={world.user.pk}")
-        assert reasons(document)[rule.name] == (False, f"It is for user {other.username}.")
-        assert document["otherRules"] == 0
-        assert rule.name not in reasons(explain(world))
-
-    @pytest.mark.parametrize(
-        ("query", "parameter"),
-        [
-            ("explain=yes", "explain"), ("explain=true&asUser=bob", "asUser"), ("explain=true&explain=true", "explain"),
-            ("explain=true&asKey=none-of-this", "asKey"), ("explain=true&fromAddress=here", "fromAddress"),
-        ],
-    )  # fmt: skip
-    def test_what_is_wrong_in_the_query_is_named(self, world, provider, query, parameter):
-        response = world.ask(path=f"/work?{query}", key=token_of(world.user))
-        assert response.status_code == 400
-        assert parameter in response.json()["message"]
-        assert provider.seen == []
-
-    def test_a_user_who_does_not_exist(self, world, provider):
-        response = world.ask(path=f"{EXPLAIN}&asUser=99999999", key=token_of(new_admin()))
-        assert response.status_code == 400
-
-    def test_explain_false_sends_the_request(self, world, provider):
-        response = world.ask(path="/work?explain=false")
-        assert response.status_code == 200
-        assert len(provider.seen) == 1
-        world.entry(response)
-
-
 @pytest.mark.parametrize(
     ("path", "body"),
     [
@@ -442,15 +324,6 @@ def test_azures_path_and_header(world, provider):
     )
     assert response.json()["data"]["allowed"] is True
     assert provider.seen == []
-
-
-def test_who_asks_too_often_is_refused(own_gateway):
-    world = own_gateway(GATEWAY_WRITES_PER_MINUTE="3")
-    world.provider()
-    world.allow()
-    statuses = [world.ask(path=EXPLAIN).status_code for _ in range(8)]
-    assert statuses[:3] == [200, 200, 200]
-    assert 429 in statuses
 
 
 def test_an_alias_and_what_is_left_out_of_it(world, pair):
@@ -489,27 +362,6 @@ def test_the_rule_that_decided_is_named_where_a_later_one_would_have_allowed_mor
     assert [row["reason"] for row in document["leftOut"]] == [
         f"Rule {allowing.name} decides, and it allows another provider."
     ]
-
-
-def test_audit_entries_have_no_prompt(world, provider):
-    response = world.ask("a very private question", path=EXPLAIN)
-    entry = world.entry(response, kind="Message")
-    assert "private" not in entry.payload
-    row = AuditEntry.objects.get(request_id=response.headers["X-Svc-Request-ID"])
-    assert (row.action, row.resource, row.message) == ("explain", "work", entry.message)
-    assert "private" not in f"{row.before}{row.after}"
-    assert LogEntry.objects.filter(correlation_id=response.headers["X-Svc-Request-ID"]).count() == 1
-
-
-def test_the_audit_keeps_whose_request_was_looked_at(world, provider):
-    user, issued = world.user, world.new_key()
-    world.settle()
-    options = {"key": token_of(new_admin()), "path": f"{EXPLAIN}&asUser={user.pk}&asKey={issued.key.name}"}
-    for model, is_allowed in ((world.model, True), ("x" * 150, False)):
-        response = world.ask(body={"model": model}, **options)
-        row = AuditEntry.objects.get(request_id=response.headers["X-Svc-Request-ID"])
-        expected = {"userId": user.pk, "keyName": issued.key.name, "model": model, "allowed": is_allowed}
-        assert json.loads(row.after) == expected
 
 
 class TestCommand:

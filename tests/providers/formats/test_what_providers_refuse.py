@@ -89,13 +89,13 @@ def test_every_format_that_thinks_in_another_shape_is_known_to_be_foreign():
 
 def test_thoughts_that_the_gateway_sealed_do_not_reach_openais_responses():
     # "The encrypted content svc1.… could not be verified."
-    made = items_of(request({"model": "m"}), Reply([Reasoning("Hm.", "s", source="anthropic"), Text("Hi")]))
+    items = items_of(request({"model": "m"}), Reply([Reasoning("Hm.", "s", source="anthropic"), Text("Hi")]))
     own = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAAA"}
-    body = {"model": "m", "input": [HELLO, *made, own, HELLO]}
+    body = {"model": "m", "input": [HELLO, *items, own, HELLO]}
     work = request(body, door=True, dialect=SHAPES["openai-responses"])
     outgoing = json.loads(FORMATS["openai-responses"].request(work, "m").body)
-    assert made[0]["encrypted_content"].startswith("svc1.")
-    assert outgoing == {"model": "m", "input": [HELLO, made[1], own, HELLO]}
+    assert items[0]["encrypted_content"].startswith("svc1.")
+    assert outgoing == {"model": "m", "input": [HELLO, items[1], own, HELLO]}
 
 
 @pytest.mark.parametrize("schema", [{"type": "object"}, {"type": "object", "properties": None}, {}])
@@ -233,14 +233,14 @@ def test_anthropic_and_bedrock_get_schemas_with_what_they_take():
     # "For 'integer' type, properties maximum, minimum are not supported"
     strict = {"type": "function", "function": {"name": "rate", "parameters": BOUNDED, "strict": True}}
     free = {"type": "function", "function": {"name": "rate", "parameters": BOUNDED}}
-    wanted = {
+    parameters = {
         "response_format": {"type": "json_schema", "json_schema": {"name": "answer", "schema": BOUNDED}},
         "tools": [strict, free],
     }
-    body = sent("anthropic", **wanted)
+    body = sent("anthropic", **parameters)
     assert body["output_config"]["format"]["schema"] == SUPPORTED
     assert [tool["input_schema"] for tool in body["tools"]] == [SUPPORTED, BOUNDED]
-    body = sent("bedrock", **wanted)
+    body = sent("bedrock", **parameters)
     assert json.loads(body["outputConfig"]["textFormat"]["structure"]["jsonSchema"]["schema"]) == SUPPORTED
     schemas = [tool["toolSpec"]["inputSchema"]["json"] for tool in body["toolConfig"]["tools"]]
     assert schemas == [SUPPORTED, BOUNDED]
