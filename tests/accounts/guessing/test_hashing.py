@@ -64,12 +64,12 @@ def test_one_that_does_not_begin_in_time_is_refused_and_leaves_its_place(gate, m
 
 
 def test_setting_a_password_waits_for_its_turn_but_takes_no_place_of_logins(db, monkeypatch):
-    monkeypatch.setattr(hashing, "PATIENT_SECONDS", 0.05)
     monkeypatch.setattr(users, "hashing_queue", full := HashingQueue(threads=1, waiting=0))
     full._places.acquire()
     ann = services.create_user(username="ann", password="a good one 5!")
     services.update_user(ann, password="another good one 6!")
     full._turn.acquire()
+    monkeypatch.setattr(hashing, "PATIENT_SECONDS", 0.05)
     with pytest.raises(ServiceUnavailable, match="Try again"):
         services.create_user(username="bob", password="a good one 5!")
     with pytest.raises(ServiceUnavailable, match="Try again"):

@@ -32,13 +32,14 @@ def limits(users):
 
 
 @pytest.mark.parametrize("number", [1, 5])
-def test_the_log_is_asked_once_for_all_of_a_kind_in_a_window(number, django_assert_num_queries):
+def test_the_log_is_asked_once_for_all_of_a_kind_in_a_window(number, django_assert_max_num_queries):
     values = limits([new_user(username=f"user-{count}") for count in range(number)])
     attributes = {"outcome": "completed", "attempts": 1, "output_tokens": 7, "group_ids": [values[-1].group_id]}
     begun = timestamp(time.time() - 1)
     for limit in values:
         insert_log_entries([entry("r", timestamp=begun, user_id=limit.user_id, **attributes)])
-    with django_assert_num_queries(3 * 2):  # users in a day, users in a month, groups in a day; each with its time-outs
+    # Users in a day and in a month, which begin together on the first, and groups in a day; each with its time-outs.
+    with django_assert_max_num_queries(3 * 2):
         result = statuses_of(LocalState(cache_bytes=0), values)
     assert [status.used for status in result] == [Decimal(4), 4, 28, 28] * number + [4 * number + 1]
 
