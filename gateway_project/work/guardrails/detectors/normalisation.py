@@ -66,16 +66,20 @@ _TABLE: dict[int, str | None] = {**LOOK_ALIKES, **{ord(one): None for one in INV
 
 
 class Normal(NamedTuple):
-    """A normalised text; `offsets` are those of its characters in the original, None if they are the same."""
+    """A normalised text; `offsets` are those of its characters in the original, None if they are the same.
+
+    `ends` are those of the last character that each stands for, None if each stands for one.
+    """
 
     text: str
     offsets: list[int] | None = None
+    ends: list[int] | None = None
 
     def span(self, start: int, end: int) -> tuple[int, int]:
         """The part of the original that a part of this text stands for."""
         if self.offsets is None or start == end:
             return start, end
-        return self.offsets[start], self.offsets[end - 1] + 1
+        return self.offsets[start], (self.ends or self.offsets)[end - 1] + 1
 
     def position(self, offset: int) -> int:
         """The place in this text of an offset in the original."""

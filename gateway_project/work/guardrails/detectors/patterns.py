@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import re2
 
 from gateway_project.work.guardrails.detectors.base import MAX_SPAN, Detector, Match
+from gateway_project.work.guardrails.detectors.composition import Completions, compose
 from gateway_project.work.guardrails.detectors.expressions import TooComplexError, beginnings, longest_match, parse
 from gateway_project.work.guardrails.detectors.kinds.direct_matching import Matcher, matcher
 from gateway_project.work.guardrails.detectors.normalisation import normalise
@@ -28,12 +29,13 @@ class Patterns(Detector):
         every = "|".join(f"(?:{one})" for one in patterns)
         self._any = matcher(_compile(every, ignore_case=ignore_case, bytes_of_memory=MAX_BYTES_OF_ALL))
         self._set = _set(patterns, ignore_case=ignore_case)
+        self._completions = Completions(patterns)
         self._beginnings, self.longest = _beginnings(patterns, ignore_case=ignore_case)
 
     def scan(self, text: str, start: int = 0) -> list[Match]:
         if text.isascii():
             return sorted(set(self._scan(text.encode(), start)))
-        normal = normalise(text)
+        normal = compose(normalise(text))
         spans = self._in_characters(text, start)
         if normal.text != text:
             matches = self._in_characters(normal.text, normal.position(start))
@@ -64,10 +66,12 @@ class Patterns(Detector):
     def pending(self, text: str, start: int = 0) -> int:
         if self._beginnings is None:
             return super().pending(text, start)
-        first = self._pending(text, start)
+        first = min(self._pending(end, start) for end in self._completions.of(text))
         if not text.isascii():
-            normal = normalise(text)
-            first = min(first, normal.original(self._pending(normal.text, normal.position(start)), len(text)))
+            normal = compose(normalise(text))
+            position = normal.position(start)
+            pending = min(self._pending(end, position) for end in self._completions.of(normal.text))
+            first = min(first, normal.original(pending, len(text)))
         return first
 
     def _pending(self, text: str, start: int) -> int:

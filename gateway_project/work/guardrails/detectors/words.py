@@ -4,6 +4,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 
 from gateway_project.work.guardrails.detectors.base import Detector, Match
+from gateway_project.work.guardrails.detectors.composition import Completions, compose
 from gateway_project.work.guardrails.detectors.normalisation import Normal, normalise
 from gateway_project.work.guardrails.detectors.parameters import Parameters
 
@@ -25,10 +26,11 @@ class Words(Detector):
             matchkind=ahocorasick_rs.MatchKind.Standard if whole_words else ahocorasick_rs.MatchKind.LeftmostLongest,
             store_patterns=False,
         )
+        self._completions = Completions(self._terms)
         self.longest = max(map(len, self._terms), default=0)
 
     def scan(self, text: str, start: int = 0) -> list[Match]:
-        normal = normalise(text)
+        normal = compose(normalise(text))
         return [
             Match(*normal.span(first, end), "words")
             for first, end in self._spans(normal, normal.position(start))
@@ -51,12 +53,15 @@ class Words(Detector):
                 yield first + offset, end + offset
 
     def pending(self, text: str, start: int = 0) -> int:
-        normal = normalise(text)
-        folded = _lower(normal.text)
-        first = max(normal.position(start), len(folded) - self.longest)
-        for place in range(first, len(folded)):
-            if folded[place : place + BEGINNING] in self._beginnings and self._may_become_term(folded, place):
-                return normal.original(place, len(text))
+        normal = compose(normalise(text))
+        ends = self._completions.of(_lower(normal.text))
+        first = min(self._pending(end, normal.position(start)) for end in ends)
+        return normal.original(first, len(text)) if first < len(normal.text) else len(text)
+
+    def _pending(self, text: str, start: int) -> int:
+        for place in range(max(start, len(text) - self.longest), len(text)):
+            if text[place : place + BEGINNING] in self._beginnings and self._may_become_term(text, place):
+                return place
         return len(text)
 
     def _may_become_term(self, text: str, place: int) -> bool:
@@ -74,7 +79,7 @@ def compile_words(members: Mapping[str, object]) -> Words:
 
 
 def _fold(term: str) -> str:
-    return _lower(normalise(term.strip()).text)
+    return _lower(compose(normalise(term.strip())).text)
 
 
 def _lower(text: str) -> str:

@@ -36,6 +36,8 @@ NEAR_MATCHES = {
     "order": "ignore all the ",
     "spaces": "password:   ",
     "letters": "a",
+    "letters with accents": "e\u0323\u0301\u0302",
+    "accents": "\u0323\u0301",
 }
 
 

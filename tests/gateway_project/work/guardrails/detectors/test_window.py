@@ -18,8 +18,8 @@ from tests.support.thoroughness import number_of, quarter_of
 pytestmark = pytest.mark.embedded
 
 PARAMETERS = {
-    "pattern": {"patterns": [r"\bfoo\d{2,4}bar\b", "secret [a-z]+", "кот+", r"(?m)^top$", "x(?:ab|abc)*y"]},
-    "words": {"words": ["foo bar", "foo", "#tag", "Straße", "foo bar baz"]},
+    "pattern": {"patterns": [r"\bfoo\d{2,4}bar\b", "secret [a-z]+", "кот+", r"(?m)^top$", "x(?:ab|abc)*y", "crèmes?"]},
+    "words": {"words": ["foo bar", "foo", "#tag", "Straße", "foo bar baz", "bête", "bệ"]},
     "secrets": {},
     "pii": {},
     "topic": {"images": False, "urls": False, "scripts": ["Latin", "Cyrillic"], "hosts": ["example.com"]},
@@ -87,7 +87,7 @@ def test_what_parameters_say_may_be_split_at_each_character(type, text, places):
 FRAGMENTS = st.sampled_from(
     [sample for _, sample in every_sample()]
     + ["foo", "foo12", "bar", "secret", " ", "ab", "x", "y", "\n", "top", "#tag"]
-    + ["кот", "c\u200b", "ｆｏｏ", "é", ".", "-"]
+    + ["кот", "c\u200b", "ｆｏｏ", "é", ".", "-", "cre\u0300me", "be", "\u0302", "te", "\u0323", "\u0301"]
     + ["Das ist nicht gut.", " Und das auch nicht!\n", "We know that. ", "誰も知りません。", "...", "? "]
     + ["4111 1111", "+49 30", "bob@", "https://", "![a](", "ignore all", "_", "\\n", "ghp_", "eyJ", "12345678Z"]
 )  # fmt: skip
@@ -104,7 +104,7 @@ def test_pieces_find_what_the_whole_text_finds(fragments, places):
 
 @pytest.mark.long
 @settings(max_examples=number_of(100), deadline=None)
-@given(st.text(alphabet="fob ar12sct-@.\u200b4", max_size=60), st.integers(1, 7))
+@given(st.text(alphabet="fob ar12sct-@.\u200b4e\u0302\u0323m", max_size=60), st.integers(1, 7))
 def test_random_text_is_found_as_in_the_whole(text, size):
     pieces = [text[place : place + size] for place in range(0, len(text), size)]
     assert_same(text, pieces, list(DETECTORS.values()))
