@@ -11,9 +11,7 @@ from django.contrib import admin, messages
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.views.main import ERROR_FLAG, PAGE_VAR, ChangeList
 from django.core.paginator import Page
-from django.db import connection
 from django.db.models import Model, QuerySet
-from django.db.models.fields.json import KeyTransform
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
@@ -74,10 +72,8 @@ class TagFilter(TextFilter):
         name, equals, value = (self.value() or "").partition("=")
         if not name:
             return entries
-        # SQLite cannot look for a part of a JSON document.
-        has_value = equals and connection.features.supports_json_field_contains
         assert isinstance(entries, LogEntryQuerySet)
-        return entries.tagged(name, value) if has_value else _by_key(entries, name, value)
+        return entries.tagged(name, value if equals else None)
 
 
 class AttemptedFilter(TextFilter):
@@ -92,12 +88,6 @@ class AttemptedFilter(TextFilter):
         assert isinstance(entries, LogEntryQuerySet)
         # The log has ids of attempts alone. 0 is no provider's.
         return entries.asking(Provider.objects.filter(name=name).values_list("pk", flat=True).first() or 0)
-
-
-def _by_key(entries: QuerySet, name: str, value: str) -> QuerySet:
-    # Not by the name of a lookup: it contains two underscores, and so may the name of a tag.
-    tagged = entries.filter(tags__has_key=name)
-    return tagged.alias(tagged=KeyTransform(name, "tags")).filter(tagged=value) if value else tagged
 
 
 class TabFilter(admin.SimpleListFilter):

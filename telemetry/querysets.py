@@ -5,6 +5,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import reduce
+from itertools import chain
 from operator import or_
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -120,8 +121,13 @@ class LogEntryQuerySet(EntryQuerySet[Row]):
         """Entries of requests that this provider answered, or was asked for before another one."""
         return self.filter(Q(provider_id=provider_id) | has_former_provider(provider_id))
 
-    def tagged(self, name: str, value: str) -> Self:
-        """Entries with this tag (PostgreSQL only). Without the exclusion the index of tagged entries would not do."""
+    def tagged(self, name: str, value: str | None = None) -> Self:
+        """Entries with this tag, or with any value of the name."""
+        if value is None:
+            return self.filter(tags__has_key=name)
+        if not connection.features.supports_json_field_contains:
+            return self.filter(HasElement("tags", "element.key = %s AND element.value = %s", name, value))
+        # Without the exclusion the index of tagged entries would not do.
         return self.filter(tags__contains={name: value}).exclude(tags={})
 
     def served_by(self, model: str, names: Collection[str]) -> Self:
@@ -164,11 +170,23 @@ def newest(rows: models.QuerySet[Any, Values], first: int, end: int, until: date
     return rows.newest(first, end, until=until)
 
 
-class Contains(models.Func):
-    """Whether a column with a JSON array has a number among its elements: SQLite's own way to ask that."""
+class HasElement(models.Func):
+    """Whether an element of a column's JSON document meets a condition: SQLite's own way to ask that.
 
-    template = "EXISTS (SELECT 1 FROM json_each(%(expressions)s) AS element WHERE element.value = %(number)d)"
+    The expressions are the column, and the values for the placeholders of the condition.
+    """
+
     output_field = models.BooleanField()
+
+    def __init__(self, column: str, condition: str, *values: int | str) -> None:
+        super().__init__(column, *map(models.Value, values), condition=condition)
+
+    def as_sql(
+        self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, *options: Any, **context: Any
+    ) -> tuple[str, list[Any]]:
+        (column, _), *values = [compiler.compile(one) for one in self.get_source_expressions()]
+        condition = f"EXISTS (SELECT 1 FROM json_each({column}) AS element WHERE {self.extra['condition']})"
+        return condition, [parameter for _, parameters in values for parameter in parameters]
 
 
 def has_former_provider(provider_id: int) -> Q:
@@ -181,32 +199,16 @@ def _in_list(field: str, number: int) -> Q:
     """Entries whose field, a JSON array, has the number among its elements."""
     if connection.features.supports_json_field_contains:
         return Q(**{f"{field}__contains": [number]})
-    return Q(Contains(field, number=number))
-
-
-class HasGuardrail(models.Func):
-    """Whether a guardrail with such members is in a column: SQLite's own way to ask that.
-
-    The expressions are the column, and a pair of a path and a value for each member.
-    """
-
-    output_field = models.BooleanField()
-
-    def as_sql(
-        self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, *options: Any, **context: Any
-    ) -> tuple[str, list[Any]]:
-        (column, _), *members = [compiler.compile(one) for one in self.get_source_expressions()]
-        conditions = " AND ".join("json_extract(element.value, %s) = %s" for _ in members[::2])
-        parameters = [parameter for _, values in members for parameter in values]
-        return f"EXISTS (SELECT 1 FROM json_each({column}) AS element WHERE {conditions})", parameters
+    return Q(HasElement(field, "element.value = %s", number))
 
 
 def _guarded(members: Mapping[str, int | str]) -> Q:
     """Entries with a guardrail that has all of these members."""
     contains = Q(guardrails__contains=[dict(members)])
     if not connection.features.supports_json_field_contains:
-        pairs = [(models.Value(f"$.{name}"), models.Value(value)) for name, value in members.items()]
-        contains = Q(HasGuardrail("guardrails", *(one for pair in pairs for one in pair)))
+        condition = " AND ".join("json_extract(element.value, %s) = %s" for _ in members)
+        pairs = [(f"$.{name}", value) for name, value in members.items()]
+        contains = Q(HasElement("guardrails", condition, *chain.from_iterable(pairs)))
     return Q(guardrails__isnull=False) & contains
 
 
