@@ -62,7 +62,7 @@ class TestOneThatIsOver:
 
     def test_it_says_so_and_offers_nothing(self, console, gone):
         page = console.get(f"{USERS}{gone.pk}/change/").text
-        assert re.search(r"deleted\s*<", page)
+        assert re.search(r"Deleted\s*<", page)
         for offered in ('name="_save"', 'name="is_active"', f"{gone.pk}/delete/", f"{gone.pk}/sign-out/"):
             assert offered not in page
         assert gone.password not in page
