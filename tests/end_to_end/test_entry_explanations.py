@@ -11,7 +11,7 @@ from rules.guardrails.services import create_guardrail, delete_guardrail
 from rules.services import delete_rule, update_rule
 from telemetry.audit.models import AuditEntry
 from telemetry.models import EntryType, LogEntry, Outcome
-from tests.end_to_end.test_explain import MEMBERS, explain
+from tests.support.explaining import MEMBERS, explain
 from tests.support.management import new_admin, new_user, token_of
 from tests.support.pace import in_one_minute
 
