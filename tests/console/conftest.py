@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -38,6 +39,7 @@ isDark => {
   return Promise.race([still, late]).then(() => null);
 }
 """
+QUIET_SECONDS = 0.15  # a page that asks for nothing so long has what it needs
 USERNAME, PASSWORD = "console-admin", "a long pass phrase for tests"
 
 
@@ -71,6 +73,7 @@ class Console:
     url: str
     problems: list[str] = field(default_factory=list)
     open_requests: set = field(default_factory=set)  # requests that are not answered yet
+    latest: float = 0.0  # when the last request began or ended
     site: str = "admin"  # or "me": the user's own pages
 
     def __post_init__(self) -> None:
@@ -84,9 +87,11 @@ class Console:
 
     def _ask(self, request) -> None:
         self.open_requests.add(request)
+        self.latest = time.monotonic()
 
     def _end(self, request) -> None:
         self.open_requests.discard(request)
+        self.latest = time.monotonic()
 
     def _note(self, response) -> None:
         if response.status >= 400:
@@ -101,14 +106,12 @@ class Console:
             self._wait_for_answers()
 
     def _wait_for_answers(self) -> None:
-        """The browser forgets now and then to say that nothing is under way any more: then we know it ourselves."""
-        from playwright.sync_api import TimeoutError as NeverSaid
-
-        try:
-            self.page.wait_for_load_state("networkidle", timeout=15_000)
-        except NeverSaid:
+        """Wait until nothing is under way. The browser waits half a second more, and forgets now and then to say so."""
+        deadline = time.monotonic() + patience(5)
+        while self.open_requests or time.monotonic() - self.latest < QUIET_SECONDS:
             unanswered = [request.url for request in self.open_requests]
-            assert not unanswered, f"not answered on {self.page.url}: {unanswered}"
+            assert time.monotonic() < deadline, f"not answered on {self.page.url}: {unanswered}"
+            self.page.wait_for_timeout(25)
 
     def sign_in(self, username: str = USERNAME, password: str = PASSWORD) -> None:
         self.open("")

@@ -49,7 +49,10 @@ def bound(seconds: float) -> float:
 
 
 def in_one_minute(seconds: float) -> None:
-    """Return when the calendar minute has so many seconds left, or more where this machine is busy."""
+    """Return when the calendar minute has so many seconds left, or more where this machine is slow.
+
+    Not more where it is busy: most tests would wait for the next minute, and few need so long.
+    """
     rest = 60 - time.time() % 60
-    if rest < min(patience(seconds) / 3, 45):
+    if rest < min(seconds * slowness(), 45):
         time.sleep(rest + 0.1)
