@@ -284,7 +284,7 @@ class PriceSource(models.TextChoices):
 
 
 # The columns of a price that may change with time, and those that say what it is the price of.
-AMOUNTS = ("input", "output", "cache_read", "cache_write", "reasoning", "request")
+AMOUNTS = ("input", "output", "cache_read", "cache_write", "cache_write_hour", "reasoning", "request")
 SUBJECT = ("provider", "host", "model", "above_input_tokens")
 
 
@@ -310,6 +310,9 @@ class ModelPrice(models.Model):
     output = amount_field()
     cache_read = amount_field(null=True, blank=True, help_text="Empty: the price of input.")
     cache_write = amount_field(null=True, blank=True, help_text="Empty: the price of input.")
+    cache_write_hour = amount_field(
+        null=True, blank=True, help_text="Empty: the price of other writing into the cache."
+    )
     reasoning = amount_field(null=True, blank=True, help_text="Empty: the price of output.")
     request = models.DecimalField(
         max_digits=18, decimal_places=MONEY_DECIMALS, default=0, validators=[MinValueValidator(0)]

@@ -148,6 +148,7 @@ class LogEntry(models.Model):
     input_tokens = columns.number()
     cache_read_tokens = columns.number()
     cache_write_tokens = columns.number()
+    cache_write_hour_tokens = columns.number()  # part of cache_write_tokens: kept for an hour
     output_tokens = columns.number()
     reasoning_tokens = columns.number()
     usage_estimated = columns.flag()

@@ -11,8 +11,9 @@ from telemetry.attempts import ATTEMPT_FIELDS, LoggedAttempt
 from telemetry.models import CacheEntry, EntrySource, EntryType, LogEntry, Outcome
 
 USED = (
-    *("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens"),
-    *("usage_estimated", "cost", "saved_cost", "currency", "cost_status", "duration_ms", "first_byte_ms"),
+    *("input_tokens", "cache_read_tokens", "cache_write_tokens", "cache_write_hour_tokens", "output_tokens"),
+    *("reasoning_tokens", "usage_estimated", "cost", "saved_cost", "currency", "cost_status"),
+    *("duration_ms", "first_byte_ms"),
 )
 
 

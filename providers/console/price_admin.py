@@ -82,6 +82,7 @@ class PriceForm(ServiceForm):
             "output": "Per million tokens.",
             "cache_read": "Per million tokens. Empty: the price of input.",
             "cache_write": "Per million tokens. Empty: the price of input.",
+            "cache_write_hour": "Per million tokens that are kept for an hour. Empty: as cache write.",
             "reasoning": "Per million tokens. Empty: the price of output.",
             "request": "Per request, in addition to its tokens.",
             "valid_from": "In UTC. Empty or unchanged: from now on.",

@@ -1,7 +1,8 @@
 """Token counts in one form for all providers."""
 
+from collections.abc import Iterable
 from decimal import Decimal
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 # No request has as many tokens or costs as much in any currency. Greater values are errors of the provider.
 MOST_TOKENS, MOST_MONEY = 2**40, 10**6
@@ -9,19 +10,28 @@ MONEY_DECIMALS = 12
 
 
 class Usage(NamedTuple):
-    """Tokens in disjoint buckets, except reasoning, which is part of the output; None if not reported."""
+    """Tokens in disjoint buckets, but for two that are parts of others; None if not reported."""
 
     input: int | None = None
     cache_read: int | None = None
     cache_write: int | None = None
     output: int | None = None
-    reasoning: int | None = None
+    reasoning: int | None = None  # part of output
+    cache_write_hour: int | None = None  # part of cache_write: what the provider keeps for an hour, at another price
     cost: Decimal | None = None  # of the whole request, if the provider reports it
 
     @property
     def all_input(self) -> int:
         """Input of every kind, as OpenAI counts it."""
         return (self.input or 0) + (self.cache_read or 0) + (self.cache_write or 0)
+
+    @classmethod
+    def of_counts(cls, counts: Iterable[int | None]) -> Self:
+        """The usage with these counts, in order; those that are missing at the end were not reported."""
+        return cls(*counts)  # type: ignore[arg-type]  # the cost, the last field, is never among them
+
+
+COUNTS = len(Usage._fields) - 1
 
 
 def count(value: object) -> int | None:

@@ -50,6 +50,9 @@ AMOUNTS = {
     "cache_write": "cache_write_mtok",
     "reasoning": "output_reasoning_mtok",
 }
+# Claude models can keep input for an hour, at twice the price of input (Anthropic's page of prices; the package has
+# the price for five minutes alone).
+HOUR_FACTOR = 2
 DIGITS = re.compile(r"\\d(\{\d+\})?|\[-@\]")
 
 
@@ -117,6 +120,8 @@ def _steps(host: str, model: str, prices: Any, since: date | None) -> Iterator[J
         amounts |= {name: amounts[name] or Decimal(0) for name in ("input", "output")}
         amounts = {name: value and round(value, PRICE_DECIMALS) for name, value in amounts.items()}
         price = ModelPrice(host=host, model=model, above_input_tokens=above, request=request, **amounts)
+        if price.cache_write and "claude" in model:
+            price.cache_write_hour = HOUR_FACTOR * price.input
         yield written(price, since)
 
 

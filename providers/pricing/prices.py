@@ -1,6 +1,7 @@
 """What models cost, and what a request cost: exact calculations with Decimal, no I/O.
 
-Prices are for a million tokens of a bucket. Buckets are disjoint, but for reasoning, which is part of the output.
+Prices are for a million tokens of a bucket. Buckets are disjoint, but for reasoning, which is part of the output, and
+for what is kept in a cache for an hour, which is part of what is written into it.
 """
 
 from collections.abc import Iterable
@@ -29,6 +30,7 @@ class Price:
     output: Decimal
     cache_read: Decimal | None = None  # None: as input
     cache_write: Decimal | None = None  # None: as input
+    cache_write_hour: Decimal | None = None  # None: as cache_write
     reasoning: Decimal | None = None  # None: as output
     request: Decimal = NOTHING
     above_input_tokens: int = 0  # the price is for requests with more input than this, cached input included
@@ -55,16 +57,22 @@ NOT_KNOWN = Cost(None, "", UNKNOWN)
 
 def cost_of(usage: Usage, price: Price) -> Decimal:
     """The cost of the tokens in these buckets, exactly, in the price's currency; a bucket not reported is empty."""
-    plain, read, write, output = usage.input or 0, usage.cache_read or 0, usage.cache_write or 0, usage.output or 0
-    reasoning = min(usage.reasoning or 0, output)
+    write, output = usage.cache_write or 0, usage.output or 0
+    reasoning, hour = min(usage.reasoning or 0, output), min(usage.cache_write_hour or 0, write)
     price = price.for_input(usage.all_input)
-    millionths = (
-        plain * _millionths(price.input)
-        + read * _millionths(price.input if price.cache_read is None else price.cache_read)
-        + write * _millionths(price.input if price.cache_write is None else price.cache_write)
-        + (output - reasoning) * _millionths(price.output)
-        + reasoning * _millionths(price.output if price.reasoning is None else price.reasoning)
+    write_price = price.input if price.cache_write is None else price.cache_write
+    buckets = (
+        (usage.input, price.input),
+        (usage.cache_read, price.input if price.cache_read is None else price.cache_read),
+        (write - hour, write_price),
+        (hour, write_price if price.cache_write_hour is None else price.cache_write_hour),
+        (output - reasoning, price.output),
+        (reasoning, price.output if price.reasoning is None else price.reasoning),
     )
+    millionths = 0
+    for tokens, amount in buckets:
+        if tokens:
+            millionths += tokens * int(amount.scaleb(PRICE_DECIMALS))
     return price.request + Decimal(millionths).scaleb(-MONEY_DECIMALS)
 
 
@@ -82,10 +90,6 @@ def cost(usage: Usage | None, price: Price | None, *, estimated: bool = False) -
 
 def _believed(amount: Decimal, currency: str, status: str) -> Cost:
     return Cost(amount, currency, status) if amount < MOST_MONEY else NOT_KNOWN
-
-
-def _millionths(price: Decimal) -> int:
-    return int(price.scaleb(PRICE_DECIMALS))
 
 
 @dataclass(frozen=True, slots=True)

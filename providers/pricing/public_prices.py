@@ -26,6 +26,7 @@ FIELDS = {
     "output": "output",
     "cacheRead": "cache_read",
     "cacheWrite": "cache_write",
+    "cacheWriteHour": "cache_write_hour",
     "reasoning": "reasoning",
     "request": "request",
 }

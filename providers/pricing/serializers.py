@@ -45,6 +45,7 @@ class PriceSerializer(serializers.ModelSerializer):
     output = Money()
     cache_read = Money(allow_null=True)
     cache_write = Money(allow_null=True)
+    cache_write_hour = Money(allow_null=True)
     reasoning = Money(allow_null=True)
     request = Money()
     current = serializers.SerializerMethodField()
@@ -92,6 +93,7 @@ class PriceChanges(Attributes):
     output = _amount("output")
     cache_read = _amount("cache_read", required=False, allow_null=True)
     cache_write = _amount("cache_write", required=False, allow_null=True)
+    cache_write_hour = _amount("cache_write_hour", required=False, allow_null=True)
     reasoning = _amount("reasoning", required=False, allow_null=True)
     # A digit less than the column has: SQLite keeps fifteen, and rounds more nines up to a number that does not fit.
     request = Money(whole=5, decimals=MONEY_DECIMALS, required=False)

@@ -37,6 +37,23 @@ class TestCost:
             assert (entry.cache_read_tokens, entry.cache_write_tokens, entry.reasoning_tokens) == (60, 15, 12)
 
     @pytest.mark.parametrize("stream", [False, True])
+    def test_what_is_kept_for_an_hour_at_its_own_price_also_where_it_is_saved(self, world, stream):
+        world.allow()
+        provider = world.provider(format_name="anthropic")
+        world.price(1, 5, cache_write=Decimal("1.25"), cache_write_hour=Decimal(2))
+        written = {"ephemeral_5m_input_tokens": 40, "ephemeral_1h_input_tokens": 60}
+        usage = {"input_tokens": 10, "cache_creation_input_tokens": 100, "cache_creation": written, "output_tokens": 4}
+        message = {"type": "message", "role": "assistant", "content": [], "usage": usage}
+        end = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 4}}
+        events = [{"type": "message_start", "message": message}, end, {"type": "message_stop"}]
+        provider.answers(**({"stream": events} if stream else {"body": message | {"stop_reason": "end_turn"}}))
+        entry = world.entry(world.ask(body={"stream": stream}))
+        assert billed(entry) == (Decimal("0.0002"), "USD", "known")  # 10 + 40 * 1.25 + 60 * 2 + 4 * 5 millionths
+        assert (entry.cache_write_tokens, entry.cache_write_hour_tokens) == (100, 60)
+        hit = world.entry(world.ask(body={"stream": stream}))
+        assert (hit.cache_status, hit.saved_cost) == ("HIT", entry.cost)
+
+    @pytest.mark.parametrize("stream", [False, True])
     def test_thoughts_that_are_counted_beside_the_answer_are_paid_for(self, world, provider, stream):
         world.price(1, 10)
         # As xAI reports it: 32 + 9 + 94 are the total.

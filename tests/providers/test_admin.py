@@ -363,5 +363,5 @@ def test_a_new_provider_says_what_the_default_of_its_format_does(console):
 
 def test_each_price_of_tokens_says_of_how_many(console):
     form = console.get("/admin/providers/modelprice/add/").context["adminform"].form
-    names = {"input", "output", "cache_read", "cache_write", "reasoning"}
-    assert {name for name in names if not form.fields[name].help_text.startswith("Per million tokens.")} == set()
+    names = {"input", "output", "cache_read", "cache_write", "cache_write_hour", "reasoning"}
+    assert {name for name in names if not form.fields[name].help_text.startswith("Per million tokens")} == set()

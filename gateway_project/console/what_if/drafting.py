@@ -119,7 +119,7 @@ def _price(values: JsonObject, row: ModelPrice | None) -> JsonObject:
         "model": place["model"],
         "aboveInputTokens": place["above_input_tokens"],
         "currency": values["currency"],
-        **{{"cache_read": "cacheRead", "cache_write": "cacheWrite"}.get(name, name): amounts[name] for name in amounts},
+        **{camel(name): amount for name, amount in amounts.items()},
     }
 
 

@@ -173,7 +173,4 @@ def _use_cached(exchange: Exchange, value: bytes, *, may_ask: bool) -> bool:
 
 def _usage_from(counts: list[int | None] | None) -> Usage | None:
     """The usage in a cached answer, as storing.py writes it."""
-    if counts is None:
-        return None
-    tokens_in, cache_read, cache_write, tokens_out, reasoning = counts
-    return Usage(tokens_in, cache_read, cache_write, tokens_out, reasoning)
+    return None if counts is None else Usage.of_counts(counts)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import orjson
 
 from providers.formats.dropped import MAX_HEADER_LENGTH
-from providers.formats.usage import count
+from providers.formats.usage import COUNTS, count
 
 VERSION = 3
 MAX_FINISH_REASON = 64  # the length of the log's column
@@ -86,10 +86,10 @@ def _is_count(value: object) -> bool:
 
 
 def _is_usage(value: object) -> bool:
-    """Whether this is None or a list of five counts, each None if it was not reported."""
+    """Whether this is None or a list of counts, each None if it was not reported; earlier answers have one less."""
     if value is None:
         return True
-    if type(value) is not list or len(value) != 5:
+    if type(value) is not list or not COUNTS - 1 <= len(value) <= COUNTS:
         return False
     return None not in map(count, [item for item in value if item is not None])
 

@@ -13,6 +13,7 @@ from gateway_project.work.limits.checks import NOTHING_HELD
 from gateway_project.work.limits.settlement import final_settlement, provider_settlement, settle
 from gateway_project.work.log.entry import cache_record
 from providers.formats import ClientResponse
+from providers.formats.usage import COUNTS
 from providers.transport.calls import End
 from telemetry.journal.records import to_record
 
@@ -59,7 +60,7 @@ def cached_answer(
         chunk_sizes,
         provider.id,
         provider.name,
-        usage and [usage.input, usage.cache_read, usage.cache_write, usage.output, usage.reasoning],
+        usage and [*usage[:COUNTS]],  # type: ignore[list-item]  # the cost, the last field, is not among them
         bill.estimated,
         answer.finish_reason,
         answer.provider_finish_reason,

@@ -39,7 +39,8 @@ class Model(NamedTuple):
 
 def _described_price(price: Price) -> JsonObject:
     """For a million tokens, and for each request if that costs something."""
-    amounts = {name: getattr(price, name) for name in ("input", "output", "cache_read", "cache_write", "reasoning")}
+    names = ("input", "output", "cache_read", "cache_write", "cache_write_hour", "reasoning")
+    amounts = {name: getattr(price, name) for name in names}
     texts = {name: f"{amount.normalize():f}" for name, amount in amounts.items() if amount is not None}
     return {"currency": price.currency, **texts, **({"request": f"{price.request:f}"} if price.request else {})}
 

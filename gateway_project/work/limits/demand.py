@@ -169,7 +169,12 @@ def _plain_cost(input_tokens: int, output: int, price: Price) -> Decimal:
 
 def _dearest_cost(input_tokens: int, output: int, price: Price) -> Decimal:
     """The cost if all tokens are of the dearest kind: written into a cache, or of reasoning."""
-    inputs = Usage(input=input_tokens), Usage(cache_read=input_tokens), Usage(cache_write=input_tokens)
+    inputs = (
+        Usage(input=input_tokens),
+        Usage(cache_read=input_tokens),
+        Usage(cache_write=input_tokens),
+        Usage(cache_write=input_tokens, cache_write_hour=input_tokens),
+    )
     return max(
         cost_of(usage._replace(output=output, reasoning=reasoning), price)
         for usage in inputs

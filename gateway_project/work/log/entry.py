@@ -41,7 +41,8 @@ from telemetry.models import LONG_JSON
 log = logging.getLogger("gateway.log")
 # Only in the entry of the request, not in its Message: sums over all entries count it once.
 COUNTED = {
-    *("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens"),
+    *("input_tokens", "cache_read_tokens", "cache_write_tokens", "cache_write_hour_tokens"),
+    *("output_tokens", "reasoning_tokens"),
     *("usage_estimated", "cost", "saved_cost", "currency", "cost_status"),
 }
 
@@ -305,6 +306,7 @@ def _describe_bill(entry: JsonObject, bill: Bill) -> None:
             "output_tokens": usage.output,
             "cache_read_tokens": usage.cache_read,
             "cache_write_tokens": usage.cache_write,
+            "cache_write_hour_tokens": usage.cache_write_hour,
             "reasoning_tokens": usage.reasoning,
             "usage_estimated": estimated,
         }

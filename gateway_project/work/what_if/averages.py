@@ -2,6 +2,7 @@
 
 from gateway_project.work.what_if.traffic import Traffic
 from providers.formats import Usage
+from providers.formats.usage import COUNTS
 
 
 class Averages:
@@ -21,8 +22,8 @@ class Averages:
     def _add(self, model: str, usage: Usage) -> None:
         sums = self._sums.get(model)
         if sums is None:
-            sums = self._sums[model] = [0, 0, 0, 0, 0, 0]
-        plain, read, write, output, reasoning, _ = usage
+            sums = self._sums[model] = [0] * (1 + COUNTS)
+        plain, read, write, output, reasoning, hour, _ = usage
         sums[0] += 1
         sums[1] += plain or 0
         sums[4] += output or 0
@@ -30,8 +31,8 @@ class Averages:
             sums[2] += read or 0
             sums[3] += write or 0
             sums[5] += reasoning or 0
+            sums[6] += hour or 0
 
     def _mean(self, model: str) -> Usage:
-        number, *sums = self._sums.get(model, (1, 0, 0, 0, 0, 0))
-        plain, read, write, output, reasoning = (tokens // number for tokens in sums)
-        return Usage(plain, read, write, output, reasoning)
+        number, *sums = self._sums.get(model, (1, *[0] * COUNTS))
+        return Usage.of_counts(tokens // number for tokens in sums)

@@ -46,7 +46,10 @@ CHUNK = 2000  # entries that are read at once
 MAX_EXAMPLES = 20  # entries behind a number
 COLUMNS = ("user_id", "key_id", "model", "tags", "provider_id", "served_model", "cache_status", "currency")
 ALIKE = ("user_id", "key_id", "model", "tags_text", *COLUMNS[4:], "tier", "was_judged")  # what they share
-BUCKETS = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens")
+BUCKETS = (
+    *("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens"),
+    "cache_write_hour_tokens",
+)  # in the order of Usage
 TargetKey: TypeAlias = tuple[int, str]  # the provider's id and its name of the model
 RECORDED = ("timestamp", "duration_ms", "exception", "outcome", "rule_id", "alias")
 
@@ -165,7 +168,7 @@ def traffic_of(start: datetime, end: datetime, tiers: Collection[int] = ()) -> I
     rows = entries.values_list(*ALIKE).annotate(**sums)
     for row in rows.iterator():
         user_id, key_id, model, tags, provider_id, served_model, cache_status, currency = row[:8]
-        usage, (longest, cost, example, unknown) = Usage(*row[11:16]), row[16:20]
+        usage, (longest, cost, example, unknown) = Usage.of_counts(row[11:17]), row[17:21]
         yield Traffic(
             user_id, key_id, model, _tags(tags), provider_id, served_model or "", cache_status == HIT, currency,
             row[10], usage, longest, cost, example, group=RequestGroup(entries, row[:10]) if row[10] > 1 else None,
@@ -190,11 +193,11 @@ def requests_of(start: datetime, end: datetime, *, with_payload: bool = False) -
     rows = _entries(start, end).order_by("timestamp", "id").values_list(*columns)
     for row in rows.iterator(chunk_size=CHUNK):
         user_id, key_id, model, tags, provider_id, served_model, cache_status, currency = row[:8]
-        usage, cost, example = Usage(*row[8:13]), row[13], row[14]
+        usage, cost, example = Usage.of_counts(row[8:14]), row[14], row[15]
         yield Traffic(
             user_id, key_id, model, _tags(tags), provider_id, served_model or "", cache_status == HIT, currency,
-            1, usage, usage.all_input, None if cost is None else _money(cost), example, _recorded(*row[16:]),
-            was_judged=(row[18] or "") in JUDGED, unknown_costs=int(row[15] == UNKNOWN),
+            1, usage, usage.all_input, None if cost is None else _money(cost), example, _recorded(*row[17:]),
+            was_judged=(row[19] or "") in JUDGED, unknown_costs=int(row[16] == UNKNOWN),
         )  # fmt: skip
 
 

@@ -109,13 +109,16 @@ def usage_of(value: object) -> Usage | None:
         _total(value, "cache_creation_input_tokens"),
         output,
         count(as_dict(value.get("output_tokens_details")).get("thinking_tokens")),
+        _total(value, "ephemeral_1h_input_tokens", "cache_creation"),
     )
 
 
-def _total(usage: JsonObject, name: str) -> int | None:
-    """A count with those of the iterations that it leaves out; None if nothing reports it."""
-    total = count(usage.get(name))
-    for iteration in as_list(usage.get("iterations")):
-        if as_dict(iteration).get("type") in LEFT_OUT and (tokens := count(iteration.get(name))) is not None:
-            total = (total or 0) + tokens
-    return total
+def _total(usage: JsonObject, name: str, member: str = "") -> int | None:
+    """A count with those of the iterations that it leaves out; None if nothing reports it.
+
+    `member` is the object in which it stands, in the usage and in each iteration.
+    """
+    left_out = [one for one in as_list(usage.get("iterations")) if as_dict(one).get("type") in LEFT_OUT]
+    places = [as_dict(one.get(member)) if member else one for one in (usage, *left_out)]
+    counts = [tokens for place in places if (tokens := count(place.get(name))) is not None]
+    return sum(counts) if counts else None

@@ -50,7 +50,13 @@ def usage_of(value: object) -> Usage | None:
         if cached > prompt:  # the parts exceed the whole: believe the whole
             return Usage(prompt, output=output)
         prompt -= cached
-    return Usage(prompt, read, write, output)
+    return Usage(prompt, read, write, output, cache_write_hour=_kept_for_an_hour(usage))
+
+
+def _kept_for_an_hour(usage: JsonObject) -> int | None:
+    """Of the tokens written into the cache those that stay there for an hour (TokenUsage.cacheDetails)."""
+    details = [detail for detail in map(as_dict, as_list(usage.get("cacheDetails"))) if detail.get("ttl") == "1h"]
+    return sum(count(detail.get("inputTokens")) or 0 for detail in details) if details else None
 
 
 def _read_part(block: JsonObject) -> list[Part]:

@@ -117,7 +117,7 @@ def usage_of(value: object) -> Usage | None:
     if total is not None and prompt is not None and output is not None:
         # Of xAI, and of Google's endpoint for clients of OpenAI, only the total contains the thoughts.
         output = max(output, total - prompt)
-    return Usage(rest, read, write, output, reasoning, money(value.get("cost")))  # OpenRouter's
+    return Usage(rest, read, write, output, reasoning, cost=money(value.get("cost")))  # OpenRouter's
 
 
 def text_in(content: object) -> str:

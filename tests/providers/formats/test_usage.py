@@ -65,6 +65,20 @@ def test_of_anthropic_what_the_totals_leave_out_counts_too():
     assert familiar_usage({"usage": usage}) == counted
 
 
+def test_what_is_kept_for_an_hour_is_told_apart():
+    written = {"ephemeral_5m_input_tokens": 100, "ephemeral_1h_input_tokens": 48}
+    usage = {"input_tokens": 3, "cache_creation_input_tokens": 148, "cache_creation": written, "output_tokens": 4}
+    counted = Usage(3, None, 148, 4, cache_write_hour=48)
+    assert anthropic.usage_of(usage) == familiar_usage({"usage": usage}) == counted
+    summary = {"type": "compaction", "cache_creation_input_tokens": 2, "cache_creation": written}
+    both = Usage(3, None, 150, 4, cache_write_hour=96)
+    assert anthropic.usage_of(usage | {"iterations": [summary]}) == both
+    assert anthropic.usage_of(usage | {"cache_creation": "48"}) == Usage(3, None, 148, 4)
+    details = [{"inputTokens": 48, "ttl": "1h"}, {"inputTokens": 100, "ttl": "5m"}, {"ttl": "1h"}, None]
+    converse = {"inputTokens": 3, "cacheWriteInputTokens": 148, "outputTokens": 4, "cacheDetails": details}
+    assert bedrock.usage_of(converse) == counted
+
+
 @pytest.mark.parametrize("iterations", [None, 5, "x", [None, 5, {}], [{"type": "compaction", "input_tokens": "9"}], {}])
 def test_iterations_of_another_form_change_nothing(iterations):
     usage = {"input_tokens": 3, "output_tokens": 4, "iterations": iterations}

@@ -1,5 +1,6 @@
 """What a request cost: exact to the last digit, never silently nothing, and found without looking twice."""
 
+from dataclasses import replace
 from decimal import Decimal
 from math import inf
 
@@ -18,6 +19,7 @@ PRICE = Price(
     output=Decimal(10),
     cache_read=Decimal("1.25"),
     cache_write=Decimal("3.125"),
+    cache_write_hour=Decimal(5),
     reasoning=Decimal(12),
 )
 PLAIN = Price("USD", input=Decimal(3), output=Decimal(15))
@@ -33,6 +35,12 @@ class TestCost:
         usage = Usage(input=40, cache_read=60, cache_write=8, output=30, reasoning=12)
         expected = Decimal(40 * 2500 + 60 * 1250 + 8 * 3125 + 18 * 10_000 + 12 * 12_000) / 10**9
         assert cost_of(usage, PRICE) == expected
+
+    def test_what_is_kept_for_an_hour_has_a_price_of_its_own(self):
+        usage = Usage(cache_write=8, cache_write_hour=3)
+        assert cost_of(usage, PRICE) == Decimal(5 * 3125 + 3 * 5000) / 10**9
+        assert cost_of(usage, replace(PRICE, cache_write_hour=None)) == Decimal(8 * 3125) / 10**9
+        assert cost_of(usage._replace(cache_write_hour=9), PRICE) == Decimal(8 * 5000) / 10**9
 
     def test_what_has_no_price_of_its_own_costs_what_it_is_part_of(self):
         usage = Usage(input=1, cache_read=10, cache_write=100, output=50, reasoning=20)

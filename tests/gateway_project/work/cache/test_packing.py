@@ -16,7 +16,7 @@ pytestmark = pytest.mark.embedded
 
 BODY = b'{"a": "\xc3\xa4\\n"}\n'
 WHOLE = CachedAnswer(
-    BODY, "application/json", None, 7, "Küche 1", [1, None, 2, 3, None], True, "stop", "eos", "store, user"
+    BODY, "application/json", None, 7, "Küche 1", [1, None, 2, 3, None, 2], True, "stop", "eos", "store, user"
 )
 STREAM = CachedAnswer(
     b"data: a\n\ndata: b\n\n", "text/event-stream; charset=utf-8", [9, 9], 7, "p", None, False, "", ""
@@ -93,6 +93,11 @@ def test_every_answer_comes_back_as_it_was(chunks, name, usage):
 def test_a_field_of_a_wrong_kind_is_a_miss(changes):
     assert unpack(about()) == STREAM
     assert unpack(about(**changes)) is None
+
+
+def test_answers_that_were_stored_with_a_count_less_are_read():
+    assert unpack(about(usage=[1, None, 2, 3, None])).usage == [1, None, 2, 3, None]
+    assert unpack(about(usage=[1, None, 2, 3, None, 2, 7])) is None
 
 
 def test_what_is_cut_off_is_a_miss_at_every_byte():
