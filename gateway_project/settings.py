@@ -162,7 +162,9 @@ TEMPLATES = [
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
             ],
-            "builtins": ["gateway_project.console.display.times", "gateway_project.console.display.chart_tables"],
+            "builtins": [
+                f"gateway_project.console.display.{module}" for module in ("times", "chart_tables", "list_filters")
+            ],
         },
     }
 ]

@@ -118,7 +118,7 @@ def _total(usage: JsonObject, name: str, member: str = "") -> int | None:
 
     `member` is the object in which it stands, in the usage and in each iteration.
     """
-    left_out = [one for one in as_list(usage.get("iterations")) if as_dict(one).get("type") in LEFT_OUT]
-    places = [as_dict(one.get(member)) if member else one for one in (usage, *left_out)]
+    iterations = [one for one in as_list(usage.get("iterations")) if as_dict(one).get("type") in LEFT_OUT]
+    places = [as_dict(one.get(member)) if member else one for one in (usage, *iterations)]
     counts = [tokens for place in places if (tokens := count(place.get(name))) is not None]
     return sum(counts) if counts else None

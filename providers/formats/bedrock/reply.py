@@ -50,10 +50,10 @@ def usage_of(value: object) -> Usage | None:
         if cached > prompt:  # the parts exceed the whole: believe the whole
             return Usage(prompt, output=output)
         prompt -= cached
-    return Usage(prompt, read, write, output, cache_write_hour=_kept_for_an_hour(usage))
+    return Usage(prompt, read, write, output, cache_write_hour=_hour_tokens(usage))
 
 
-def _kept_for_an_hour(usage: JsonObject) -> int | None:
+def _hour_tokens(usage: JsonObject) -> int | None:
     """Of the tokens written into the cache those that stay there for an hour (TokenUsage.cacheDetails)."""
     details = [detail for detail in map(as_dict, as_list(usage.get("cacheDetails"))) if detail.get("ttl") == "1h"]
     return sum(count(detail.get("inputTokens")) or 0 for detail in details) if details else None
