@@ -16,9 +16,11 @@ _empty_forms: dict[tuple[object, ...], SafeString] = {}  # one for each filter o
 @register.simple_tag
 def list_filter(changelist: ChangeList, spec: ListFilter) -> SafeString:
     """A filter's form. Most filters of a list have no value, and the same form each time: it is built once."""
-    if type(spec).choices not in PLAIN_FORMS or spec.used_parameters or getattr(changelist, "add_facets", False):
-        return SafeString(admin_list_filter(changelist, spec))
+    has_value = spec.used_parameters or getattr(changelist, "add_facets", False)
     key = type(spec), str(spec.title), *spec.expected_parameters(), getattr(spec, "field", None)
-    if key not in _empty_forms:
-        _empty_forms[key] = SafeString(admin_list_filter(changelist, spec))
-    return _empty_forms[key]
+    if not has_value and key in _empty_forms:
+        return _empty_forms[key]
+    form = SafeString(admin_list_filter(changelist, spec))  # type: ignore[arg-type]  # the stubs know fields alone
+    if not has_value and type(spec).choices in PLAIN_FORMS:
+        _empty_forms[key] = form
+    return form
