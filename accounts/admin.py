@@ -23,9 +23,10 @@ from gateway_project.change_feed.cuts import Credential
 from gateway_project.console.audit import actor, caller, record, session_event_recorder
 from gateway_project.console.display.badges import Badge
 from gateway_project.console.filters import FlagFilter, equals
+from gateway_project.console.forms.service_form import ServiceForm
 from gateway_project.console.links import linked, links_to, period_of_page
 from gateway_project.console.row_actions import row_action, row_link
-from gateway_project.console.tables import ReadOnlyAdmin, ServiceForm
+from gateway_project.console.tables import ReadOnlyAdmin
 from gateway_project.console.tabs import Tab, log_tab, usage_tab
 from gateway_project.errors import GatewayError
 from gateway_project.json_types import JsonObject

@@ -8,6 +8,7 @@ from pathlib import Path
 from gateway_project.console import theme
 from gateway_project.env import Env, InvalidSetting
 from gateway_project.key_file import KeyFile, local_secret
+from gateway_project.server.log_configuration import LOG_LEVELS, logging_configuration
 
 env = Env(collect_problems=True)  # one error names all invalid variables
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -377,42 +378,9 @@ GATEWAY_METRICS_TOKEN = env.secret("GATEWAY_METRICS_TOKEN")
 # -- Releases ---------------------------------------------------------------------------------------
 GATEWAY_RELEASE_FEED = env.location("GATEWAY_RELEASE_FEED")
 
-LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
-LOGGED_ONCE_PER_MINUTE = ("hosts", "journal", "pool", "connections", "malformed")
-LOGGING = {
-    "version": 1,
-    "disable_existing_loggers": False,
-    "formatters": {"plain": {"format": "{asctime} {levelname} {name}[{process}]: {message}", "style": "{"}},
-    "filters": {
-        "refusals": {"()": "gateway_project.server.logs.SkipUnavailable"},
-        **{name: {"()": "gateway_project.server.logs.OncePerMinute"} for name in LOGGED_ONCE_PER_MINUTE},
-        **{name: {"()": "gateway_project.server.logs.EachOncePerMinute"} for name in ("sso", "login", "security")},
-    },
-    "handlers": {
-        "console": {"class": "logging.StreamHandler", "formatter": "plain"},
-        "security": {"class": "logging.StreamHandler", "formatter": "plain", "filters": ["security"]},
-    },
-    "root": {"handlers": ["console"], "level": "WARNING"},
-    "loggers": {
-        "gateway": {"level": env.choice("GATEWAY_LOG_LEVEL", LOG_LEVELS, "INFO")},
-        # Refused requests are in the request log already.
-        "django.request": {"level": "ERROR", "filters": ["refusals"]},
-        # Django logs a traceback for each such request, which anyone can send; error_views.py logs one line.
-        "django.security.DisallowedHost": {"level": "CRITICAL"},
-        # Its loggers write a line, or a traceback, for each forged or malformed form. A filter of the handler sees the
-        # records of all of them.
-        "django.security": {"handlers": ["security"], "propagate": False},
-        "gateway.sso": {"filters": ["sso"]},
-        "gateway.login": {"filters": ["login"]},
-        "gateway.hosts": {"filters": ["hosts"]},
-        "gateway.connections": {"filters": ["connections"]},
-        "gateway.malformed": {"filters": ["malformed"]},
-        # It logs a line for each refused request.
-        "gateway.journal": {"filters": ["journal"]},
-        # Several lines a second while PostgreSQL is away; the snapshot says when it went and when it is back.
-        "psycopg.pool": {"filters": ["pool"]},
-    },
-}
+# -- Output of the server ---------------------------------------------------------------------------
+GATEWAY_LOG_LEVEL = env.choice("GATEWAY_LOG_LEVEL", LOG_LEVELS, "INFO")
+LOGGING = logging_configuration(GATEWAY_LOG_LEVEL)
 
 # The checks warn of these: they are set and have no effect.
 MISSPELT = env.misspelt()

@@ -20,7 +20,7 @@ from unfold.widgets import (
 from accounts.models import Feature
 from gateway_project.console.display.measures import CHOICES as MEASURE_CHOICES
 from gateway_project.console.display.widgets import NativeSelect
-from gateway_project.console.tables import ServiceForm
+from gateway_project.console.forms.service_form import ServiceForm
 from gateway_project.env import WINDOWS, WITHOUT_WINDOW
 from gateway_project.errors import ValidationError
 from gateway_project.json_types import JsonObject

@@ -20,9 +20,10 @@ from accounts.models import User
 from gateway_project.console.audit import record
 from gateway_project.console.display.badges import Badge
 from gateway_project.console.filters import equals
+from gateway_project.console.forms.service_form import ServiceForm
 from gateway_project.console.links import link_to
 from gateway_project.console.site import console_site
-from gateway_project.console.tables import ServiceAdmin, ServiceForm
+from gateway_project.console.tables import ServiceAdmin
 from gateway_project.env import WITHOUT_WINDOW
 from gateway_project.errors import GatewayError
 from gateway_project.json_types import JsonObject

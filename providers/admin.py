@@ -20,10 +20,11 @@ from unfold.views import ChangeList
 from unfold.widgets import UnfoldAdminTextareaWidget
 
 from gateway_project.console.display.badges import Badge
+from gateway_project.console.forms.service_form import ServiceForm
 from gateway_project.console.links import link_to, links_to, period_of_page, with_link
 from gateway_project.console.period import period_of
 from gateway_project.console.row_actions import row_action
-from gateway_project.console.tables import ServiceAdmin, ServiceForm
+from gateway_project.console.tables import ServiceAdmin
 from gateway_project.console.tabs import Tab, log_tab, usage_tab
 from gateway_project.errors import Conflict, GatewayError, ProviderError
 from gateway_project.json_types import JsonObject

@@ -16,10 +16,11 @@ from unfold.views import ChangeList
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 from gateway_project.console.filters import equals
+from gateway_project.console.forms.service_form import ServiceForm
 from gateway_project.console.links import link, link_to, linked
 from gateway_project.console.row_actions import row_action
 from gateway_project.console.site import console_site
-from gateway_project.console.tables import ServiceAdmin, ServiceForm
+from gateway_project.console.tables import ServiceAdmin
 from gateway_project.database.ids import id_in
 from gateway_project.json_types import JsonObject
 from rules import services

@@ -10,7 +10,8 @@ from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 from accounts import services, viewsets
 from accounts.builtin import ADMIN_ROLE, ROLES
 from accounts.models import Feature, Role
-from gateway_project.console.tables import ServiceAdmin, ServiceForm
+from gateway_project.console.forms.service_form import ServiceForm
+from gateway_project.console.tables import ServiceAdmin
 from gateway_project.json_types import JsonObject
 
 

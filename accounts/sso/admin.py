@@ -14,9 +14,10 @@ from accounts.sso import services
 from accounts.sso.models import Identity, IdentityProvider
 from accounts.sso.viewsets import IdentityProviderViewSet, IdentityViewSet
 from gateway_project.console.audit import record
+from gateway_project.console.forms.service_form import ServiceForm
 from gateway_project.console.links import link, linked
 from gateway_project.console.row_actions import row_action
-from gateway_project.console.tables import ServiceAdmin, ServiceForm
+from gateway_project.console.tables import ServiceAdmin
 from gateway_project.json_types import JsonObject
 
 CLAIMS = ("user_name_claim", "display_name_claim", "email_claim")

@@ -13,9 +13,10 @@ from accounts.trusted_issuers.models import TrustedIssuer, default_algorithms
 from accounts.trusted_issuers.serializers import keys_of
 from accounts.trusted_issuers.viewsets import TrustedIssuerViewSet
 from gateway_project.console.audit import record
-from gateway_project.console.display.inputs import JsonObjectField
+from gateway_project.console.forms.inputs import JsonObjectField
+from gateway_project.console.forms.service_form import ServiceForm
 from gateway_project.console.row_actions import row_action
-from gateway_project.console.tables import ServiceAdmin, ServiceForm
+from gateway_project.console.tables import ServiceAdmin
 from gateway_project.json_types import JsonObject
 
 FIELDS = (

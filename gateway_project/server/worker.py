@@ -25,17 +25,21 @@ from gateway_project.server.connections import logins
 from gateway_project.server.connections.addresses import AddressBook, Places, host_of
 from gateway_project.server.connections.closing import LingeringCloser
 from gateway_project.server.connections.descriptors import OUT_OF_ROOM, most_connections, raise_limit
+from gateway_project.server.connections.login_places import LoginPlaces
 from gateway_project.server.connections.parking import (
+    PEEKED_BYTES,
     BodyPending,
     NonBlockingReader,
     ParkedParser,
     SlowBody,
     buffered_bytes,
     is_ready,
+    is_worth_a_thread,
     late_reader,
     may_be_parked,
     parked_parser,
     peek,
+    read_without_waiting,
 )
 from gateway_project.server.connections.refusals import refuse_login, send_error
 from gateway_project.server.connections.stopping import StoppingWorker
@@ -54,7 +58,6 @@ RESPONSE_ERRORS = (InvalidResponseHeader, InvalidResponseHeaderName)  # gunicorn
 HEAD_CHECK_SECONDS = 0.25
 NOTIFY_SECONDS = 1.0
 RESERVE_THREADS = 8
-PEEKED_BYTES = 16 * 1024  # a longer head, or body of a login, waits for its end in a thread
 # From so many busy threads on, a head is looked at before it gets a thread: of a new connection, and of a kept one.
 # The number for new ones is low: floods come with them, and kept connections pay nothing for it.
 CROWD_FOR_NEW, CROWD = 4, 32
@@ -86,8 +89,7 @@ class GatewayThreadWorker(StoppingWorker):
         self.parked: dict[TConn, float] = {}
         self.receiving: set[TConn] = set()  # those with unread data
         self.is_check_due = False  # whether the timer has asked to look for the rest
-        self.logins = Places(MAX_LOGINS, MAX_LOGINS_OF_ADDRESS, logins.TOO_MANY_LOGINS)  # in a crowd
-        self.login_hosts: dict[int, str] = {}  # by id(): the addresses of connections that have such a place
+        self.logins = LoginPlaces(Places(MAX_LOGINS, MAX_LOGINS_OF_ADDRESS, logins.TOO_MANY_LOGINS))  # in a crowd
         self.slow_bodies: set[int] = set()  # by id(): connections in threads whose body had not come with the head
         self.trusted_proxies = TrustedProxies(settings.GATEWAY_TRUSTED_PROXIES)
         self.addresses = AddressBook(settings.GATEWAY_CONNECTIONS_PER_ADDRESS or self.worker_connections // 2)
@@ -204,7 +206,7 @@ class GatewayThreadWorker(StoppingWorker):
         parser = parked_parser(conn)
         if parser is None:
             self._check_head(conn)
-        elif peek(conn, PEEKED_BYTES) is None:
+        elif peek(conn) is None:
             self._drop(conn)
         elif has_arrived(parser.request.body):
             self._unpark(conn)
@@ -216,12 +218,12 @@ class GatewayThreadWorker(StoppingWorker):
 
     def _check_head(self, conn: TConn) -> None:
         buffered = buffered_bytes(conn)
-        data = buffered if logins.is_judgeable(buffered) else peek(conn, PEEKED_BYTES)
+        data = buffered if logins.is_judgeable(buffered) else peek(conn)
         if data is None:
             self._drop(conn)
         elif logins.is_login(data) and (host := self._client_of(conn, data)):
             self._admit_login(conn, host, is_here=logins.is_whole(data) or len(data) >= PEEKED_BYTES)
-        elif logins.HEAD_END in data or (self._has_room_for_partial_head() and _is_worth_a_thread(data)):
+        elif logins.HEAD_END in data or (self._has_room_for_partial_head() and is_worth_a_thread(data)):
             self._unpark(conn)
             self._submit(conn)
 
@@ -241,8 +243,7 @@ class GatewayThreadWorker(StoppingWorker):
             send_error(conn.sock, ServiceUnavailable(logins.TOO_MANY_LOGINS, retry_after=1))
             self._drop(conn)
         elif is_here:
-            self.logins.take(host)
-            self.login_hosts[id(conn)] = host
+            self.logins.take(conn, host)
             self._unpark(conn)
             self._submit(conn)
 
@@ -290,16 +291,11 @@ class GatewayThreadWorker(StoppingWorker):
     def finish_request(self, conn: TConn, fs: CompletedRequest) -> None:
         self.busy -= 1
         self.slow_bodies.discard(id(conn))
-        self._end_login(conn)
+        self.logins.release(conn)
         if fs.keep is PARKED:
             self._park(conn)
         else:
             super().finish_request(conn, fs)
-
-    def _end_login(self, conn: TConn) -> None:
-        """Give back its place, if it has one."""
-        if host := self.login_hosts.pop(id(conn), ""):
-            self.logins.release(host)
 
     def handle_request(self, req: GatewayRequest, conn: TConn) -> bool:
         self.reading_heads.pop(id(conn), None)  # the head is whole
@@ -308,8 +304,8 @@ class GatewayThreadWorker(StoppingWorker):
             conn.parser, since = parser.parser, parser.since
             if isinstance(parser.unreader.sock, NonBlockingReader):
                 req.force_close()  # the next request would be read without waiting, too
-        if id(conn) in self.login_hosts:  # who is slow to read the answer keeps the place from nobody
-            req.on_answer = partial(self._end_login, conn)
+        if self.logins.has_place(conn):  # a client that reads its answer slowly does not keep the place
+            req.on_answer = partial(self.logins.release, conn)
         if may_be_parked(req, conn) and not overload.is_overloaded():
             self._take_place_for_body(req, conn, since)
         try:
@@ -354,15 +350,14 @@ class GatewayThreadWorker(StoppingWorker):
         self.reading_heads[id(conn)] = (conn, time.monotonic())  # the time-out begins when a thread reads
         try:
             if overload.is_overloaded():
-                _read_without_waiting(conn)
+                read_without_waiting(conn)
             keep = super().handle(conn)
         except BodyPending:
             return PARKED
         finally:
             self.reading_heads.pop(id(conn), None)
         if keep is False:
-            self.closer.close(conn.sock)
-            conn.close = _do_not_close
+            self.closer.take_over(conn)
         return keep
 
     def handle_error(
@@ -402,19 +397,3 @@ class GatewayThreadWorker(StoppingWorker):
         super()._cap_keepalive(deadline)
         for conn in self.silent_connections():
             self.parked[conn] = deadline - self.client_timeout
-
-
-def _read_without_waiting(conn: TConn) -> None:
-    """Let reads of a body fail instead of wait: the threads of the reserve must stay free."""
-    if not conn.cfg.is_ssl:
-        conn.init()
-        conn.parser.unreader.sock = NonBlockingReader(conn.sock)
-
-
-def _is_worth_a_thread(data: bytes) -> bool:
-    """Whether a thread may wait for the rest of a head: in a crowd a login would take one from the others."""
-    return len(data) >= PEEKED_BYTES or not logins.may_be_login(data)
-
-
-def _do_not_close(graceful: bool = False) -> None:
-    """Replaces the close() of a connection that the LingeringCloser closes."""

@@ -10,8 +10,8 @@ from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import reverse
 
+from gateway_project.console.forms.service_form import ServiceForm
 from gateway_project.console.site import console_site
-from gateway_project.console.tables import ServiceForm
 from gateway_project.errors import ProviderError
 from providers.discovery import ask_for_models
 from providers.models import Provider

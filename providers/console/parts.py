@@ -12,8 +12,9 @@ from unfold.views import ChangeList
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminPasswordWidget
 
 from gateway_project.console.filters import equals
+from gateway_project.console.forms.service_form import ServiceForm
 from gateway_project.console.links import linked
-from gateway_project.console.tables import ServiceAdmin, ServiceForm
+from gateway_project.console.tables import ServiceAdmin
 from gateway_project.console.tabs import Tab, log_tab, usage_tab
 from gateway_project.json_types import JsonObject
 from providers import services

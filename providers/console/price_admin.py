@@ -14,8 +14,9 @@ from unfold.views import ChangeList
 
 from gateway_project.console.display.money import price as exact_price
 from gateway_project.console.display.times import utc_time
+from gateway_project.console.forms.service_form import ServiceForm, plain_decimal
 from gateway_project.console.links import linked
-from gateway_project.console.tables import ServiceAdmin, ServiceForm, plain_decimal
+from gateway_project.console.tables import ServiceAdmin
 from gateway_project.json_types import JsonObject
 from providers import services
 from providers.console.model_links import price_fields

@@ -11,9 +11,10 @@ from unfold.views import ChangeList
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 from gateway_project.console.display.badges import Badge
+from gateway_project.console.forms.service_form import ServiceForm
 from gateway_project.console.links import link, link_to
 from gateway_project.console.period import with_query
-from gateway_project.console.tables import ServiceAdmin, ServiceForm
+from gateway_project.console.tables import ServiceAdmin
 from gateway_project.json_types import JsonObject
 from providers.console.model_links import model_page
 from rules.access_tests import services

@@ -14,8 +14,9 @@ from unfold.widgets import (
     UnfoldAdminTextInputWidget,
 )
 
+from gateway_project.console.forms.service_form import ServiceForm
 from gateway_project.console.links import link_to
-from gateway_project.console.tables import ServiceAdmin, ServiceForm
+from gateway_project.console.tables import ServiceAdmin
 from gateway_project.console.tabs import Tab, log_tab, usage_tab
 from gateway_project.errors import ValidationError
 from gateway_project.json_types import JsonObject

@@ -14,9 +14,10 @@ from unfold.decorators import display
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 from accounts.models import Group, User
-from gateway_project.console.display.inputs import JsonObjectField
+from gateway_project.console.forms.inputs import JsonObjectField
+from gateway_project.console.forms.service_form import ServiceForm
 from gateway_project.console.links import link_to
-from gateway_project.console.tables import ServiceAdmin, ServiceForm
+from gateway_project.console.tables import ServiceAdmin
 from gateway_project.console.tabs import Tab, log_tab
 from gateway_project.json_types import JsonObject
 from keys.models import ApiKey

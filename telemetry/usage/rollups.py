@@ -22,8 +22,9 @@ from gateway_project.errors import LIMIT_ERROR_NAMES
 from providers.models import Model, Provider
 from telemetry.attempts import ATTEMPT_FIELDS, BLAMELESS
 from telemetry.models import LogEntry, ModelUsageDay, ModelUsageHour, TagValue, UsageDay, UsageHour
-from telemetry.usage.models import LATENCY_COLUMNS, LATENCY_MS
-from telemetry.usage.tags import ALL_TAGS, OTHER, have_overflowed
+from telemetry.usage.dialects import dialect_of
+from telemetry.usage.models import LATENCY_COLUMNS
+from telemetry.usage.tags import ALL_TAGS, have_overflowed
 
 LOG, USAGE = (model._meta.db_table for model in (LogEntry, UsageHour))
 _TAG_VALUES = TagValue._meta.db_table
@@ -118,7 +119,7 @@ def entry_columns(*, has_overflow: bool = False) -> str:
 
     `has_overflow`: some tags may have values that count as OTHER (tags.py).
     """
-    dialect = _DIALECTS[connection.vendor]
+    dialect = dialect_of(connection)
     selected = {
         "hour": dialect["hour"],
         "user_id": "user_id",
@@ -155,7 +156,7 @@ def aggregation(rows: str) -> str:
     counts = {name: f"nullif(count(*) FILTER (WHERE {condition}), 0)" for name, condition in _COUNT_CONDITIONS.items()}
     sums = {name: f"sum({value}) FILTER (WHERE {condition})" for name, (value, condition) in _SUM_EXPRESSIONS.items()}
     selected = ", ".join(f'{expression} AS "{name}"' for name, expression in (counts | sums).items())
-    groups, dialect = columns(DIMENSIONS), _DIALECTS[connection.vendor]
+    groups, dialect = columns(DIMENSIONS), dialect_of(connection)
     other_groups = groups.replace('"provider_id"', dialect["other"])
     only_asked = ", ".join("count(*)" if name == "asked" else "NULL" for name in MEASURES)
     return (
@@ -281,12 +282,12 @@ def ceil_day(moment: datetime) -> datetime:
 
 def hour_expression() -> str:
     """The hour of a log entry, in this database's SQL."""
-    return _DIALECTS[connection.vendor]["hour"]
+    return dialect_of(connection)["hour"]
 
 
 def day_expression() -> str:
     """The day of a row's hour, in this database's SQL."""
-    return _DIALECTS[connection.vendor]["day"]
+    return dialect_of(connection)["day"]
 
 
 def sql_timestamp(value: datetime) -> Any:
@@ -366,40 +367,3 @@ def _tags_expression(dialect: dict[str, str], *, has_overflow: bool) -> str:
     of_name = f'SELECT 1 FROM "{_TAG_VALUES}" AS counted WHERE counted.name = tag.key'
     value = f"CASE WHEN EXISTS ({of_name} AND counted.value = {dialect['text']}) THEN tag.value"
     return dialect["tags"].format(f"{value} ELSE {dialect['surplus']} END", f"{condition} AND EXISTS ({of_name})")
-
-
-def _latency_bucket(bounds: Sequence[int]) -> str:
-    cases = " ".join(f"WHEN duration_ms < {bound} THEN {number}" for number, bound in enumerate(bounds))
-    return f"CASE {cases} ELSE {len(bounds)} END"
-
-
-_DIALECTS = {
-    "postgresql": {
-        "hour": "date_trunc('hour', \"timestamp\", 'UTC')",
-        "day": "date_trunc('day', \"hour\", 'UTC')",
-        "whole": "({})::bigint",
-        "length": "jsonb_array_length(asked_before)",
-        "others": "jsonb_array_elements_text(asked_before) AS one(id)",
-        "other": "one.id::bigint",
-        "calls": "jsonb_array_elements(provider_calls) AS call",
-        "call": "(call ->> {})",
-        "latency": f"width_bucket(duration_ms, ARRAY{list(map(float, LATENCY_MS))})",
-        "tags": "(SELECT coalesce(jsonb_object_agg(key, {}), '{{}}') FROM jsonb_each(tags) AS tag WHERE {})",
-        "text": "tag.value #>> '{}'",
-        "surplus": f"'\"{OTHER}\"'::jsonb",
-    },
-    "sqlite": {
-        "hour": "substr(\"timestamp\", 1, 13) || ':00:00'",
-        "day": "substr(\"hour\", 1, 10) || ' 00:00:00'",
-        "whole": "CAST(round({}) AS INTEGER)",
-        "length": "json_array_length(asked_before)",
-        "others": "json_each(asked_before) AS one",
-        "other": "one.value",
-        "calls": "json_each(provider_calls) AS call",
-        "call": "json_extract(call.value, '$[{}]')",
-        "latency": _latency_bucket(LATENCY_MS),
-        "tags": "(SELECT json_group_object(key, {}) FROM json_each(tags) AS tag WHERE {})",
-        "text": "tag.value",
-        "surplus": f"'{OTHER}'",
-    },
-}

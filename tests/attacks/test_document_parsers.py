@@ -27,7 +27,7 @@ from accounts.trusted_issuers.jwks import BadKeySet, has_private_members, public
 from accounts.trusted_issuers.values import read_algorithms, read_jwks, read_subjects
 from accounts.trusted_issuers.verification import read_unverified
 from gateway_project.api.fields import read_id
-from gateway_project.console.display import inputs
+from gateway_project.console.forms import inputs
 from gateway_project.errors import GatewayError
 from gateway_project.server.connections import logins
 from gateway_project.work.doors.openai.responses_items import read_sealed
@@ -254,10 +254,10 @@ CASES = {
         lambda text: [read_sealed(start + text, "thought") for start in ("", "gateway:")], TEXTS, ()
     ),
     "gateway_project.work.explain.options.read_options": Case(options.read_options, TEXTS),
-    "gateway_project.console.display.inputs.read_json_object": Case(
+    "gateway_project.console.forms.inputs.read_json_object": Case(
         lambda text: inputs.read_json_object(text, "text"), TEXTS | JSON.map(json.dumps), (InvalidInput,)
     ),
-    "gateway_project.console.display.inputs.read_stored_json": Case(
+    "gateway_project.console.forms.inputs.read_stored_json": Case(
         lambda text: inputs.read_stored_json(text, "text"), TEXTS | JSON.map(json.dumps), (InvalidInput,)
     ),
     "gateway_project.work.explain.options.read_address": Case(options.read_address, TEXTS),

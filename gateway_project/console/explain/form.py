@@ -8,7 +8,7 @@ from django.http import QueryDict
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 from accounts.models import User
-from gateway_project.console.display.inputs import read_json_object, refuse_unfit_ids
+from gateway_project.console.forms.inputs import read_json_object, refuse_unfit_ids
 from gateway_project.console.site import console_site
 from gateway_project.errors import ValidationError
 from gateway_project.json_types import JsonObject

@@ -8,7 +8,7 @@ from django.db.models import Model
 from django.http import QueryDict
 
 from gateway_project.api.names import camel
-from gateway_project.console.tables import ServiceForm, plain_decimal
+from gateway_project.console.forms.service_form import ServiceForm, plain_decimal
 from gateway_project.env import WITHOUT_WINDOW
 from gateway_project.json_types import JsonObject
 from gateway_project.work.what_if.drafts import ALIASES, GUARDRAILS, LIMITS, PRICES, RULES

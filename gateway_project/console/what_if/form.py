@@ -7,7 +7,7 @@ from django.core.validators import MaxValueValidator
 from django.utils import timezone
 from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
-from gateway_project.console.display.inputs import read_stored_json
+from gateway_project.console.forms.inputs import read_stored_json
 from gateway_project.json_types import JsonObject
 
 DAYS, MAX_DRAFT = 7, 1_000_000

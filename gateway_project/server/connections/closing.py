@@ -7,6 +7,8 @@ import threading
 import time
 from queue import Empty, SimpleQueue
 
+from gunicorn.workers.gthread import TConn
+
 LINGER_SECONDS = 2.0
 LINGER_BYTES = 64 * 1024
 LINGER_POLL_MS = 100
@@ -38,6 +40,11 @@ class LingeringCloser:
             sock.close()
         else:
             self._new.put(sock)
+
+    def take_over(self, conn: TConn) -> None:
+        """Close a connection here: gunicorn would close it in the thread that accepts."""
+        self.close(conn.sock)
+        conn.close = _do_not_close
 
     def _run(self) -> None:
         while True:
@@ -79,3 +86,7 @@ class LingeringCloser:
         sock, _, _ = self._lingering.pop(number)
         self._poller.unregister(number)
         sock.close()
+
+
+def _do_not_close(graceful: bool = False) -> None:
+    """Replaces the close() of a connection that the LingeringCloser closes."""

@@ -9,9 +9,11 @@ from gunicorn.workers.gthread import TConn
 
 from gateway_project.errors import ServiceUnavailable
 from gateway_project.server.bodies import READY_BYTES
+from gateway_project.server.connections.logins import may_be_login
 from gateway_project.server.http1.messages import has_arrived, is_consumed, readable_bytes
 
 LAST_CHUNK = b"0\r\n\r\n"
+PEEKED_BYTES = 16 * 1024  # a longer head, or body of a login, waits for its end in a thread
 
 
 def buffered_bytes(conn: TConn) -> bytes:
@@ -19,16 +21,24 @@ def buffered_bytes(conn: TConn) -> bytes:
     return conn.parser.unreader.buf.getvalue() if conn.parser is not None else b""
 
 
-def peek(conn: TConn, most: int) -> bytes | None:
-    """The buffered bytes of the next request and those in the socket, which stay there; None if the client has gone."""
+def peek(conn: TConn) -> bytes | None:
+    """The buffered bytes of the next request and up to PEEKED_BYTES of those in the socket, which stay there.
+
+    None if the client has gone.
+    """
     buffered = buffered_bytes(conn)
     try:
-        more = conn.sock.recv(most, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        more = conn.sock.recv(PEEKED_BYTES, socket.MSG_PEEK | socket.MSG_DONTWAIT)
     except BlockingIOError:
         return buffered
     except OSError:
         return None
     return buffered + more if more else None
+
+
+def is_worth_a_thread(data: bytes) -> bool:
+    """Whether a thread may wait for the rest of this head: in a crowd a login would take one from the others."""
+    return len(data) >= PEEKED_BYTES or not may_be_login(data)
 
 
 class BodyPending(BaseException):
@@ -116,3 +126,10 @@ def late_reader(request: Request, conn: TConn) -> NonBlockingReader:
     """What a request reads its body from whose time in the poller is up."""
     waits_for_thread = is_ready(request, conn) and not has_arrived(request.body)
     return (RefusingReader if waits_for_thread else NonBlockingReader)(conn.sock)
+
+
+def read_without_waiting(conn: TConn) -> None:
+    """Let reads of a body fail instead of wait: the threads of the reserve must stay free."""
+    if not conn.cfg.is_ssl:
+        conn.init()
+        conn.parser.unreader.sock = NonBlockingReader(conn.sock)

@@ -6,11 +6,8 @@ from dataclasses import dataclass, field, replace
 
 from gateway_project.work.limits.checks import (
     COUNT,
-    DAY,
     GRACE_SECONDS,
     LEASE,
-    MINUTE,
-    MONTH,
     RESERVE,
     SPREAD_SECONDS,
     USE,
@@ -27,6 +24,7 @@ from gateway_project.work.limits.checks import (
 from gateway_project.work.state.active_uses import ActiveUses
 from gateway_project.work.state.clock import Clock
 from gateway_project.work.state.figures import Figures
+from gateway_project.work.state.redis_counts import RedisCounts
 
 # A request ends at once, waits for the answer of an identical one, or calls a provider.
 ENDS_AT_ONCE, WAITS, CALLS_PROVIDER = 0, 1, 2
@@ -51,7 +49,6 @@ class Count:
 
 
 NO_WINDOW = (0, 0, None)
-WINDOWED = (COUNT, RESERVE)
 
 
 class Counters:
@@ -68,7 +65,7 @@ class Counters:
         self._removed_before = 0.0  # counts of windows that ended earlier; they may come back if the clock is set back
         self._counts: dict[tuple[str, int], Count] = {}  # by name and begin of the window
         self._latest: dict[str, tuple[int, int, Count]] = {}  # begin and end of the window that was asked for last
-        self._redis_counts: dict[str, tuple[float, int, int]] = {}
+        self.redis_counts = RedisCounts()
         self._leases: defaultdict[str, set[str]] = defaultdict(set)
         self.uses = ActiveUses()
 
@@ -163,7 +160,7 @@ class Counters:
         """A copy of what is known of these checks: what is taken of it is taken of nothing else."""
         excerpt = Counters(share_of=self.share_of, clock=self.clock)
         excerpt.started_at, excerpt._removed_before = self.started_at, self._removed_before
-        excerpt._redis_counts = self._redis_counts
+        excerpt.redis_counts = self.redis_counts
         for check in checks:
             excerpt.put(check, self._figures(check, now), now)
         return excerpt
@@ -212,13 +209,6 @@ class Counters:
 
     # -- While Redis is up, and when it comes back ------------------------------------------------------
 
-    def note_redis_statuses(self, statuses: Iterable[CheckStatus], now: float) -> None:
-        """Remember how much of each limit was used in Redis at this moment."""
-        counts = self._redis_counts
-        for check, remaining, _ in statuses:
-            if check.kind in WINDOWED:
-                counts[check.name] = now, check.amount - remaining, check.window_seconds
-
     def mirror(self, token: str, holds: Iterable[Hold]) -> None:
         """Remember the leases that a request took in Redis: this process holds them even when Redis goes down."""
         for hold in holds:
@@ -231,7 +221,7 @@ class Counters:
         """The counts made here since the last hand-over, for Redis to add, which is assumed to have them now."""
         counts = [replace(count) for count in self._counts.values() if count.usage]
         for count in counts:
-            self._note_in_redis(count, count.usage)
+            self.redis_counts.add(count.check, count.begin, count.usage)
             self._counts[count.check.name, count.begin].usage = 0
         return counts
 
@@ -241,31 +231,20 @@ class Counters:
             now = self._counts.get((count.check.name, count.begin))
             if now is not None:
                 now.usage += count.usage
-                self._note_in_redis(count, -count.usage)
+                self.redis_counts.add(count.check, count.begin, -count.usage)
 
     def tidy(self, now: float) -> None:
         """Remove counts of windows that are over, empty sets of leases, and expired uses."""
         over = now - GRACE_SECONDS  # until then they may still be handed over to Redis
         self._removed_before = max(self._removed_before, over)
         self._latest.clear()
-        begins = {seconds: window_begin(seconds, over) for seconds in (MINUTE, DAY, MONTH)}
         for key, count in list(self._counts.items()):
             if window_end(count.check.window_seconds, count.begin) < over:
                 del self._counts[key]
-        for name, (at, _, seconds) in list(self._redis_counts.items()):
-            if at < begins.get(seconds, 0):
-                self._redis_counts.pop(name)
+        self.redis_counts.tidy(over)
         for name in [name for name, tokens in self._leases.items() if not tokens]:
             del self._leases[name]
         self.uses.tidy(now)
-
-    def _note_in_redis(self, count: Count, amount: int) -> None:
-        """Assume that Redis has counted so much more in this window, unless it is known to be in a later one."""
-        check, begin = count.check, count.begin
-        at, before, _ = self._redis_counts.get(check.name, (0.0, 0, 0))
-        if at < window_end(check.window_seconds, begin):
-            total = amount + (before if at >= begin else 0)
-            self._redis_counts[check.name] = (max(at, begin), total, check.window_seconds)
 
     # -- Internal ---------------------------------------------------------------------------------------
 
@@ -351,15 +330,10 @@ class Counters:
             return check.amount
         if check.kind in (LEASE, USE):
             return max(check.amount // self.share_of, min(check.amount, 1))
-        rest = max(check.amount - self._usage_in_redis(check, window_begin(check.window_seconds, now)), 0)
+        rest = max(check.amount - self.redis_counts.usage(check, window_begin(check.window_seconds, now)), 0)
         # A share of a limit of requests per minute is at least 1; a share of a quota may be 0.
         minimum = 0 if check.since or check.kind == RESERVE else 1
         return max(rest // self.share_of, min(rest, minimum))
-
-    def _usage_in_redis(self, check: LimitCheck, begin: int) -> int:
-        """What Redis had counted, when it last replied, in the window that begins then."""
-        at, usage, _ = self._redis_counts.get(check.name, (0, 0, 0))
-        return usage if at >= begin else 0
 
     def _reset(self, check: LimitCheck, now: float) -> int:
         if check.kind in (COUNT, RESERVE):

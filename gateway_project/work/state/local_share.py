@@ -23,7 +23,7 @@ class LocalShare(LocalState):
 
     def observe_admission(self, token: str, admission: Admission, now: float) -> None:
         """Remember the status of the limits and what this process holds, after Redis has admitted a request."""
-        self._counters.note_redis_statuses(admission.statuses, now)
+        self._counters.redis_counts.note(admission.statuses, now)
         if admission.holds:
             with self._lock:
                 self._counters.mirror(token, admission.holds)

@@ -19,6 +19,7 @@ import pytest
 import requests
 
 from gateway_project.server.connections.addresses import AddressBook, Places
+from gateway_project.server.connections.login_places import LoginPlaces
 from gateway_project.server.connections.logins import TOO_MANY_LOGINS
 from gateway_project.server.proxies import TrustedProxies
 from gateway_project.server.worker import GatewayThreadWorker
@@ -204,7 +205,7 @@ def test_one_free_place_releases_one_body_that_is_ready(monkeypatch):
     worker, handed = object.__new__(GatewayThreadWorker), []
     worker.cfg, worker.slow_bodies, worker.receiving = SimpleNamespace(threads=16), {1}, set()
     worker._submit = handed.append
-    monkeypatch.setattr("gateway_project.server.worker.peek", lambda conn, most: b"x")
+    monkeypatch.setattr("gateway_project.server.worker.peek", lambda conn: b"x")
     monkeypatch.setattr("gateway_project.server.worker.is_ready", lambda request, conn: True)
     monkeypatch.setattr("gateway_project.server.worker.has_arrived", lambda body: False)
     monkeypatch.setattr("gateway_project.server.worker.parked_parser", lambda conn: conn.parser)
@@ -275,7 +276,7 @@ def test_connections_that_are_queued_at_the_end_are_accepted_beyond_the_limit():
     """Otherwise they would be asked for again and again, and nothing else would be done any more."""
     worker, accepted = object.__new__(GatewayThreadWorker), []
     worker.trusted_proxies, worker.addresses = TrustedProxies([]), AddressBook(10)
-    worker.logins = Places(1, 1, TOO_MANY_LOGINS)
+    worker.logins = LoginPlaces(Places(1, 1, TOO_MANY_LOGINS))
     worker.busy, worker.nr_conns, worker.worker_connections = 0, 5, 5
     worker.cfg = SimpleNamespace(backlog=10)
     worker.enqueue_req = accepted.append

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from gateway_project.server.connections.addresses import Places
+from gateway_project.server.connections.login_places import LoginPlaces
 from gateway_project.server.connections.logins import TOO_MANY_LOGINS, is_login, is_whole, may_be_login
 from gateway_project.server.proxies import TrustedProxies
 from gateway_project.server.worker import (
@@ -119,7 +120,7 @@ class Waiting:
         self.worker.busy, self.worker.poller = CROWD_FOR_NEW, selectors.DefaultSelector()
         self.worker.cfg, self.worker.reading_heads = SimpleNamespace(threads=100), {}
         self.worker.tpool = SimpleNamespace(has_room=True)
-        self.worker.logins, self.worker.login_hosts = places, {}
+        self.worker.logins = LoginPlaces(places)
         self.served, self.dropped = [], []
         self.worker._submit, self.worker._drop = self.served.append, self.dropped.append
         self.ours, self.theirs = socket.socketpair()
@@ -168,7 +169,7 @@ def test_a_login_has_its_place_only_while_all_of_it_is_here():
         assert waiting.sends(b"    ") == "served"
         assert not places.has_room("192.0.2.101")
         for _ in range(2):  # when the answer begins, and when it is sent
-            waiting.worker._end_login(waiting.connection)
+            waiting.worker.logins.release(waiting.connection)
         assert places.has_room("192.0.2.101")
 
 

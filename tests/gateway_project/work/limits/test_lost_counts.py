@@ -212,7 +212,7 @@ def test_what_a_process_counted_in_windows_that_are_over_it_lets_go():
         ]
         admission = counters.check(checks, "t", now, ignore_lost=True)
         counters.take(admission, checks, "t", 2, now)
-        counters.note_redis_statuses(counters.statuses(checks, now), now)
+        counters.redis_counts.note(counters.statuses(checks, now), now)
         counters.settle(Settlement("t", admission.holds, [1] * len(admission.holds)))
     stored = sizes(counters)
     assert min(stored["counts"], stored["redis_counts"]) == 2000
@@ -223,7 +223,11 @@ def test_what_a_process_counted_in_windows_that_are_over_it_lets_go():
 
 
 def sizes(counters):
-    return {name: len(getattr(counters, f"_{name}")) for name in ("counts", "redis_counts", "leases")}
+    return {
+        "counts": len(counters._counts),
+        "redis_counts": len(counters.redis_counts),
+        "leases": len(counters._leases),
+    }
 
 
 def test_a_window_that_is_not_over_is_kept_when_a_process_tidies_up():

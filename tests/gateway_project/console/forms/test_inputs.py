@@ -6,7 +6,7 @@ from django.core.exceptions import ValidationError
 from django.http import QueryDict
 
 from accounts.models import Group
-from gateway_project.console.display.inputs import JsonObjectField, read_stored_json, refuse_unfit_ids
+from gateway_project.console.forms.inputs import JsonObjectField, read_stored_json, refuse_unfit_ids
 
 DEEP = "[" * 900 + "]" * 900
 NO_JSON = ["5", "[]", "{", '{"a": NaN}', '{"a": 1e400}', r'{"a": "\ud800"}', f'{{"a": {DEEP}}}', '{"a": 1, "a": 2}']
