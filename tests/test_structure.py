@@ -17,7 +17,7 @@ from tests.support.running import ROOT
 pytestmark = pytest.mark.embedded
 
 PACKAGES = ("accounts", "gateway_project", "keys", "licensing", "providers", "rules", "telemetry")
-MAX_FILES, MAX_MODULE_LINES, MAX_LINES, MAX_MEDIAN_LINES = 16, 420, 40, 6
+MAX_FILES, MAX_MODULE_LINES, MAX_LINES, MAX_MEDIAN_LINES = 16, 400, 40, 6
 MAX_ANY = 190
 MAX_PARTICIPLES_IN_TESTS = 357  # this number only falls
 MAX_PARTICIPLES = 6  # this number only falls

@@ -4,6 +4,7 @@ import re
 import time
 from collections.abc import Iterable
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
@@ -33,6 +34,10 @@ class Trial(NamedTuple):
     names: tuple[str, ...] = ()
     milliseconds: float = 0
     error: ProviderError | None = None
+
+
+# What the new providers listed that are being saved at this moment: the form and the next page need it.
+trials: WeakKeyDictionary[HttpRequest, Trial] = WeakKeyDictionary()
 
 
 def try_provider(form: ServiceForm) -> Trial:
