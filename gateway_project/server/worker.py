@@ -33,13 +33,13 @@ from gateway_project.server.connections.parking import (
     ParkedParser,
     SlowBody,
     buffered_bytes,
+    forbid_waiting,
     is_ready,
     is_worth_a_thread,
     late_reader,
     may_be_parked,
     parked_parser,
     peek,
-    read_without_waiting,
 )
 from gateway_project.server.connections.refusals import refuse_login, send_error
 from gateway_project.server.connections.stopping import StoppingWorker
@@ -350,7 +350,7 @@ class GatewayThreadWorker(StoppingWorker):
         self.reading_heads[id(conn)] = (conn, time.monotonic())  # the time-out begins when a thread reads
         try:
             if overload.is_overloaded():
-                read_without_waiting(conn)
+                forbid_waiting(conn)
             keep = super().handle(conn)
         except BodyPending:
             return PARKED

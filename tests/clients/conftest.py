@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.support.clients.openai_calls import sdk
 from tests.support.clients.recorded import AUTH
 
 
@@ -14,3 +15,10 @@ def speaking(world):
         return world.provider(*models, format_name=format_name, auth_method=AUTH.get(format_name, "bearer"), **options)
 
     return make
+
+
+@pytest.fixture
+def client(world):
+    """OpenAI's SDK with the gateway's address and a key of the gateway's; it does not try again by itself."""
+    with sdk(world, max_retries=0) as client:
+        yield client

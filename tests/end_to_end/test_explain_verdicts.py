@@ -8,7 +8,7 @@ import pytest
 
 from licensing.models import Limit
 from rules.guardrails.services import create_guardrail, delete_guardrail
-from tests.end_to_end.test_explain import explain, reasons
+from tests.support.explaining import explain, reasons
 from tests.support.management import new_admin, token_of
 
 pytestmark = pytest.mark.either_store

@@ -128,7 +128,7 @@ def late_reader(request: Request, conn: TConn) -> NonBlockingReader:
     return (RefusingReader if waits_for_thread else NonBlockingReader)(conn.sock)
 
 
-def read_without_waiting(conn: TConn) -> None:
+def forbid_waiting(conn: TConn) -> None:
     """Let reads of a body fail instead of wait: the threads of the reserve must stay free."""
     if not conn.cfg.is_ssl:
         conn.init()
