@@ -33,7 +33,7 @@ def main() -> None:
     except KeyboardInterrupt:  # with the status that shells have for it
         sys.exit(128 + signal.SIGINT)
     except DatabaseError as error:
-        from gateway_project.database.problems import (  # only now: it reads the settings
+        from gateway_project.database.problems import (  # imported here: it reads the settings
             connection_problem,
             permission_problem,
         )

@@ -206,7 +206,7 @@ class UserAdmin(RevocableAdmin[User]):
         if values.get("is_active") is False:
             self.order(request, row.pk, self.credentials_of(row))
         if own and "password" in values:
-            update_session_auth_hash(request, row)  # Django's own part of the login that is kept
+            update_session_auth_hash(request, row)  # otherwise the new password would end this session, too
 
     def destroy(self, request: HttpRequest, row: User) -> None:
         services.delete_user(row)

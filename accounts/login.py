@@ -97,7 +97,7 @@ class AuthViewSet(ApiViewSet):
             accessToken=tokens.access, refreshToken=tokens.refresh, grantType="Bearer", message="Tokens issued."
         )
         response = Response(body)
-        # Also where the token came in the body: a browser that kept the old one would use it a second time.
+        # Also if the token came in the body: a browser that keeps the old one would use it a second time.
         cookies.put(response, tokens)
         return response
 

@@ -149,7 +149,7 @@ class User(AbstractBaseUser):
     """A person who can log in, or a service account; both own keys. A deleted one stays, a person with the name."""
 
     username = models.CharField(max_length=LONGEST_USERNAME, validators=[check_name])
-    # Of the name as it is compared. At its end there is room for the id of a user who was set apart from another.
+    # The name as it is compared. There is room for an id at its end, which sets users with equal names apart.
     name_key = NameKeyField(of="username", max_length=LONGEST_USERNAME * LONGEST_FOLD + 20, editable=False)
     display_name = SearchedField(max_length=200, blank=True, default="", validators=[check_text])
     email = models.EmailField(blank=True, default="")
@@ -258,7 +258,7 @@ class Group(models.Model):
 
     name = NameField(max_length=MAX_GROUP_NAME_LENGTH, validators=[check_name])
     members = models.ManyToManyField(User, related_name="groups", blank=True)
-    # Those of the members who administer it and the groups below it.
+    # The members who administer it and the groups below it.
     admins = models.ManyToManyField(User, related_name="administered_groups", blank=True)
     # The group above: its rules, limits and admins are for this one, too.
     parent = models.ForeignKey("self", on_delete=models.PROTECT, null=True, blank=True, related_name="children")

@@ -12,7 +12,7 @@ from accounts.builtin import ADMIN_ROLE
 from accounts.group_tree import with_ancestors
 from gateway_project.env import is_utf8
 
-# The model that a queryset belongs to: models.py imports this module, so it cannot be named here.
+# The queryset's model, which cannot be imported here: models.py imports this module.
 Row = TypeVar("Row", bound=models.Model)
 
 

@@ -236,7 +236,7 @@ def refresh(token: str, *, record_event: RecordEvent = _discard) -> Tokens:
     now, session_id = timezone.now(), UUID(claims.session)
     tokens, digest = _issue(claims.user_id, session_id)
     session = Session.objects.filter(pk=session_id, user_id=claims.user_id)
-    # One conditional UPDATE: of two concurrent uses, the second finds another digest.
+    # One conditional UPDATE, so that the second of two concurrent uses finds another digest.
     changed = session.live(now).filter(refresh_digest=claims.digest)
     began = changed.values_list("created_at", flat=True).first() or now
     if not changed.update(refresh_digest=digest, last_used_at=now, expires_at=_expiry(now, began)):

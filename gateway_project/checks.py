@@ -192,7 +192,7 @@ def database_options_are_known(settings: LazySettings) -> Iterator[CheckMessage]
 def redis_options_are_known(settings: LazySettings) -> Iterator[CheckMessage]:
     if "?" not in settings.REDIS_URL:
         return
-    from redis import ConnectionPool, RedisError  # 3 MB
+    from redis import ConnectionPool, RedisError  # imported here: it takes 3 MB
 
     try:
         ConnectionPool.from_url(settings.REDIS_URL).make_connection()  # which does not connect
@@ -220,7 +220,7 @@ def licences_can_be_checked(settings: LazySettings) -> Iterator[CheckMessage]:
 def identity_provider_is_usable(settings: LazySettings) -> Iterator[CheckMessage]:
     if not settings.GATEWAY_OIDC_ISSUER:
         return
-    from accounts.sso.protocol.http import is_secure  # now: it loads the library for HTTP
+    from accounts.sso.protocol.http import is_secure  # imported here: it loads the library for HTTP
 
     try:
         read_rules(settings.GATEWAY_OIDC_RULES)

@@ -56,7 +56,7 @@ def _read(secret: Path | None) -> str:
     return secret.read_text().strip() if secret else ""
 
 
-# Without any, a placeholder that the checks refuse: with an empty one Django fails before the checks can run.
+# If there is none, a placeholder that the checks refuse: with an empty key Django fails before the checks run.
 SECRET_KEY = env.secret("SECRET_KEY") or _read(_local_secret("secret_key")) or "django-insecure-missing"
 # While keys are rotated: what these have signed is accepted too.
 SECRET_KEY_FALLBACKS = env.secret_list("SECRET_KEY_FALLBACKS")
@@ -94,7 +94,7 @@ CACHES = {
             "SERIALIZER": "django_redis.serializers.json.JSONSerializer",
             "SOCKET_CONNECT_TIMEOUT": GATEWAY_REDIS_TIMEOUT,
             "SOCKET_TIMEOUT": GATEWAY_REDIS_TIMEOUT,
-            # The pool of redis-py raises where all its connections are busy; this one waits.
+            # The default pool of redis-py raises an error if all its connections are busy; this one waits.
             "CONNECTION_POOL_CLASS": "redis.connection.BlockingConnectionPool",
             # Each connection takes a buffer of the size of its reads, and leaves it to the garbage collector.
             "CONNECTION_POOL_KWARGS": {
@@ -112,7 +112,7 @@ CACHES = {
         "LOCATION": "process",
         "OPTIONS": {"MAX_ENTRIES": 10_000},
     },
-    # The throttle of logins without Redis. Of their own, since whoever guesses passwords can fill them.
+    # For the throttle of logins without Redis. They are separate, since whoever guesses passwords can fill them.
     "login-counts": LOGIN_STORE | {"LOCATION": "login-counts"},
     "login-times": LOGIN_STORE | {"LOCATION": "login-times"},
 }
@@ -194,7 +194,7 @@ USE_TZ = True
 APPEND_SLASH = False  # both spellings of a path are routes; a redirect would lose the body
 STATIC_URL = "/static/"
 SECURE_CONTENT_TYPE_NOSNIFF = True
-WHITENOISE_USE_FINDERS = True  # no step of collecting files between an update and its pages
+WHITENOISE_USE_FINDERS = True  # so that an update needs no collectstatic
 X_FRAME_OPTIONS = "DENY"
 SECURE_REFERRER_POLICY = "same-origin"
 
@@ -274,17 +274,17 @@ GATEWAY_SNAPSHOT_KEYS = env.integer("GATEWAY_SNAPSHOT_KEYS", 250_000, minimum=1)
 
 # -- Limits -----------------------------------------------------------------------------------------
 GATEWAY_KEY_REQUESTS_PER_MINUTE = env.integer("GATEWAY_KEY_REQUESTS_PER_MINUTE", 600)
-# For those without a limit of that kind of their own: "tokens/minute=20000, cost/month=12.50, concurrent=5".
+# For subjects without their own limit of that kind: "tokens/minute=20000, cost/month=12.50, concurrent=5".
 GATEWAY_LIMITS = {
     "key": {("requests", "minute"): Decimal(GATEWAY_KEY_REQUESTS_PER_MINUTE)} | env.limits("GATEWAY_KEY_LIMITS"),
     "user": env.limits("GATEWAY_USER_LIMITS"),
     "group": env.limits("GATEWAY_GROUP_LIMITS"),
     "provider": env.limits("GATEWAY_PROVIDER_LIMITS"),
 }
-# Defaults that keep one user from using all capacity, for users without a limit of that kind, their own or in
-# GATEWAY_USER_LIMITS.
-# An eighth of the threads. Of few threads it is a quarter, up to 16, and never fewer than 4: one program of one person
-# sends several requests at once.
+# Defaults that keep one user from using all capacity. They apply to users who have no limit of that kind, neither their
+# own nor one of GATEWAY_USER_LIMITS.
+# An eighth of all threads, but with few threads a quarter of them up to 16, and at least 4: a single program sends
+# several requests at once.
 GATEWAY_USER_CONCURRENT = env.integer(
     "GATEWAY_USER_CONCURRENT",
     max(4, WEB_CONCURRENCY * GATEWAY_THREADS // 8, min(16, WEB_CONCURRENCY * GATEWAY_THREADS // 4)),
@@ -292,7 +292,7 @@ GATEWAY_USER_CONCURRENT = env.integer(
 GATEWAY_USER_REQUESTS_PER_MINUTE = env.integer(
     "GATEWAY_USER_REQUESTS_PER_MINUTE", min(10 * GATEWAY_KEY_REQUESTS_PER_MINUTE, 2**53)
 )
-# Of a user's access tokens together, which have no key whose limit holds.
+# For all access tokens of a user together: they have no key whose limits apply.
 GATEWAY_LOGIN_REQUESTS_PER_MINUTE = env.integer("GATEWAY_LOGIN_REQUESTS_PER_MINUTE", GATEWAY_KEY_REQUESTS_PER_MINUTE)
 GATEWAY_GUARDS = {
     "login": {("requests", "minute"): Decimal(GATEWAY_LOGIN_REQUESTS_PER_MINUTE)},
@@ -303,7 +303,7 @@ GATEWAY_GUARDS = {
 }
 # The tokens reserved for the answer to a request that does not limit its length.
 GATEWAY_RESERVED_OUTPUT_TOKENS = env.integer("GATEWAY_RESERVED_OUTPUT_TOKENS", 1024)
-# Of all machines, for each one's share of a limit while Redis is down; 0: they count each other in Redis.
+# The number of processes on all machines, which share each limit while Redis is down; 0: count them in Redis.
 GATEWAY_PROCESSES = env.integer("GATEWAY_PROCESSES", 0)
 
 # -- Bounds on what callers make --------------------------------------------------------------------

@@ -13,7 +13,7 @@ from django.utils import timezone
 from accounts.models import User
 from keys.states import SOON, KeyState
 
-# The model that a queryset belongs to: models.py imports this module, so it cannot be named here.
+# The queryset's model, which cannot be imported here: models.py imports this module.
 Row = TypeVar("Row", bound=models.Model)
 
 

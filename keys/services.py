@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from accounts.models import Feature, User
 from gateway_project.database.guarding import Access, guarded_change
-from gateway_project.database.saving import lock_row_for_change, save_or_refuse
+from gateway_project.database.saving import lock_id, lock_row_for_change, save_or_refuse
 from gateway_project.errors import Conflict, PermissionDenied, ValidationError
 from keys import secrets
 from keys.models import ApiKey
@@ -102,8 +102,7 @@ def issue_key(
 def _refuse_too_many(owner: User, now: datetime) -> None:
     """Raise Conflict if the owner has as many keys as allowed; expired ones do not count."""
     if most := settings.GATEWAY_MAX_KEYS_PER_USER:
-        # Two keys at once: one after the other.
-        list(User.objects.select_for_update(no_key=True).filter(pk=owner.pk).values_list("pk"))
+        lock_id(User.objects.all(), owner.pk)  # a second new key of this owner waits for the first one
         if ApiKey.objects.live().of(owner).unexpired(now).count() >= most:
             raise Conflict(f"{owner.username!r} has {most:,} keys, the maximum. Delete some first.")
 

@@ -23,6 +23,6 @@ class LicensingConfig(AppConfig):
 
 
 def _set_key_limits(key: "ApiKey", limits: list[object], caller: "Caller") -> None:
-    from licensing.key_limits import set_key_limits  # now: it loads the management API
+    from licensing.key_limits import set_key_limits  # imported here: it loads the management API
 
     set_key_limits(key, limits, caller)

@@ -10,7 +10,7 @@ from django.db.models import Q
 from accounts.models import Group, User
 from providers.models import ModelPrice
 
-# The model that a queryset belongs to: models.py imports this module, so it cannot be named here.
+# The queryset's model, which cannot be imported here: models.py imports this module.
 Row = TypeVar("Row", bound=models.Model)
 
 

@@ -113,7 +113,7 @@ def _all_sealed() -> Iterator[Sealed]:
 def _reseal(secret: Sealed) -> bool | None:
     """Whether it was rewritten; None if there is no credential any more. Raises CredentialUnreadable, ValueError."""
     keys = settings.GATEWAY_ENCRYPTION_KEYS
-    # Held: a credential that is set at this moment must not be overwritten with the one from before.
+    # The rows are locked: a credential that is set at this moment must not be overwritten with the former one.
     row: Any
     row = secret.table._default_manager.select_for_update().exclude(credential="").filter(pk=secret.id).first()
     if row is None:

@@ -206,25 +206,11 @@ def covered_links(
     return [target for number in links if (target := offers.link_to(number)) is not None]
 
 
-def warnings(
-    draft: RuleDraft,
-    others: Collection[RuleSnapshot],
-    offers: Offers,
-    parents: Parents = NO_PARENTS,
-    *,
-    nobody: str,
-) -> list[str]:
-    """Sentences on why the rule is for nobody, or does nothing that an earlier rule of its effect does not do.
-
-    `others` are enabled rules, the rule itself perhaps among them. `nobody` is a sentence on why nobody in its audience
-    can send requests, '' if somebody can.
-    """
-    verdict = survey_one(draft, others, offers, parents)
-    return [problem.message for problem in problems_of(draft, verdict, nobody=nobody)]
-
-
 def problems_of(draft: RuleDraft, verdict: Verdict, *, nobody: str) -> list[RuleProblem]:
-    """The same as problems."""
+    """Why the rule is for nobody, or does nothing that an earlier rule of its effect does not do.
+
+    `nobody` is a sentence on why nobody in its audience can send requests, '' if somebody can.
+    """
     problems = []
     verb = "denies" if draft.rule.denies else "allows"
     if not draft.enabled:

@@ -6,7 +6,7 @@ from typing import Self, TypeVar
 from django.db import models
 from django.db.models import Q
 
-# The model that a queryset belongs to: models.py imports this module, so it cannot be named here.
+# The queryset's model, which cannot be imported here: models.py imports this module.
 Row = TypeVar("Row", bound=models.Model)
 ORDER_OF_JUDGING = ("-effect", "position", "id")  # deny is behind allow in the alphabet
 

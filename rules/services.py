@@ -8,7 +8,7 @@ from django.db.models import Model, Q, QuerySet
 
 from accounts.models import Group, User
 from gateway_project.database.guarding import Access, guarded_change
-from gateway_project.database.saving import lock_row, rows_by_id, save_or_refuse
+from gateway_project.database.saving import lock_id, lock_row, rows_by_id, save_or_refuse
 from gateway_project.errors import Conflict, NotFound, ValidationError
 from providers.models import Provider
 from rules.matching import DEFAULT_POSITION
@@ -139,8 +139,7 @@ def _refuse_excess(rule: Rule) -> None:
     most = settings.GATEWAY_MAX_GROUP_RULES
     if not rule.is_delegated or rule.group_id is None or not most:
         return
-    # Two at once: one waits.
-    list(Group.objects.select_for_update(no_key=True).filter(pk=rule.group_id).values_list("pk"))
+    lock_id(Group.objects.all(), rule.group_id)  # a second rule of this group waits for the first one
     if Rule.objects.delegated_to(rule.group_id).exclude(pk=rule.pk).count() >= most:
         raise Conflict(f"Admins of a group may write at most {most:,} rules for it. Delete some first.")
 

@@ -130,7 +130,7 @@ class LogEntry(models.Model):
     operation = columns.text(20, Operation)
     stream = columns.flag()
     model = columns.text(200)  # as it was asked for
-    alias = columns.name()  # that the model's name stands for
+    alias = columns.name()  # the alias that the model's name stands for
     served_model = columns.name()  # by the provider's name for clients
     provider_id = columns.number()
     provider_name = columns.text(100)

@@ -28,7 +28,7 @@ AUDIT_PAYLOAD = '{"resource":'
 # What retention leaves of such a payload: the message is still known as the audit's.
 ERASED_AUDIT_PAYLOAD = '{"resource":null}'
 
-# The model that a queryset belongs to: models.py imports this module, so it cannot be named here.
+# The queryset's model, which cannot be imported here: models.py imports this module.
 Row = TypeVar("Row", bound=models.Model)
 Values = TypeVar("Values")
 

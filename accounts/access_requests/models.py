@@ -29,7 +29,7 @@ class RequestState(models.TextChoices):
     GRANTED = "granted", "Granted"
     REFUSED = "refused", "Refused"
     WITHDRAWN = "withdrawn", "Withdrawn"
-    ENDED = "ended", "Ended"  # it was granted, and is so no longer
+    ENDED = "ended", "Ended"  # it was granted, and the grant has ended
 
 
 class AccessRequest(models.Model):

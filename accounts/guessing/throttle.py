@@ -167,7 +167,7 @@ def _slow_down(
     """Raise RateLimited if this login has to wait for its turn; the counters count it already."""
     excess_of_address = by_address.count - settings.GATEWAY_LOGIN_FAILURES_PER_ADDRESS
     excess_of_account = everywhere.count - settings.GATEWAY_LOGIN_FAILURES_PER_ACCOUNT
-    if excess_of_address > 0 and by_account.count == 1:  # without a failure from here: stays open, once a second
+    if excess_of_address > 0 and by_account.count == 1:  # the first try of this address: one a second is let through
         has_room = by_address.run(lambda: takes_pace(by_address.stores.times, *by_address.names))
         excess_of_address = 0 if has_room else 1
     if excess_of_account > 0 and is_known():

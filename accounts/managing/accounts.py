@@ -54,7 +54,7 @@ def _refuse_named_by_issuers(username: str) -> None:
     """Raise Conflict for a name that tokens of a trusted issuer stand for: the group would see their requests."""
     issuers = TrustedIssuer.objects.values_list("user_prefix", "subjects")
     names = {name_key(name) for _, subjects in issuers for name in subjects.values()}
-    # Without a prefix, any name is that of a user whom some token stands for.
+    # Without a list of subjects, tokens stand for every user whose name begins with the prefix; an empty one fits all.
     prefixes = tuple(name_key(prefix) for prefix, subjects in issuers if not subjects)
     if name_key(username) in names or name_key(username).startswith(prefixes):
         raise Conflict(

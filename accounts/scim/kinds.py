@@ -48,7 +48,7 @@ class Kind(Generic[Row]):
     endpoint: ClassVar[str]
     resource: ClassVar[str]  # in the audit
     attributes: ClassVar[Mapping[str, queries.Attribute]]
-    columns: ClassVar[Mapping[str, str]]  # to sort by
+    columns: ClassVar[Mapping[str, str]]  # the columns to sort by
 
     def rows(self) -> QuerySet[Row]:
         """All rows that a directory sees."""

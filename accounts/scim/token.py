@@ -11,7 +11,7 @@ from gateway_project.api import audit
 from gateway_project.errors import AuthenticationFailed
 
 DIRECTORY = "directory"  # in the audit
-# Under which wrong tokens are counted: no user has this name, which nobody can see.
+# The name under which wrong tokens are counted. It is invisible, so that no user has it.
 ACCOUNT = "\x1fscim"
 SWITCHED_OFF = "SCIM is switched off: GATEWAY_SCIM_TOKEN is not set."
 NEEDS_TOKEN = "SCIM needs GATEWAY_SCIM_TOKEN as bearer token."

@@ -106,7 +106,7 @@ def check_passkey(request: HttpRequest, user: User, answer: str, record_event: R
 
 def _count_use(user: User, credential_id: str, count: int, record_event: RecordEvent) -> None:
     """Store how often the device has signed; a number that does not rise is that of a copy."""
-    # Devices that do not count send 0 each time.
+    # Devices without a counter send 0 each time.
     is_later = Q(sign_count__lt=count) | (Q(sign_count=0) if count == 0 else Q(pk=None))
     passkey = user.passkeys.filter(is_later, credential_id=credential_id)
     if not passkey.update(sign_count=count, last_used_at=timezone.now()):
@@ -137,7 +137,7 @@ def _state(request: HttpRequest, user: User, kind: str) -> JsonObject:
     challenge = request.session.pop(CHALLENGE, None)
     if challenge is None or challenge["user"] != user.pk or challenge["kind"] != kind:
         raise KeyError("There is no challenge.")
-    # Of two requests at once, both have read the session.
+    # Both of two concurrent requests have read the session.
     spend(f"passkey {challenge['state']['challenge']}", seconds=LIFETIME_SECONDS)
     return challenge["state"]
 

@@ -86,7 +86,7 @@ def _use_app_code(user: User, code: str) -> bool:
         return False
     if step is None:
         return False
-    # One conditional UPDATE: of two concurrent uses of a code, one is the first.
+    # One conditional UPDATE, so that only one of two concurrent uses of a code succeeds.
     unused = AuthenticatorApp.objects.filter(user=user, credential=app.credential, last_step__lt=step)
     return unused.update(last_step=step) == 1
 

@@ -64,7 +64,7 @@ def update_group(
 
 def _set_parent(group: Group, parent_id: int | None) -> None:
     """Put a group below another one, without saving it; raises ValidationError, also for a circle."""
-    # All of them are locked: two changes at once could make a circle.
+    # All groups are locked, because two changes at the same time could make a circle.
     parents = dict(Group.objects.select_for_update(no_key=True).order_by("pk").values_list("pk", "parent_id"))
     above = {child: parent for child, parent in parents.items() if parent is not None and child != group.pk}
     if parent_id is None:
@@ -121,7 +121,7 @@ def delete_group(group: Group) -> None:
 
     Raises NotFound, and Conflict if it owns service accounts or has groups below it.
     """
-    # Locked first, as in update_group(): a transaction that is about to refer to it waits, and finds it deleted.
+    # Locked first, as in update_group(): a transaction that is about to refer to the row waits and finds it deleted.
     lock_row(group, Group.objects.all())
     if names := list(group.service_accounts.live().order_by("username").values_list("username", flat=True)[:10]):
         raise Conflict(

@@ -200,7 +200,7 @@ def _name_of_deleted(account: User) -> str:
 
 def lock_user(user: User) -> None:
     """Read a user again and lock them, and who is an admin, to the end of the transaction; raises NotFound."""
-    # The role first: two admins must not take it from each other concurrently.
+    # The role is locked first: two admins must not take it from each other at the same time.
     Role.objects.select_for_update(no_key=True).get(name=ADMIN_ROLE)
     lock_row_for_change(user, User.objects.all())
 

@@ -14,7 +14,6 @@ from gateway_project.errors import ValidationError
 MAX_RULES, MAX_LINE_LENGTH, MAX_VALUES = 200, 500, 5000
 EMAIL_DOMAIN = "email_domain"  # derived from the claim of the e-mail address
 EMAIL_VERIFIED = "email_verified"  # the claim that says whether the provider has verified the address
-ALWAYS = "always"
 RULE = re.compile(
     r"(?:(?P<always>always)|(?P<claim>\S+)\s+(?P<test>contains|equals)\s+(?P<value>.+?))"
     r"\s*(?:→|->|=>)\s*(?P<kind>role|group)\s+(?P<name>.+)"

@@ -73,7 +73,7 @@ class IdentityProvider(models.Model):
     fetch_begun_at = models.DateTimeField(null=True, default=None, editable=False)
     fetched_at = models.DateTimeField(null=True, default=None, editable=False)
 
-    # In the place of the sealed secret, for the provider from the environment, which has no row.
+    # Replaces the sealed secret of the provider from the environment, which has no row.
     plain_secret: str | None = None
 
     objects = IdentityProviderQuerySet.as_manager()

@@ -14,7 +14,7 @@ from accounts.managing.groups import check_addition, check_removal
 from accounts.models import Group, User
 from gateway_project.api import audit
 from gateway_project.database.guarding import Access, guarded_change
-from gateway_project.database.saving import lock_row
+from gateway_project.database.saving import lock_id, lock_row
 from gateway_project.errors import Conflict
 from licensing import services as licensing
 from licensing.models import Limit
@@ -98,8 +98,7 @@ def _member(user: User) -> dict[str, object]:
 def grant_limit(request: AccessRequest, actor: audit.Actor) -> None:
     """Set the user's limit of this measure and window; one that exists gets the new amount."""
     assert request.amount is not None, "the table refuses such a row"
-    # Two grants at once: one after the other.
-    list(User.objects.select_for_update(no_key=True).filter(pk=request.user_id).values_list("pk"))
+    lock_id(User.objects.all(), request.user_id)  # a second grant for this user waits for the first one
     if AccessRequest.objects.granted().filter(**_kind_of_limit(request)).exists():
         raise Conflict("The grant of an earlier request for this limit is still in force. End that grant first.")
     limit = Limit.objects.filter(**_kind_of_limit(request)).first()

@@ -19,7 +19,7 @@ from gateway_project.access_requests.subjects import Subject, check_subject
 from gateway_project.api import audit
 from gateway_project.api.access import Caller
 from gateway_project.api.documents import flat
-from gateway_project.database.saving import lock_row, save_or_refuse
+from gateway_project.database.saving import lock_id, lock_row, save_or_refuse
 from gateway_project.errors import Conflict, PermissionDenied, ValidationError
 from gateway_project.json_types import JsonObject
 
@@ -30,8 +30,7 @@ MAX_CLOSED = 200  # requests of one user that are remembered
 @transaction.atomic
 def ask_for_access(*, user: User, reason: str, actor: audit.Actor, **subject: Unpack[Subject]) -> AccessRequest:
     """Store a request of the user; raises ValidationError, and Conflict if it is open already or there are too many."""
-    # Two at once: one after the other.
-    list(User.objects.select_for_update(no_key=True).filter(pk=user.pk).values_list("pk"))
+    lock_id(User.objects.all(), user.pk)  # a second request of this user waits for the first one
     request = AccessRequest(user=user, reason=_checked_text(reason, "reason"), **subject)
     if not request.reason.strip():
         raise ValidationError("must not be empty.", field="reason")

@@ -28,7 +28,7 @@ AND = " and "  # between features that are all needed
 GUARDRAIL_READERS = f"guardrails.modify{OR}rules.view"
 MONITORING = "this machine, or anyone with the metrics token"
 DIRECTORY = "the directory, with the SCIM token"
-# What admins of a group may do, too, for their groups: what others need for it, by what the table says.
+# What admins of a group may do for their groups: the words of the table, and the feature that all others need.
 DELEGATED = {
     f"{needed}, or an admin of the group": needed
     for needed in ("groups.view", "groups.modify", ADMIN, "rules.view", "rules.modify", MANAGE_USERS)
@@ -237,15 +237,6 @@ class TablePermission(BasePermission):
         needs_owner = who in (OWNER, MANAGER) and caller is not None
         require_access(caller, who, owner_id=view.owner_id() if needs_owner else None)
         return True
-
-
-def as_markdown() -> str:
-    """The table as documentation prints it."""
-    lines = ["| Resource | Operation | Who |", "|---|---|---|"]
-    for resource, operations in TABLE.items():
-        for operation, who in operations.items():
-            lines.append(f"| {resource} | {operation} | {who if who in CALLER_KINDS else f'`{who}`'} |")
-    return "\n".join(lines)
 
 
 def require_licence_for(resource: str) -> None:

@@ -21,6 +21,6 @@ def snake(name: str) -> str | None:
 
 
 def _format(name: str, style: str) -> str:
-    from rest_framework_json_api.utils import format_value  # now: most commands do without REST framework
+    from rest_framework_json_api.utils import format_value  # imported here: most commands do without REST framework
 
     return str(format_value(name, style))

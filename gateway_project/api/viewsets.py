@@ -122,7 +122,7 @@ class ApiViewSet(GenericViewSet[Row], Generic[Row]):
         super().initial(request, *args, **kwargs)
         self._receive_body()
         self._write = count_write(self.caller, str(request.method))
-        override_reason()  # one that is none is refused, whether it is needed or not
+        override_reason()  # an invalid one is refused even if none is needed
         require_licence_for(self.resource_name)
         self.check_query()
 

@@ -27,7 +27,7 @@ has_live_login: Hook[[HttpRequest], bool] = Hook("has_live_login")
 sign_on_choices: Hook[[str], Sequence[object]] = Hook("sign_on_choices")
 # Before a logout: the page that leads to the logout of the identity provider where the session began, if it did.
 leave_provider: Hook[[HttpRequest], HttpResponse | None] = Hook("leave_provider")
-# The page that a login leads to whose password was right and that needs a second factor.
+# The page for the second factor, if a login needs one after the right password.
 second_step: Hook[[HttpRequest], HttpResponse] = Hook("second_step")
 
 # URL names, by prefix, of the pages that need no licence: the first page, login and logout, and the pages that are
@@ -77,7 +77,7 @@ class ConsoleSite(UnfoldAdminSite):
         next_path = request.GET.get("next", "")
         choices = sign_on_choices(next_path if next_path.startswith("/") else reverse("admin:index"))
         response = super().login(request, {**(extra_context or {}), "sign_on_choices": choices})
-        # The form says so: the password was right, and is not enough.
+        # The form sets this if the password was right and a second factor is needed.
         return HttpResponseRedirect(reverse("admin:login-code")) if awaits_second_step(request) else response
 
     def logout(self, request: HttpRequest, extra_context: dict[str, object] | None = None) -> HttpResponse:

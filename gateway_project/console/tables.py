@@ -206,7 +206,7 @@ class ServiceAdmin(ConsoleAdmin[Row]):
                 return super().changeform_view(request, *args, **options)
         except Conflict as error:
             self.message_user(request, with_link(error.sentence, error, request), messages.ERROR)
-        except DataError:  # of what no field has refused, as for the API
+        except DataError:  # for values that no field has refused; the API answers them in the same way
             self.message_user(request, OUT_OF_RANGE, messages.ERROR)
         return HttpResponseRedirect(request.get_full_path())
 

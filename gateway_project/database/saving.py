@@ -90,6 +90,11 @@ def lock_row_for_change(row: models.Model, rows: models.QuerySet) -> None:
     _lock(row, rows.select_for_update(no_key=True))
 
 
+def lock_id(rows: models.QuerySet, row_id: int | None) -> None:
+    """Lock a row to the end of the transaction, without reading it: transactions that do the same take turns."""
+    list(rows.select_for_update(no_key=True).filter(pk=row_id).values_list("pk"))
+
+
 def _lock(row: models.Model, locking_rows: models.QuerySet) -> None:
     try:
         row.refresh_from_db(from_queryset=locking_rows)

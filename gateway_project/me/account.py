@@ -64,5 +64,5 @@ def _has_changed(request: HttpRequest, form: forms.Form) -> bool:
         form.add_error("new" if getattr(error, "field", "") == "newPassword" else "current", error.sentence)
         return False
     audit.record(actor(request), "update", "users", user.pk, attributes=["newPassword"])
-    update_session_auth_hash(request, user)  # Django's own part of the login that is kept
+    update_session_auth_hash(request, user)  # otherwise the new password would end this session, too
     return True

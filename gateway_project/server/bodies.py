@@ -16,11 +16,11 @@ MAX_LIST_BYTES = 4 * 1024 * 1024  # of one that may have a list of 100,000 words
 GRACE_SECONDS = 2
 # Below this size no memory is reserved: few bodies are longer, and a reservation takes a lock.
 UNRESERVED_BYTES = PIECE_BYTES = 64 * 1024
-OWNERS_SHARE = 4  # one caller has at most a quarter of the memory, and of the threads that wait for bodies
-# Threads wait for heads in an eighth of all threads, for bodies in another one, for readers in a third.
+OWNERS_SHARE = 4  # one caller gets at most a quarter of the memory and of the threads that wait for bodies
+# At most an eighth of the threads wait for heads, another eighth for bodies, and a third eighth for slow readers.
 SLOW_SHARE = 8
 PLACE_SECONDS = 1.0
-# Of a longer body so much has to arrive before a thread waits for the rest; the socket's buffer holds it in any case.
+# So much of a longer body has to arrive before a thread waits for the rest; every socket's buffer has room for it.
 READY_BYTES = 16 * 1024
 
 Read = Callable[[], bytes]

@@ -34,7 +34,7 @@ class Delivery:
 
     def to_django(self) -> "HttpResponseBase":
         """The same as Django's response."""
-        from django.http import HttpResponse, StreamingHttpResponse  # here, since gunicorn's master has no Django
+        from django.http import HttpResponse, StreamingHttpResponse  # imported here: gunicorn's master has no Django
 
         kind = HttpResponse if isinstance(self.body, bytes) else StreamingHttpResponse
         return kind(self.body, status=self.status, headers=dict(self.headers))

@@ -58,10 +58,10 @@ RESPONSE_ERRORS = (InvalidResponseHeader, InvalidResponseHeaderName)  # gunicorn
 HEAD_CHECK_SECONDS = 0.25
 NOTIFY_SECONDS = 1.0
 RESERVE_THREADS = 8
-# From so many busy threads on, a head is looked at before it gets a thread: of a new connection, and of a kept one.
-# The number for new ones is low: floods come with them, and kept connections pay nothing for it.
+# While so many threads are busy, heads are checked before they get a thread: those of new connections, and those of
+# kept ones. The first number is low, because floods come with new connections.
 CROWD_FOR_NEW, CROWD = 4, 32
-MAX_LOGINS, MAX_LOGINS_OF_ADDRESS = 8, 3  # in a crowd: more would not get their hash within the second they wait
+MAX_LOGINS, MAX_LOGINS_OF_ADDRESS = 8, 3  # while many threads are busy: more would wait for a hash for over a second
 ACCEPTED_AT_ONCE = 64
 NO_ROOM_SECONDS = 0.01  # between tries to accept a connection for which no file can be opened
 PARKED = object()  # the outcome of a request whose body has not arrived
@@ -212,7 +212,7 @@ class GatewayThreadWorker(StoppingWorker):
             self._unpark(conn)
             self._submit(conn)
         elif is_ready(parser.request, conn) and self._has_room_for_body(is_ready=True):
-            self.slow_bodies.add(id(conn))  # here: those that are looked at next find its place taken
+            self.slow_bodies.add(id(conn))  # now, so that connections that are checked next find its place taken
             self._unpark(conn)
             self._submit(conn)
 
@@ -298,7 +298,7 @@ class GatewayThreadWorker(StoppingWorker):
             super().finish_request(conn, fs)
 
     def handle_request(self, req: GatewayRequest, conn: TConn) -> bool:
-        self.reading_heads.pop(id(conn), None)  # the head is whole
+        self.reading_heads.pop(id(conn), None)  # the head is complete
         since = time.monotonic()
         if (parser := parked_parser(conn)) is not None:
             conn.parser, since = parser.parser, parser.since

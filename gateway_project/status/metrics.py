@@ -30,7 +30,7 @@ def scrape(environ: WSGIEnvironment) -> Delivery:
     """The metrics, for callers with the token and, unless this is production, for programs on this machine."""
     if not (_is_without_token(environ) or _has_token(environ)):
         raise AuthenticationFailed(NEEDS_TOKEN if settings.GATEWAY_MODE == "production" else NEEDS_TOKEN_ELSEWHERE)
-    from telemetry.metrics import exposition  # here, since only processes that are scraped need its library
+    from telemetry.metrics import exposition  # imported here: only processes that are scraped need its library
 
     process = gateway()
     process.metrics.aggregate(process.snapshot.targets_by_model)

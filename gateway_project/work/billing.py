@@ -58,7 +58,7 @@ def _bill(exchange: Exchange, snapshot: Snapshot) -> Bill:
     request = exchange.request
     if not exchange.attempts.sendings or target is None or request is None or request.operation == COUNT_TOKENS:
         return NOTHING_BOUGHT
-    if exchange.cache.subscription is not None:  # of a stream that it did not get to its end; its leader pays
+    if exchange.cache.subscription is not None:  # it left a stream that its leader pays for
         return NOTHING_BOUGHT
     error_usage = exchange.error.usage if isinstance(exchange.error, UpstreamError) else None
     if error_usage:

@@ -51,19 +51,19 @@ class Identity:
 
     caller: "Caller | None" = None
     key: "KeySnapshot | None" = None  # None for a token
-    trusted_issuer: str = ""  # the name of the one whose token it is; a login's token has none
+    trusted_issuer: str = ""  # the name of the issuer of its token; "" for the token of a login
 
 
 @dataclass(slots=True)
 class RequestOptions:
     """What the request's headers ask for."""
 
-    body_bytes: int = 0  # of the memory for bodies; released when the log entry is written
+    body_bytes: int = 0  # memory reserved for the body; released when the log entry is written
     cache_control: str = ""  # "", bypass, refresh or only
     cache_seconds: int | None = None
     provider_name: str = ""
     strategy: str = ""  # that of the alias if empty
-    session: str = ""  # of which all requests go to the same target under the strategy `sticky`
+    session: str = ""  # the strategy `sticky` sends all requests of a session to the same target
     may_fall_back: bool = True  # whether a second target may be asked
     tags: dict[str, str] = field(default_factory=dict)
 
@@ -72,7 +72,7 @@ class RequestOptions:
 class Decision:
     """What the rules decided: every target of the model, those that may serve it, and the rule that allows it."""
 
-    alias: "AliasSnapshot | None" = None  # that the model's name stands for
+    alias: "AliasSnapshot | None" = None  # the alias that the model's name stands for
     tiers: "Tiers" = ()  # of the alias: the targets whose conditions hold
     offers: Targets = ()
     allowed: Targets = ()
@@ -135,7 +135,7 @@ class RequestLimits:
     refusal: GatewayError | None = None  # of the last of them that has no price
     admitted_target: "Target | None" = None  # the candidate whose limits were taken from
     duration_ms: float | None = None  # until the settlement: the log entry has the same end
-    records: "dict[str, LimitValues] | None" = None  # each limit without the request, by name; None: none was asked
+    records: "dict[str, LimitValues] | None" = None  # each limit before the request, by name
 
     @property
     def is_strict(self) -> bool:
@@ -167,7 +167,7 @@ class CacheLookup:
     subscription: "Subscription | None" = None  # if it follows another request's stream
     hit: "CachedAnswer | None" = None  # the answer that another request got
     answer: ClientResponse | None = None  # the same for the client
-    target: "Target | None" = None  # whose answer or stream that is
+    target: "Target | None" = None  # the target whose answer or stream that is
     logged_parts: Sequence[bytes] | None = None  # of request and cached answer, as lists keep them: without credentials
     storing: "Storing | None" = None  # waits until the shared state has the answer
 
@@ -178,9 +178,9 @@ class Attempt:
 
     target: "Target"
     started_at: float
-    ended: float = 0.0  # 0: with the request
+    ended: float = 0.0  # 0: it ended with the request
     error: GatewayError | None = None  # None: it answered, or ended with the request's own error
-    cost: "Cost | None" = None  # of an attempt that did not serve; that of the one that did is the bill's
+    cost: "Cost | None" = None  # of attempts that did not serve; the bill has the cost of the one that did
     times: AttemptTimes = field(default_factory=AttemptTimes)
 
 
@@ -202,12 +202,12 @@ class Attempts:
     targets: Targets | None = None  # the candidates that remain once it is known how much context the request needs
     failure: GatewayError | None = None  # the error to raise if no other candidate serves
     outcomes: dict[TargetKey, Outcome] = field(default_factory=dict)
-    sending: "Sending | None" = None  # of the target, where it is measured
+    sending: "Sending | None" = None  # the measurement of the present target, if it is measured
     race: OpenRace | None = None  # with a second target that works on it
-    hedge_cost: "Cost | None" = None  # of second targets that worked on it in vain
+    hedge_cost: "Cost | None" = None  # the cost of second targets that worked on it in vain
     has_retried: bool = False  # whether a candidate was asked a second time
     has_asked_paused: bool = False  # whether one was asked while it pauses
-    dropped: str = ""  # names of parameters that the provider, and of parts that the client did not get
+    dropped: str = ""  # names of parameters that the provider did not get, and of parts that the client did not get
     added: str = ""  # the parameter that the provider got although the client did not send it
     response: "ProviderResponse | None" = None  # accepted with status 200, not read yet
     answer: ClientResponse | None = None
@@ -234,7 +234,7 @@ class Ownership:
     """State that providers store for the user: ids that this request named first, and ids that the answer created."""
 
     claims: tuple[str, ...] = ()  # digests, to be recorded once the provider has accepted the request
-    record_count: int = 0  # of the answer's ids
+    record_count: int = 0  # how many of the answer's ids are recorded
 
 
 @dataclass(slots=True)

@@ -3,7 +3,7 @@
 The stages in order, with the numbers of the specification's nine; those without a number are our own. A stage reads
 what earlier ones wrote into the exchange and writes its own part of it (exchange.py); when something is wrong it raises
 an error. Each stands in stages/, apart from read_request() and call_candidates(), which are the packages reading/ and
-failover/.
+failover/. The limits belong to stage 1, but depend on the candidates: they are checked once these are chosen.
 """
 
 import logging
@@ -60,7 +60,7 @@ STAGES = (
     Stage(guard_request),  # do guardrails redact or block it?
     Stage(choose_candidates, "select"),  # 4. which of them, best first?
     Stage(check_references),  # does the state that it refers to belong to this user?
-    Stage(reserve_limits, "limits"),  # of 1., but here the caller is known: is there room in the limits? Reserve it
+    Stage(reserve_limits, "limits"),  # part of 1.: is there room in the limits? Reserve it
     Stage(look_up_cache, "cache"),  # 5. with a cached answer no provider is called
     Stage(call_candidates),  # 6. and 7. one after the other is called, until one has begun to answer
     Stage(repair_answer),  # does a guardrail want a second answer?

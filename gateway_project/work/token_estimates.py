@@ -15,7 +15,7 @@ TEXT_FIELDS = ("messages", "prompt", "input", "system", "instructions", "tools",
 FILE = re.compile(r"data:[^,\s]{0,200};base64,")
 SAMPLE_CHARACTERS = 2048  # of longer texts an evenly spread part is looked at
 PART_CHARACTERS = 256  # of each part
-MAX_CHARACTERS_A_TOKEN = 8  # whatever the text: one long word must not pass for one token
+MAX_CHARACTERS_A_TOKEN = 8  # so that a long word of any script is not estimated as a single token
 # How many tokens a match takes, and how many a character of these scripts.
 WORDS = (
     (re.compile(r"[A-Za-z]{1,14}"), 0.95),

@@ -9,7 +9,7 @@ from gateway_project.console.site import console_site
 from gateway_project.database.ids import id_in
 from licensing.models import SUBJECTS, Limit
 
-# The settings of defaults that keep one caller from taking all.
+# The settings of the defaults that keep one caller from using all capacity.
 GUARDS = {
     ("login", "requests", "minute"): "GATEWAY_LOGIN_REQUESTS_PER_MINUTE",
     ("user", "requests", "minute"): "GATEWAY_USER_REQUESTS_PER_MINUTE",

@@ -33,7 +33,7 @@ def change_credential(row: ProviderCredential, *, credential: str | None = None,
     Raises Conflict if its provider has one of this name, NotFound and ValidationError.
     """
     refuse_unknown(changes, ("name", *CREDENTIAL_OPTIONS))
-    # The provider first, as who changes it does: its address must not change while a credential is sealed for it.
+    # The provider is locked first, as by changes: its address must not change while a credential is sealed for it.
     lock_row(row.provider, Provider.objects.all())
     lock_row(row, ProviderCredential.objects.all())
     for name, value in changes.items():

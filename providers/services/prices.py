@@ -71,7 +71,7 @@ def end_price(price: ModelPrice) -> None:
 def _lock_price(price: ModelPrice) -> ModelPrice:
     """The row read again and held, so that two changes at once make two rows; raises Conflict if it ends."""
     if price.provider_id is not None:
-        # In this order, as whoever deletes the provider with its prices holds them: neither waits for the other.
+        # Locked in the same order as when a provider is deleted with its prices, so that neither waits for the other.
         list(Provider.objects.select_for_update().filter(pk=price.provider_id))
     row = ModelPrice.objects.open().select_for_update().filter(pk=price.pk).first()
     if row is None:

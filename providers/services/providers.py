@@ -104,7 +104,7 @@ def update_provider(
 @guarded_change(Access.PROVIDERS)
 def delete_provider(provider: Provider) -> None:
     """Delete it with its models; raises NotFound, and Conflict while something refers to it, counting that."""
-    # First of all, as who changes it does: whoever begins to refer to it meanwhile waits, and finds it gone.
+    # The row is locked first, as by changes: whoever is about to refer to it waits and finds it deleted.
     lock_row(provider, Provider.objects.all())
     try:
         provider.delete()

@@ -7,7 +7,7 @@ from django.db import models
 
 from gateway_project.name_patterns import compile_pattern
 
-# The model that a queryset belongs to: models.py imports this module, so it cannot be named here.
+# The queryset's model, which cannot be imported here: models.py imports this module.
 Row = TypeVar("Row", bound=models.Model)
 
 

@@ -50,7 +50,7 @@ def read_parameters(data: object, place: str = "parameters") -> JsonObject:
     return data
 
 
-def check_audience(audience: JsonObject, before: JsonObject, place: str = "appliesTo") -> JsonObject:
+def check_audience(audience: JsonObject, before: JsonObject) -> JsonObject:
     """The audience with keys by id. Raises ValidationError for what does not exist, unless it was there before."""
     if "keys" in audience:
         audience = {**audience, "keys": _key_ids(audience["keys"])}
@@ -59,7 +59,7 @@ def check_audience(audience: JsonObject, before: JsonObject, place: str = "appli
         if missing := new - set(present(new)):
             names = ", ".join(sorted(map(str, missing))[:10])
             what = "name" if kind in NAMES else "id"
-            raise ValidationError(f"there is none with the {what} {names}.", field=f"{place}.{kind}")
+            raise ValidationError(f"there is none with the {what} {names}.", field=f"appliesTo.{kind}")
     return audience
 
 

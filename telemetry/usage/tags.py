@@ -46,11 +46,6 @@ def have_overflowed() -> bool:
     return any(map(_is_full, counts)) or _is_last_name(len(counts))
 
 
-def forget() -> None:
-    """Forget which values are stored; used after they have changed."""
-    _stored_pairs.clear()
-
-
 def _pairs(record: bytes) -> Iterable[Pair]:
     tags = orjson.loads(record).get("tags") or {}
     names = settings.GATEWAY_STATS_TAGS

@@ -12,7 +12,7 @@ from gateway_project.work.routing.aliases import AliasBook, AliasRow, Condition,
 from gateway_project.work.snapshot.records import Caller, Snapshot
 from gateway_project.work.stages.rules import apply_rules
 from providers.catalogue import servable
-from rules.linter import NO_PARENTS, RuleDraft, covered_aliases, covered_links, covered_models, warnings
+from rules.linter import NO_PARENTS, RuleDraft, covered_aliases, covered_links, covered_models, problems_of, survey_one
 from rules.matching import RuleSnapshot
 from rules.offers import OfferedProvider, Offers
 from rules.patterns import compile_pattern
@@ -36,7 +36,9 @@ def rule(number=9, regex="", audience=EVERYONE, provider=None, denies=False, pos
 
 
 def warnings_about(drawn, *others, offers=OFFERS, parents=NO_PARENTS, nobody="", links=(), enabled=True) -> str:
-    return " ".join(warnings(RuleDraft(drawn, enabled, links), others, offers, parents, nobody=nobody))
+    draft = RuleDraft(drawn, enabled, links)
+    problems = problems_of(draft, survey_one(draft, others, offers, parents), nobody=nobody)
+    return " ".join(problem.message for problem in problems)
 
 
 @pytest.mark.parametrize(

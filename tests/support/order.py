@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).parent.parent
-# Few and long: not to be waited for at the end, and not all at once, as they compute and others wait.
+# These take long: they must not come last, nor all at the same time, since they compute while most tests wait.
 LONG = (
     *("console", "fault", "clients/test_openai.py", "providers/formats/test_contract.py", "attacks/test_xss.py"),
     *("gateway_project/console/test_query_counts.py", "support/test_promises.py", "support/test_suite.py"),

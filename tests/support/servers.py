@@ -51,7 +51,7 @@ def main(arguments: list[str]) -> int:
         print(f"PostgreSQL: {shown(postgresql.url)} ({postgresql.origin})")
         print(f"Redis: {shown(server.url)} ({server.origin})", flush=True)
         environ = os.environ | {"DATABASE_URL": postgresql.url, "REDIS_URL": server.url}
-        # What an earlier run has counted, such as logins of users with the same names, is not this one's.
+        # A new prefix: what an earlier run has counted, such as logins of users with the same names, has no effect.
         environ["GATEWAY_REDIS_PREFIX"] = f"test-{secrets.token_hex(6)}"
         if not _measures(arguments):
             environ["DATABASE_URL"] = with_asynchronous_commits(postgresql.url)

@@ -45,7 +45,7 @@ class Table(NamedTuple):
     headings: Sequence[str]
     rows: Sequence[Sequence[Cell]]
     note: str = ""
-    name: str = ""  # of its place on the page, for links
+    name: str = ""  # the anchor of its place on the page
 
 
 def shown(document: JsonObject, *, outcome: str = "", price_page: str = "", period: Period = ANY_TIME) -> JsonObject:

@@ -86,7 +86,7 @@ class GatewayRequest(Request):
 
     def should_close(self) -> bool:
         if not has_arrived(self.body):
-            self.force_close()  # for good: the rest may arrive after the response has said `close`
+            self.force_close()  # for later requests, too: the rest may come after the response has said `close`
         return super().should_close() or self.is_overloaded
 
 

@@ -128,7 +128,7 @@ def _use_or_follow(exchange: Exchange, gateway: Gateway, admission: Admission | 
         admission, flight_wait = None, FlightWait(token)
     if not token:
         raise CacheMiss
-    admit(exchange, gateway)  # the reservations that a cached answer would not have needed
+    admit(exchange, gateway)  # take the reservations, which a cached answer would not have needed
 
 
 def _follow(exchange: Exchange, gateway: Gateway, flight_wait: FlightWait) -> Admission | None:

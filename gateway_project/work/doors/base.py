@@ -49,7 +49,7 @@ class Door:
     """The door of /work: a bearer token, the provider's own answers, and the usual error document."""
 
     in_shape = False  # whether answers have the client's shape; else the provider's own
-    request_id_header = ""  # in which its clients expect the request's id, besides X-Svc-Request-ID
+    request_id_header = ""  # the header in which clients expect the request's id, besides X-Svc-Request-ID
 
     def credential(self, headers: WSGIEnvironment) -> str:
         """The key or token in the headers (in WSGI's spelling); '' if there is none."""

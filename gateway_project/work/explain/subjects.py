@@ -14,7 +14,7 @@ from gateway_project.work.snapshot.records import Caller, KeySnapshot
 from gateway_project.work.stages.authentication import authenticate_as
 from keys.models import ApiKey
 
-# Who sees everybody's log and all rules may ask about everybody's requests.
+# Whoever may see everybody's log and all rules may ask about everybody's requests.
 SEES_ALL = ("logs.view_all", "rules.view")
 
 

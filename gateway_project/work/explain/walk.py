@@ -18,7 +18,7 @@ class Walk:
     """The stage that a request has reached, and its state there."""
 
     exchange: Exchange
-    gateway: Gateway  # the dry one
+    gateway: Gateway  # a copy that stores and sends nothing (dry_gateway.py)
     state: PeekedState
     request: ProviderRequest | None = None  # that would be sent
     is_waiting: bool = False  # whether an identical request in flight would answer it

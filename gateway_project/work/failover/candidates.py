@@ -109,7 +109,7 @@ def ask(exchange: Exchange, gateway: Gateway, target: Target) -> None:
     try:
         _run(exchange, gateway, "provider", call_provider)
         _run(exchange, gateway, "response", read_response)
-        refuse_filtered(exchange, gateway)
+        refuse_filtered(exchange)
     except UpstreamError as error:
         hide_credential(error, target)
         measure_failure(exchange, error)

@@ -48,7 +48,7 @@ def read_response(exchange: Exchange, gateway: Gateway) -> None:
     gateway.watcher.remove(exchange.call)
 
 
-def refuse_filtered(exchange: Exchange, gateway: Gateway) -> None:
+def refuse_filtered(exchange: Exchange) -> None:
     """Raise ProviderRejected for an answer that the provider's content filter stopped, if another target may serve."""
     if FallbackCause.CONTENT_FILTER not in exchange.fallback_on or len(exchange.remaining) == 1:
         return

@@ -44,12 +44,12 @@ class LimitRow(NamedTuple):
     measure: str
     window: str
     amount: Decimal
-    set_at: datetime | None = None  # since when it limits; None for a default
+    set_at: datetime | None = None  # when the limit was set; None for a default
     is_strict: bool = False
     unpriced: str = REFUSE
     unpriced_price: Decimal = Decimal(0)
     is_new: bool = False  # whether the subject was created just before the limit
-    is_guard: bool = False  # a default that keeps one caller from taking all; no header shows it
+    is_guard: bool = False  # a default that keeps one caller from using all capacity; no header shows it
 
 
 class Holder(Protocol):
@@ -153,7 +153,7 @@ class LimitBook:
         applicable = {kind: LimitRow(subject, name, *kind, amount, is_guard=True) for kind, amount in guards.items()}
         applicable |= {kind: LimitRow(subject, name, *kind, amount) for kind, amount in defaults.items()} | rows
         for kind, row in rows.items():
-            # Counted although unlimited: once it is deleted, the default applies and needs a complete count.
+            # An unlimited limit is counted, too: once it is deleted, the default applies and needs a complete count.
             if not row.amount and defaults.get(kind):
                 applicable[kind] = row._replace(amount=Decimal(MAX_AMOUNT))
         return [self.check(row._replace(name=name)) for row in applicable.values() if row.amount > 0]

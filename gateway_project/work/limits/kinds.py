@@ -8,10 +8,11 @@ from typing import NamedTuple
 from gateway_project.env import MEASURES
 
 REQUESTS, TOKENS, COST, CONCURRENT = MEASURES
-PROVIDER, CREDENTIAL = "provider", "credential"  # of the subjects, those that are asked
+PROVIDER, CREDENTIAL = "provider", "credential"  # the subjects of limits that serve requests; all others send them
 # Units of amounts in the header RateLimit-Policy; that of requests is the default.
 HEADER_UNITS = {TOKENS: "tokens", COST: "millionths", CONCURRENT: "concurrent-requests"}
-REFUSE, COUNT_UNPRICED, IGNORE = "refuse", "count", "ignore"  # what a cost limit does with work without a price
+# What a cost limit does with work without a price; with any other value it does not count it.
+REFUSE, COUNT_UNPRICED = "refuse", "count"
 # Money is counted in integers of billionths: a token can cost less than a millionth.
 NANO = 10**9
 MAX_HEADER_INTEGER = 10**15 - 1  # RFC 9651, 3.3.1

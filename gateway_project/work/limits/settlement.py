@@ -148,7 +148,7 @@ def _amount(hold: Hold, exchange: Exchange, gateway: Gateway) -> int:
     if check.kind != RESERVE:
         was_called = limit.subject.kind != PROVIDER or limit.subject.id in exchange.attempts.provider_ids
         return (1 if hold.is_late else hold.take) if was_called else 0
-    if exchange.is_from_others:  # found after another candidate had failed: no provider worked for it
+    if exchange.is_from_others:  # it was found after a candidate had failed: no provider has worked for it
         return 0
     if limit.subject.is_upstream and limit.subject not in _billed_subjects(exchange):
         return 0

@@ -1,6 +1,5 @@
 """Stage 9: exactly one WorkRequest entry for each request is written to the journal, whatever happened."""
 
-import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from time import perf_counter, time
@@ -38,7 +37,6 @@ from telemetry.journal.files import JournalFull
 from telemetry.journal.records import empty_cache_entry, empty_log_entry, to_record
 from telemetry.models import LONG_JSON
 
-log = logging.getLogger("gateway.log")
 # Only in the entry of the request, not in its Message: sums over all entries count it once.
 COUNTED = {
     *("input_tokens", "cache_read_tokens", "cache_write_tokens", "cache_write_hour_tokens"),

@@ -17,7 +17,7 @@ from providers.formats.json_values import dumped
 def receive_body(exchange: Exchange, gateway: Gateway) -> bytes:
     """The body; the client's connection is shut down if it does not send it in time."""
     call, headers, caller = exchange.call, exchange.connection.environ, exchange.identity.caller
-    assert caller is not None  # as the stage before has found out
+    assert caller is not None  # authenticate() has set it
     if call.client is not None and is_buffered(headers["wsgi.input"]):  # it came with the head, and has its memory
         return read_body(headers, gateway.max_body_bytes)
 

@@ -145,7 +145,7 @@ class Follower(BackgroundThread):
         if self._position is None:
             position = self._feed.position()
             loading.load_all(self.snapshot)
-            self._position = position  # only now: after a failed load all is loaded again
+            self._position = position  # set last: after a failed load everything is loaded again
         else:
             self._apply_changes(self._position)
         self._look_up(keys)
@@ -171,7 +171,7 @@ class Follower(BackgroundThread):
             self.cut(credentials)
         if failure is not None:
             raise failure
-        # Only now: what could not be applied is fetched again.
+        # Set last: changes that could not be applied are fetched again.
         self._position = position
         self.changes_applied += bool(changes)
 

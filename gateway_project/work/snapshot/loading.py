@@ -68,7 +68,7 @@ def load_keys(snapshot: Snapshot, ids: Collection[int] | None) -> None:
     if ids is None:
         max_keys = settings.GATEWAY_SNAPSHOT_KEYS
         last_used_first = F("last_used").desc(nulls_last=True), "-id"
-        # The first in the dictionary are the first to be evicted.
+        # The keys at the beginning of the dictionary are evicted first.
         keys = dict(reversed(list(key_records(rows.order_by(*last_used_first)[:max_keys]))))
         snapshot.keys_complete = rows.count() < max_keys
         snapshot.public_ids = _by_key(keys)

@@ -48,11 +48,9 @@ def requested_targets(exchange: Exchange) -> tuple[Target, ...]:
     return tuple(target for target in offers if target.provider.matches_name(provider_name))
 
 
-def allowed_targets(
-    model: str, caller: Caller, key: KeySnapshot | None, snapshot: Snapshot, tags: Mapping[str, str] | None = None
-) -> tuple[Target, ...]:
-    """The targets that may and can serve this caller's requests for the model; without tags, some of them."""
-    return judge_question(Question(model, caller, key, tags), snapshot).targets
+def allowed_targets(model: str, caller: Caller, key: KeySnapshot | None, snapshot: Snapshot) -> tuple[Target, ...]:
+    """The targets that may and can serve this caller's requests for the model, each with some tags at least."""
+    return judge_question(Question(model, caller, key), snapshot).targets
 
 
 class Question(NamedTuple):

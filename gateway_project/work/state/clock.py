@@ -2,6 +2,8 @@
 
 import time
 
+PRECISION_SECONDS = 0.001  # of the times that Redis reports
+
 
 class Clock:
     """The clock of the shared state; this process's own until Redis has reported another time.
@@ -23,9 +25,9 @@ class Clock:
         """The process's own time when this clock shows `at`."""
         return at - self.offset
 
-    def observe(self, reading: float, *, request_time: float, reply_time: float, exact_to: float = 0.001) -> None:
+    def observe(self, reading: float, *, request_time: float, reply_time: float) -> None:
         """Note that it showed this time at some moment between these two times of our own clock.
 
         The offset changes only as far as that rules it out: a slow reply says little, and clocks that agree stay so.
         """
-        self.offset = min(max(self.offset, reading - reply_time), reading + exact_to - request_time)
+        self.offset = min(max(self.offset, reading - reply_time), reading + PRECISION_SECONDS - request_time)

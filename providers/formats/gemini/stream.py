@@ -61,7 +61,7 @@ class GeminiReader(JsonStreamReader):
     def end(self, is_complete: bool) -> bytes:
         rest = super().end(is_complete)
         if self.error is None and self.finish_reason:
-            # Only now: some models send a finish reason with every piece.
+            # Read at the end, since some models send a finish reason with every piece.
             for citation in self._grounding.due(over=True):
                 self.emit(citation)
             self.emit(AnswerEnd(self.finish_reason, self.provider_finish_reason))

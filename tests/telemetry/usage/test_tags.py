@@ -16,7 +16,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture(autouse=True)
 def _few(settings):
-    tags.forget()
+    tags._stored_pairs.clear()
     settings.GATEWAY_STATS_TAG_VALUES, settings.GATEWAY_STATS_TAG_NAMES = 3, 2
 
 

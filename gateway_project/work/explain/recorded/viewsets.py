@@ -26,7 +26,7 @@ class EntryExplanationViewSet(LogViewSet):
         others are shown to callers with logs.view_all and rules.view.
         """
         entry, caller = self.get_object(), self.authenticated_caller
-        # Who sees it as an admin of a group does not learn of the limits of the caller's other groups.
+        # A group's admin who sees the entry does not learn the limits of the caller's other groups.
         groups = None if entry.user_id == caller.user.pk else administered_groups(caller)
         document = describe_entry(entry, gateway().snapshot, with_all=sees_all(caller), groups=groups)
         return Response(Plain(data=document))

@@ -75,7 +75,7 @@ def compile_json(members: Mapping[str, object]) -> JsonAnswer:
 
 def _validator(schema: dict[str, object]) -> Validator:
     """Fetches nothing; its regular expressions take linear time."""
-    import jsonschema_rs  # not while starting: few gateways have such guardrails
+    import jsonschema_rs  # imported here: few gateways have such guardrails
 
     options = jsonschema_rs.RegexOptions(size_limit=MAX_PATTERN_BYTES, dfa_size_limit=MAX_PATTERN_BYTES)
     try:

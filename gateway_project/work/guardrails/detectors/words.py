@@ -16,7 +16,7 @@ class Words(Detector):
     """Terms without regard to case; as whole words, or anywhere."""
 
     def __init__(self, terms: Sequence[str], *, whole_words: bool) -> None:
-        import ahocorasick_rs  # not while starting: most gateways have no lists of words
+        import ahocorasick_rs  # imported here: most gateways have no lists of words
 
         self._terms = sorted({term for term in map(_fold, terms) if term})
         self._whole_words = whole_words

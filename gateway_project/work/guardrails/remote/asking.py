@@ -166,7 +166,7 @@ class RemoteGuardrails:
         assert service is not None
         if self._breakers.is_resting(service) or (body := _body(guardrail, service, question)) is None:
             return None
-        # Of its own, also for the answer to the same request: receivers take equal ids for one message, sent again.
+        # Each question has a new id: receivers take messages with the same id for one that was sent again.
         message_id, deadline = f"{question.request_id}.{token_hex(4)}", started_at + service.timeout_seconds
         return Inquiry(guardrail, service, body, len(question.texts), message_id, started_at, deadline)
 
