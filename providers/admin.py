@@ -23,9 +23,9 @@ from gateway_project.errors import ProviderError
 from gateway_project.json_types import JsonObject
 from providers import services
 from providers.console.choosing import (
+    CHOICE_FIELD,
     CHOOSE,
-    CHOSEN,
-    NONE,
+    CHOOSE_NONE,
     Trial,
     ask_provider,
     choice_page,
@@ -188,7 +188,7 @@ class ProviderAdmin(ServiceAdmin):
 
     @display(description="Further credentials")
     def further_credentials(self, row: Provider) -> str:
-        return format_html_join(", ", "{}", ((_described(one),) for one in row.credentials.all())) or "none"
+        return format_html_join(", ", "{}", ((_credential_link(one),) for one in row.credentials.all())) or "none"
 
     @display(description="Models")
     def model_names(self, row: Provider) -> str:
@@ -245,8 +245,10 @@ class ProviderAdmin(ServiceAdmin):
     )
     def fetch_models(self, request: HttpRequest, provider: Provider) -> HttpResponse | str:
         """First the choice among what the provider lists; then the chosen ones are added."""
-        if CHOSEN in request.POST:
-            return self.add_models(request, provider, [] if NONE in request.POST else request.POST.getlist("models"))
+        if CHOICE_FIELD in request.POST:
+            return self.add_models(
+                request, provider, [] if CHOOSE_NONE in request.POST else request.POST.getlist("models")
+            )
         started_at = time.perf_counter()
         offered = _ask(provider, next(iter(credentials_of(provider).values())))
         took = (time.perf_counter() - started_at) * 1000
@@ -266,7 +268,7 @@ class ProviderAdmin(ServiceAdmin):
         return "1 model was added." if len(names) == 1 else f"{len(names)} models were added."
 
 
-def _described(row: ProviderCredential) -> str:
+def _credential_link(row: ProviderCredential) -> str:
     state = "cleared" if not row.credential else f"weight {row.weight}" if row.enabled else "disabled"
     return format_html("{} ({}, {})", link_to(row), row.masked_credential or "empty", state)
 

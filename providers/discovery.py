@@ -54,7 +54,7 @@ def ask_for_models(
     except RefusedAddress as refused:
         raise ProviderError(f"The gateway does not call the provider: {refused}.", field="url") from None
     except OSError as error:  # requests' errors are OSErrors
-        raise ProviderError(f"The provider could not be reached: {_why(error)}.", field="url") from None
+        raise ProviderError(f"The provider could not be reached: {_reason(error)}.", field="url") from None
     except ValueError:
         reason = f"The provider answered {path} with something that is not JSON."
         raise ProviderError(reason, field="url") from None
@@ -79,7 +79,7 @@ def _about_status(status: int, path: str) -> str:
     return f"The provider answered {path} with status {status}."
 
 
-def _why(error: BaseException) -> str:
+def _reason(error: BaseException) -> str:
     """The cause in the words of a failed request: the library wraps it several times."""
     while error.__context__ is not None:
         error = error.__context__

@@ -20,7 +20,7 @@ from telemetry.models import CacheEntry
 from telemetry.paging import MAX_OFFSET, PAGE_MS, QueryTimeout, statement_timeout
 from telemetry.usage import statistics
 from telemetry.usage.rollups import MICROSECOND, ceil_hour, floor_day, floor_hour
-from telemetry.usage.statistics import SHOWN, Page, UsageQuery
+from telemetry.usage.statistics import RESULT_COLUMNS, Page, UsageQuery
 
 BATCH = 1000
 DEFAULT_PERIOD = timedelta(days=29)  # and today
@@ -118,7 +118,7 @@ def usage_csv(query: UsageQuery) -> str:
         )
     dimensions = [statistics.DIMENSIONS[name] for name in query.by]
     columns = [column for name in dimensions for column in (name, NAMES[name][0] if name in NAMES else "") if column]
-    return usage_as_csv(page.rows, [*columns, *SHOWN])
+    return usage_as_csv(page.rows, [*columns, *RESULT_COLUMNS])
 
 
 def unpriced(start: datetime, end: datetime) -> list[JsonObject]:

@@ -9,7 +9,7 @@ from gateway_project.api.access import Caller
 from gateway_project.errors import PermissionDenied
 
 MODIFY_RULES = "rules.modify"
-NEEDED = {
+DECIDERS = {
     RequestKind.MODEL: f"the permission {MODIFY_RULES}",
     RequestKind.MEMBERSHIP: f"the permission {MODIFY}, or to be an admin of the group",
     RequestKind.LIMIT: "the role admin, using a login",
@@ -49,4 +49,4 @@ def require_decider(caller: Caller, request: AccessRequest) -> None:
         return
     if request.kind == RequestKind.MEMBERSHIP and request.group_id in administered_groups(caller):
         return
-    raise PermissionDenied(f"This needs {NEEDED[RequestKind(request.kind)]}.")
+    raise PermissionDenied(f"This needs {DECIDERS[RequestKind(request.kind)]}.")

@@ -15,8 +15,8 @@ from providers.pricing.prices import KNOWN, NOT_KNOWN, NOTHING, Cost, cost
 from providers.transport.calls import End
 
 # The ends of a call after which its provider has read the request and may have worked on it.
-LEFT = {End.CLIENT_CLOSED, End.TOTAL, End.REVOKED}  # ended by the client, who may revoke a key of their own, too
-WORKED_ON = {*LEFT, End.FIRST_BYTE, End.IDLE, End.ATTEMPT, End.STOPPING}
+CLIENT_ENDS = {End.CLIENT_CLOSED, End.TOTAL, End.REVOKED}  # ended by the client, who may revoke a key of their own, too
+ENDS_AFTER_WORK = {*CLIENT_ENDS, End.FIRST_BYTE, End.IDLE, End.ATTEMPT, End.STOPPING}
 
 
 def bill_of(exchange: Exchange, snapshot: Snapshot) -> Bill:
@@ -81,9 +81,9 @@ def _unanswered(exchange: Exchange, request: WorkRequest, snapshot: Snapshot) ->
         return NOTHING_BOUGHT
     reserved_output, end = exchange.limits.reserved_output, exchange.call.end
     is_here = isinstance(exchange.error, UnusableAnswer)
-    if (reserved_output and (is_here or end in LEFT)) or (is_here and request.operation == "embedding"):
+    if (reserved_output and (is_here or end in CLIENT_ENDS)) or (is_here and request.operation == "embedding"):
         return _estimated(exchange, Usage(_input_estimate(exchange, request), output=reserved_output), snapshot)
-    if is_here or end in WORKED_ON:
+    if is_here or end in ENDS_AFTER_WORK:
         return Bill(Usage(_input_estimate(exchange, request)), estimated=True, cost=NOT_KNOWN)
     return COST_UNKNOWN
 

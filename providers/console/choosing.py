@@ -19,10 +19,10 @@ from providers.models import Provider
 from providers.transport.transport import Transport
 
 CHOOSE = "_choose"  # the button of the form for a new provider
-CHOSEN = "_chosen"  # sent with the names that were chosen
-NONE = "_none"  # the button that chooses none of them
+CHOICE_FIELD = "_chosen"  # sent with the names that were chosen
+CHOOSE_NONE = "_none"  # the button that chooses none of them
 # The fields that are needed to ask a new provider: without valid values it is not asked.
-NEEDED = {"url", "auth_method", "secret"}
+CALL_FIELDS = {"url", "auth_method", "secret"}
 PLACEHOLDER = re.compile(r"\b(RESOURCE|REGION|HOST)\b")  # of URLs of presets
 MOST_SHOWN = 900  # Django refuses forms with more than 1,000 fields
 NO_LIST = "The provider lists no models. Enter their names here."
@@ -42,7 +42,7 @@ trials: WeakKeyDictionary[HttpRequest, Trial] = WeakKeyDictionary()
 
 def try_provider(form: ServiceForm) -> Trial:
     """Ask the provider that a form describes; it is not asked while what is needed for that is not valid."""
-    if not NEEDED.isdisjoint(form.errors):
+    if not CALL_FIELDS.isdisjoint(form.errors):
         return Trial()
     values = form.cleaned_data
     started_at = time.perf_counter()
@@ -77,7 +77,7 @@ def choice_page(request: HttpRequest, provider: Provider, names: list[str], sent
     """The page that asks which of the listed models to add; all are chosen at first."""
     context = console_site().context(
         request, f"Models of {provider.name}", opts=Provider._meta, provider=provider, sentence=sentence,
-        names=names[:MOST_SHOWN], more=max(0, len(names) - MOST_SHOWN), chosen=CHOSEN, none=NONE,
+        names=names[:MOST_SHOWN], more=max(0, len(names) - MOST_SHOWN), chosen=CHOICE_FIELD, none=CHOOSE_NONE,
         action=reverse("admin:providers_provider_fetch_models", args=[provider.pk]),
     )  # fmt: skip
     return TemplateResponse(request, "console/choose_models.html", context)

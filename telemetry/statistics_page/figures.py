@@ -22,7 +22,7 @@ from providers.console.model_links import model_page, price_form
 from telemetry.statistics_page.filters import FILTERS
 from telemetry.statistics_page.form import CHARTS, TIMES, Link, UsageForm
 from telemetry.statistics_page.totals import spent, unpriced_models
-from telemetry.usage.statistics import DIMENSIONS, LATENCIES, SHOWN, Page, UsageQuery
+from telemetry.usage.statistics import DIMENSIONS, LATENCIES, RESULT_COLUMNS, Page, UsageQuery
 
 MAX_TABLE_ROWS, MAX_CHART_ROWS, MAX_SETS, LABEL_LENGTH = 100, 30, 7, 40
 OTHERS = "all others"
@@ -111,7 +111,7 @@ def with_empty_times(rows: list[JsonObject], times: Sequence[str], query: UsageQ
     of_times = defaultdict(list)
     for row in rows:
         of_times[row[by]].append(row)
-    empty = dict.fromkeys(SHOWN, 0) | dict.fromkeys(LATENCIES) | {"costs": []}
+    empty = dict.fromkeys(RESULT_COLUMNS, 0) | dict.fromkeys(LATENCIES) | {"costs": []}
     empty |= {"health": None, "health_badge": None} if "health" in rows[0] else {}
     return [row for at in times for row in of_times.get(at) or [{by: at, **empty}]]
 

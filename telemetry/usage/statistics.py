@@ -47,7 +47,7 @@ SORTED_BY = (
 # Measures that are not part of a row: costs are listed by currency, the others are for quotas.
 UNLISTED = ("cost", "estimated_cost", "saved_cost", "limited", "asked")
 # The columns of a row beside its dimensions and costs.
-SHOWN = (
+RESULT_COLUMNS = (
     *SORTED_BY[: SORTED_BY.index("cost")],
     *("attempts", "failed_attempts", "estimated_requests", "unknown_cost_requests", "unpriced_requests"),
     *LATENCIES,

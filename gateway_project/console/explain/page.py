@@ -9,7 +9,7 @@ from django.utils.text import capfirst
 from gateway_project.console.audit import actor
 from gateway_project.console.explain.form import ExplainForm
 from gateway_project.console.explain.prefill import Prefill, prefill_of
-from gateway_project.console.explain.tables import shown
+from gateway_project.console.explain.tables import template_values
 from gateway_project.console.period import period_of
 from gateway_project.console.site import console_site
 from gateway_project.errors import GatewayError
@@ -45,7 +45,7 @@ def explain_entry(request: HttpRequest, entry_id: int) -> HttpResponse:
     if entry is None:
         raise Http404
     document = describe_entry(entry, gateway().snapshot, with_all=True)
-    explanation = shown(
+    explanation = template_values(
         document, outcome=entry.outcome, price_page=price_page(entry), period=period_of(request.GET.dict())
     )
     title = f"Explanation of the request of {entry.timestamp:%Y-%m-%d %H:%M:%S} UTC"
@@ -58,7 +58,7 @@ def _explanation(request: HttpRequest, form: ExplainForm) -> JsonObject | None:
     try:
         name = request.user.get_username()
         document = explain_question(form.question(gateway()), gateway(), actor(request), name)
-        return shown(document, period=period_of(request.GET.dict()))
+        return template_values(document, period=period_of(request.GET.dict()))
     except GatewayError as error:
         form.add_error(None, capfirst(error.sentence))
         return None

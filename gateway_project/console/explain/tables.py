@@ -48,7 +48,9 @@ class Table(NamedTuple):
     name: str = ""  # the anchor of its place on the page
 
 
-def shown(document: JsonObject, *, outcome: str = "", price_page: str = "", period: Period = ANY_TIME) -> JsonObject:
+def template_values(
+    document: JsonObject, *, outcome: str = "", price_page: str = "", period: Period = ANY_TIME
+) -> JsonObject:
     """The template context of an explanation; the pages that it links to get the period.
 
     `outcome` is that of a request that has ended, and `price_page` the form for the price that it lacked.

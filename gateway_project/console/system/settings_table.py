@@ -34,7 +34,7 @@ def settings_in_force(text: str = "") -> list[Setting]:
 
 
 def _setting(name: str) -> Setting:
-    value = _shown(name, _value(name))
+    value = _text_of(name, _value(name))
     if not env.is_changed(name):
         return Setting(name, value)
     return Setting(name, value, _shown_text(name, env.defaults[name]) or "empty")
@@ -46,7 +46,7 @@ def _value(name: str) -> object:
     return env.text(name, env.defaults[name]) if is_part else getattr(settings, name)
 
 
-def _shown(name: str, value: object) -> str:
+def _text_of(name: str, value: object) -> str:
     if name in env.secrets:
         return "set" if value else "not set"
     return _shown_text(name, _in_words(value))

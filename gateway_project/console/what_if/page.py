@@ -15,7 +15,7 @@ from gateway_project.console.audit import record
 from gateway_project.console.site import console_site
 from gateway_project.console.what_if.drafting import DRAFTINGS, draft_of
 from gateway_project.console.what_if.form import WhatIfForm, last_days
-from gateway_project.console.what_if.tables import shown
+from gateway_project.console.what_if.tables import template_values
 from gateway_project.errors import GatewayError
 from gateway_project.json_types import JsonObject
 from gateway_project.work.what_if.beginning import begin
@@ -67,7 +67,12 @@ def show_result(request: HttpRequest, number: int) -> HttpResponse:
     row = _row(number)
     is_part = request.headers.get("Accept-Part") == "rows"
     template = "console/what_if_state.html" if is_part else "console/what_if_result.html"
-    context = {"what_if": row, "percent": round(row.progress * 100), "result": shown(row), "draft": _pretty(row.draft)}
+    context = {
+        "what_if": row,
+        "percent": round(row.progress * 100),
+        "result": template_values(row),
+        "draft": _pretty(row.draft),
+    }
     return TemplateResponse(request, template, site.context(request, f"What if {row.pk}", **context))
 
 

@@ -73,7 +73,7 @@ class Table(NamedTuple):
     more: int
 
 
-def shown(what_if: WhatIf) -> JsonObject:
+def template_values(what_if: WhatIf) -> JsonObject:
     """The template context of a result; {} while there is none."""
     result = what_if.result
     if not result:

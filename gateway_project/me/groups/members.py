@@ -59,7 +59,7 @@ def may_appoint(own: Caller, group: Group) -> bool:
 def _add(request: HttpRequest, group_id: int, user_id: int, *, is_admin: bool | None = None) -> None:
     with _changing(request, group_id) as group:
         user = add_group_member(featured_caller(request), group, user_id=user_id, is_admin=is_admin)
-        audit.record(actor(request), "create", "members", group.pk, after=_shown(group, user))
+        audit.record(actor(request), "create", "members", group.pk, after=_membership(group, user))
 
 
 @page
@@ -77,7 +77,7 @@ def remove(request: HttpRequest, group_id: int, user_id: int) -> HttpResponse:
     """Remove a member."""
     _member(request, group_id, user_id)
     with _changing(request, group_id) as group:
-        before = _shown(group, _member(request, group_id, user_id))
+        before = _membership(group, _member(request, group_id, user_id))
         remove_group_member(featured_caller(request), group, user_id=user_id)
         audit.record(actor(request), "destroy", "members", group.pk, before=before)
     return _to_group(group_id)
@@ -101,7 +101,7 @@ def _member(request: HttpRequest, group_id: int, user_id: int) -> User:
     return member
 
 
-def _shown(group: Group, user: User) -> JsonObject:
+def _membership(group: Group, user: User) -> JsonObject:
     return {"id": user.pk, "name": user.username, "admin": group.has_admin(user)}
 
 

@@ -12,7 +12,7 @@ def scope_at(request: WorkRequest, provider: ProviderSnapshot) -> str:
 
 
 def cache_scope_of(exchange: Exchange, scope: str) -> str:
-    """Whom a cached answer is shared with; empty for everybody."""
+    """The callers whom a cached answer is shared with, as a part of its key; empty for everybody."""
     caller = exchange.identity.caller
     if scope == "key" and exchange.identity.key is not None:
         return f"key {exchange.identity.key.id}"

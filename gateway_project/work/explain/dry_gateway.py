@@ -90,7 +90,7 @@ class DryMetrics:
 def dry_gateway(gateway: Gateway) -> tuple[Gateway, PeekedState]:
     """A gateway with the same snapshot and in the same state, and the state that it looks at.
 
-    Who is asked for credentials, bodies and owners is the real one: they are only read.
+    Credentials, bodies and owners come from the real gateway: they are only read.
     """
     dry, state = copy(gateway), PeekedState(gateway.state)
     dry.state = cast("SharedState", state)

@@ -16,7 +16,7 @@ ACTIVE_USES = "active uses of the licence"
 
 
 def readings_of(walk: Walk, *, with_all: bool) -> list[Reading]:
-    """The limits of the caller, of the licence and of the targets; those of credentials `with_all` alone."""
+    """The limits of the caller, of the licence and of the targets; `with_all`: those of credentials, too."""
     checks = {check.name: check for check in _checks(walk) if with_all or check.limit.subject.kind != CREDENTIAL}
     return walk.state.read([check for check in checks.values() if check.amount < MAX_AMOUNT])
 

@@ -34,7 +34,7 @@ SAMPLES: Mapping[str, JsonObject] = {
 
 
 class Question(NamedTuple):
-    """Whose request it would be, with what; headers in their usual spelling, an empty address is unknown."""
+    """A request that nobody has sent. Headers have their usual spelling; an empty address is unknown."""
 
     subject: Subject
     path: str

@@ -24,19 +24,19 @@ class Consideration(NamedTuple):
 
 
 def consider(walk: Walk, *, with_all: bool) -> Consideration:
-    """The rules for the request; those for others `with_all` alone. Empty if the request did not get to them."""
+    """The rules for the request; `with_all`: those for others, too. Empty if the request did not get to them."""
     exchange, snapshot = walk.exchange, walk.gateway.snapshot
     caller = exchange.identity.caller
     if caller is None or exchange.request is None:
         return Consideration((), 0, exchange.model)
-    name, offers, lacks_targets = _judged(walk, caller, snapshot)
+    name, offers, lacks_targets = _judged_name_and_targets(walk, caller, snapshot)
     book = RuleBook([*snapshot.rules.rules, *_disabled(snapshot)])
     considered = book.considered(name, offers, user_id=caller.id, group_ids=caller.group_ids)
     return shown_to(caller, considered, name, with_all=with_all)._replace(lacks_targets=lacks_targets)
 
 
 def shown_to(caller: Caller, considered: Sequence[ConsideredRule], name: str, *, with_all: bool) -> Consideration:
-    """The rules that are for this caller; those for others `with_all` alone."""
+    """The rules that are for this caller; `with_all`: those for others, too."""
     visible = [one for one in considered if with_all or is_for(one.rule, caller)]
     return Consideration(visible, len(considered) - len(visible), name)
 
@@ -64,7 +64,7 @@ def _disabled(snapshot: Snapshot) -> Iterator[RuleSnapshot]:
             yield replace(record, enabled=False)
 
 
-def _judged(walk: Walk, caller: Caller, snapshot: Snapshot) -> tuple[str, tuple[Target, ...], bool]:
+def _judged_name_and_targets(walk: Walk, caller: Caller, snapshot: Snapshot) -> tuple[str, tuple[Target, ...], bool]:
     """The name and the targets that the rules judge, and whether they are none because rules allow none."""
     exchange, requested = walk.exchange, requested_targets(walk.exchange)
     is_alias = exchange.decision.alias is not None

@@ -65,12 +65,12 @@ def _model(facts: Facts) -> Iterator[str]:
         return
     if (alias := exchange.decision.alias) is not None:
         pattern = "" if alias.name == exchange.model else f" by its pattern {alias.name}"
-        targets = counted(len(exchange.decision.offers), "target")
+        targets = count_of(len(exchange.decision.offers), "target")
         yield f"The model {exchange.model} is an alias{pattern}, with {targets} for it."
     else:
         providers = len({target.provider.id for target in exchange.decision.offers})
         verb = "offers" if providers == 1 else "offer"
-        yield f"{counted(providers, 'provider')} {verb} the model {exchange.model}."
+        yield f"{count_of(providers, 'provider')} {verb} the model {exchange.model}."
 
 
 def _rules(facts: Facts) -> Iterator[str]:
@@ -85,9 +85,9 @@ def rules_sentences(consideration: Consideration, rule_name: str | None, *, past
     if rule_name is not None:
         yield f"Rule {rule_name} {allows} it."
     elif rules or hidden:
-        yield f"None of {counted(len(rules) + hidden, 'rule')} {allows} it."
+        yield f"None of {count_of(len(rules) + hidden, 'rule')} {allows} it."
     if hidden:
-        yield f"{counted(hidden, 'rule')} for others {'is' if hidden == 1 else 'are'} not shown."
+        yield f"{count_of(hidden, 'rule')} for others {'is' if hidden == 1 else 'are'} not shown."
 
 
 def _targets(facts: Facts) -> Iterator[str]:
@@ -106,7 +106,7 @@ def _rest(facts: Facts) -> Iterator[str]:
         return
     checks = [reading.check for reading in facts.readings if not reading.check.is_unbounded]
     if own := [check for check in checks if not check.limit.subject.is_upstream]:
-        yield f"{counted(len(own), 'limit')} of the caller {'has' if len(own) == 1 else 'have'} room."
+        yield f"{count_of(len(own), 'limit')} of the caller {'has' if len(own) == 1 else 'have'} room."
     yield from _cache(facts)
     yield from _repairs(facts)
     yield from _estimate(facts.estimate)
@@ -125,7 +125,7 @@ def _repairs(facts: Facts) -> Iterator[str]:
 def _cache(facts: Facts) -> Iterator[str]:
     verdict = verdict_of(facts.walk)
     if verdict == HIT:
-        age = "" if facts.cache_age is None else f" of {counted(facts.cache_age, 'second')} ago"
+        age = "" if facts.cache_age is None else f" of {count_of(facts.cache_age, 'second')} ago"
         yield f"The stored answer{age} would be served, and no provider would be called."
     else:
         yield CACHE[verdict]
@@ -134,7 +134,7 @@ def _cache(facts: Facts) -> Iterator[str]:
 def _estimate(estimate: Estimate | None) -> Iterator[str]:
     if estimate is None:
         return
-    tokens = counted(estimate.input_tokens, "input token")
+    tokens = count_of(estimate.input_tokens, "input token")
     if estimate.cost is None:
         yield f"It has about {tokens}, and its model has no price."
     else:
@@ -142,6 +142,6 @@ def _estimate(estimate: Estimate | None) -> Iterator[str]:
         yield f"It has about {tokens} and would cost {amount}."
 
 
-def counted(number: int, noun: str) -> str:
+def count_of(number: int, noun: str) -> str:
     """A number with its noun."""
     return f"{number:,} {noun}" if number == 1 or not noun else f"{number:,} {noun}s"

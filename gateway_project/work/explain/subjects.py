@@ -74,7 +74,7 @@ def find_subject(user_id: int, key_name: str, gateway: Gateway) -> Subject:
 
 
 def authentication_as(subject: Subject) -> Stage:
-    """The stage that takes the request for this one's, as if it had come with their credential."""
+    """The stage that sets this subject as caller, as if the request had come with their credential."""
     return Stage(partial(authenticate_as, subject.caller.id, subject.key))
 
 

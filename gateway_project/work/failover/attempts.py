@@ -126,7 +126,7 @@ def _steps(times: AttemptTimes, started_at: float, zero: float) -> list[Timing]:
 
 
 def _cost(attempt: Attempt, exchange: Exchange, bill: Bill, snapshot: Snapshot) -> Cost | None:
-    """What it cost: the bill's cost for the one that the bill is about."""
+    """The cost of the attempt; of the attempt that served, that of the bill."""
     if attempt.cost is not None:
         return attempt.cost
     is_billed = attempt is exchange.attempts.sendings[-1] and exchange.target is attempt.target

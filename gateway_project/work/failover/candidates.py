@@ -128,7 +128,7 @@ def ask(exchange: Exchange, gateway: Gateway, target: Target) -> None:
 
 
 def _drop_smaller(exchange: Exchange, error: UpstreamError) -> None:
-    """After a conversation that was too long keep those candidates only that may have room for it."""
+    """After a conversation that was too long, keep only the candidates that may have room for it."""
     if cause_of(error) is FallbackCause.CONTEXT_LENGTH:
         keep_larger(exchange)
 
@@ -224,7 +224,7 @@ def _is_resting(exchange: Exchange, gateway: Gateway, target: Target) -> bool:
 
 
 def _pauses_too(exchange: Exchange, gateway: Gateway, target: Target) -> bool:
-    """Whether it is paused as one that was asked before it, which is limited still: one a request is enough to know."""
+    """Whether it is paused, and a paused candidate that this request has asked was still limited: one try is enough."""
     failure = exchange.attempts.failure
     if failure is None or not exchange.attempts.has_asked_paused or not gateway.rests.paused(target):
         return False

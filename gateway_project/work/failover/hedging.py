@@ -43,7 +43,7 @@ def ask_with_hedge(exchange: Exchange, gateway: Gateway, target: Target, ask: As
 
 
 def _rival_target(exchange: Exchange, gateway: Gateway) -> Target | None:
-    """The next candidate that can serve now and has no limits, for those count one provider a request."""
+    """The next candidate that can serve now and has no limits: limits count one provider for each request."""
     request, (first, *others) = exchange.request, exchange.remaining
     assert request is not None
     if request.operation == COUNT_TOKENS:
@@ -217,7 +217,7 @@ def _book_loser(loser: Exchange, exchange: Exchange, snapshot: Snapshot) -> None
 
 
 def _loser_cost(attempt: Attempt, answer: ClientResponse | None, exchange: Exchange, snapshot: Snapshot) -> Cost:
-    """That of its whole answer, if it came just too late; else an estimate, for it has read the input at least."""
+    """The cost of its whole answer, if that came just too late; otherwise an estimate, since it has read the input."""
     assert exchange.request is not None
     price = snapshot.price(attempt.target, time.time())
     if answer is not None and answer.usage is not None:

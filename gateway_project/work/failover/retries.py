@@ -15,11 +15,11 @@ BACK_OFF_SECONDS = (0.1, 0.5)  # at random between these: requests that failed t
 
 
 def wait_for_retry(exchange: Exchange, gateway: Gateway, error: UpstreamError) -> bool:
-    """Whether the provider of the first of the remaining candidates is to be asked again; returns when it is time to.
+    """Whether to ask the provider of the first remaining candidate again; returns when it is time to do so.
 
-    Then its next credential is the next candidate, if one can serve; otherwise it has no other one among the
-    candidates. After an error of one account the others stay, as they are asked without that. Raises Interrupted if
-    the call ends meanwhile.
+    The next candidate is then another credential of the provider that can serve; if none can, all others are removed
+    from the candidates. After an error that concerns one account, the others stay: they are asked in any case. Raises
+    Interrupted if the call ends meanwhile.
     """
     if exchange.has_next_credential and is_about_account(error):
         return False

@@ -66,7 +66,7 @@ def _is_watched(guarding: Guarding) -> bool:
 
 
 def note_repair(guarding: Guarding, guardrails: Sequence[GuardrailSnapshot], *, is_valid: bool) -> None:
-    """Note whether the second answer is valid that these have asked for."""
+    """Note whether the second answer, which these guardrails have asked for, is valid."""
     search = _search_of_answers(guarding)
     assert search is not None
     for guardrail in guardrails:

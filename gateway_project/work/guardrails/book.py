@@ -97,7 +97,7 @@ class Side:
 
     @cached_property
     def repairing(self) -> tuple[tuple[Detector, tuple[GuardrailSnapshot, ...]], ...]:
-        """The detectors for whose sake a model is asked once more."""
+        """The detectors that let the model be asked once more."""
         return tuple(group for group in self.by_detector if group[0].repairs)
 
     @cached_property

@@ -135,7 +135,7 @@ class Channels:
         return channel
 
     def end(self, ending: Ending) -> Iterator[tuple[Channel, str, str]]:
-        """End these channels; what is held of those of which the present event has no piece: safe, and shown."""
+        """End these channels; each without a piece in the present event with its rest: redacted, and for the client."""
         if ending is NOTHING:
             return iter(())
         ended = [key for key in self._open if ending.ends(key[0], choice_of(key[1]))]

@@ -36,16 +36,15 @@ from providers.formats.sse import EventSplitter, data_of
 
 DONE = b"[DONE]"
 # Of the start of a call and of a message, which must not be said twice.
-SAID_ONCE = frozenset({"id", "type", "name", "role"})
+FIRST_PIECE_MEMBERS = frozenset({"id", "type", "name", "role"})
 
 
 class StreamGuard:
     """Watches the chunks of one stream for one client.
 
     `read` returns what the model has generated in recorded bytes. It serves streams that are neither events nor lines
-    of JSON: these are held until their end, and what would be redacted in them is blocked. `ask` asks
-    services about all that was generated; it may raise GuardrailBlocked, and until then nothing is passed on if it
-    `decides` what is.
+    of JSON: these are held until their end, and what would be redacted in them is blocked. `ask` asks services about
+    all that was generated, and may raise GuardrailBlocked; if it `decides`, nothing is passed on before it returns.
     """
 
     def __init__(
@@ -305,7 +304,7 @@ def _without_beginning(choice: object) -> object:
 def _continued_call(call: object) -> object:
     if not isinstance(call, dict):
         return call
-    call = {name: item for name, item in call.items() if name not in SAID_ONCE}
+    call = {name: item for name, item in call.items() if name not in FIRST_PIECE_MEMBERS}
     if isinstance(function := call.get("function"), dict):
-        call["function"] = {name: item for name, item in function.items() if name not in SAID_ONCE}
+        call["function"] = {name: item for name, item in function.items() if name not in FIRST_PIECE_MEMBERS}
     return call

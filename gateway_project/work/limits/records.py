@@ -8,7 +8,7 @@ from telemetry.journal.decisions import LimitValues
 
 
 def record_limits(limits: RequestLimits, admission: Admission) -> None:
-    """Note the limits for the log entry; of one that is read again, as when a request has waited, what it then was.
+    """Note the limits for the log entry; if a limit is read again after a wait, the later reading replaces the first.
 
     Windows end by the clock of the shared state.
     """

@@ -46,7 +46,7 @@ class UnseenInput(NamedTuple):
 
 
 def unseen_input(work: WorkRequest, formats: Iterable[Format | None]) -> UnseenInput | None:
-    """A field with such input, if there is one that need not fit into the context that one; None if there is none."""
+    """A field with such input, preferably one that need not fit into the context; None if there is none."""
     fields = [*_fields(work.body, ""), *_references(work, formats)]
     return min(fields, key=lambda one: one.fits_context, default=None)
 

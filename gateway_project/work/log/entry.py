@@ -124,10 +124,10 @@ def write_refusal_counts(gateway: Gateway, *, at_once: bool = False) -> None:
 
 
 def _may_have_entry(exchange: Exchange, gateway: Gateway) -> bool:
-    """Whether a request has an entry of its own.
+    """Whether a request gets an entry of its own; of requests without a known caller only some do.
 
-    Not each one without a known caller, whatever it was refused for: anybody can send them, as often as they like, and
-    a gateway that is full refuses all requests before it reads their credentials.
+    Anybody can send those, as often as they like, and a gateway that is full refuses all requests before it reads
+    their credentials.
     """
     if exchange.identity.key is not None or exchange.identity.caller is not None or exchange.error is None:
         return True

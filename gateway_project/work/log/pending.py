@@ -6,14 +6,14 @@ from threading import Condition
 
 
 class PendingEntries:
-    """Those of one process: it does not stop before they are written."""
+    """The pending entries of one process, which does not stop before they are written."""
 
     def __init__(self) -> None:
         self._changed, self._count = Condition(), 0
 
     @contextmanager
-    def one(self) -> Iterator[None]:
-        """While it lasts, one more entry is to be written."""
+    def track(self) -> Iterator[None]:
+        """Count an entry as pending until the block ends."""
         self._add(1)
         try:
             yield

@@ -42,7 +42,7 @@ def authenticate_as(user_id: int, key: KeySnapshot | None, exchange: Exchange, g
 
 
 def identify(exchange: Exchange, gateway: Gateway) -> tuple[Caller, KeySnapshot | None]:
-    """Whose credential the request has, whether it may send work or not; the request stays nobody's.
+    """The caller and the key of the request, whether they may send work or not; afterwards the exchange has neither.
 
     Raises AuthenticationFailed.
     """

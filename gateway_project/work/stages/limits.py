@@ -1,4 +1,4 @@
-"""Of stage 1, and after stage 4, which chooses whose limits count: is there room in the limits? Take from them."""
+"""Part of stage 1, but after stage 4, on which the limits depend: is there room in the limits? Take from them."""
 
 from gateway_project.work.cache.lookup import choose_key
 from gateway_project.work.exchange import Exchange

@@ -1,4 +1,4 @@
-"""What a provider keeps is its user's: requests name nothing else, and what an answer names belongs to who asked.
+"""State that a provider keeps belongs to the user who created it, and no other user's request may refer to it.
 
 Ids are random, and users do not learn each other's from the gateway. An id that was made outside of it, as that of a
 conversation is, belongs to the first user who names it. So do files, vector stores, stored prompts and cached content,
@@ -25,7 +25,7 @@ SECOND_LOOK_SECONDS = 0.25
 
 
 def check_references(exchange: Exchange, gateway: Gateway) -> None:
-    """Refuse what is another user's. Raises NotFound, and ServiceUnavailable if nobody can tell whose it is."""
+    """Raise NotFound for references to another user's state, ServiceUnavailable if the owner is not known now."""
     references = _references(exchange)
     if not references:
         return
@@ -54,14 +54,14 @@ def _references(exchange: Exchange) -> Sequence[Reference]:
 
 
 def _checked(references: Sequence[Reference]) -> Sequence[Reference]:
-    """Those that have owners."""
+    """The references that are checked for their owners."""
     if not settings.GATEWAY_SHARED_PROVIDER_FILES:
         return references
     return [reference for reference in references if reference.kind.access is not Access.ACCOUNT]
 
 
 def _find_owners(references: Sequence[Reference], gateway: Gateway) -> dict[str, int]:
-    """The owners by digest; what has to have one but has none yet is looked for a second time, a moment later."""
+    """The owners by digest; references that must have an owner but have none yet are looked up again a moment later."""
     digests = list(dict.fromkeys(digest_of(reference.id) for reference in references))
     try:
         owners = gateway.owners.find(digests)
@@ -75,7 +75,7 @@ def _find_owners(references: Sequence[Reference], gateway: Gateway) -> dict[str,
 
 
 def _claim(exchange: Exchange, gateway: Gateway, references: Sequence[Reference], user_id: int) -> None:
-    """Make what nobody has named yet the user's, even against a request that names it at the same moment."""
+    """Make the user the owner of what nobody has named yet; if two requests do so at once, one of them wins."""
     if not references:
         return
     owners = gateway.owners.claim([digest_of(reference.id) for reference in references], user_id)
@@ -103,7 +103,7 @@ def _unknown(reference: Reference) -> ServiceUnavailable:
 
 
 def record_kept(exchange: Exchange, gateway: Gateway) -> None:
-    """Note whose the ids are that the answer has named so far: before the client reads them, and at a stream's end."""
+    """Note the owner of the ids in the answer so far: before the client reads them, and when a stream ends."""
     stream, answer, ownership = exchange.attempts.stream, exchange.attempts.answer, exchange.ownership
     if stream is None and answer is None:
         return

@@ -26,7 +26,7 @@ QUESTION = (
     "Send the whole answer again: JSON alone, without other text and without a Markdown fence."
 )
 # The ends of a call after which nobody waits for an answer.
-GONE = (End.CLIENT_CLOSED, End.REVOKED, End.STOPPING)
+UNAWAITED_ENDS = (End.CLIENT_CLOSED, End.REVOKED, End.STOPPING)
 
 
 def repair_answer(exchange: Exchange, gateway: Gateway) -> None:
@@ -77,7 +77,7 @@ def _ask_again(exchange: Exchange, repair: Exchange, gateway: Gateway, target: T
         ask(repair, gateway, target)
     except (GatewayError, Interrupted) as error:
         repair.end(interruption_error(error) if isinstance(error, Interrupted) else error)
-        if isinstance(error, Interrupted) and error.end in GONE:
+        if isinstance(error, Interrupted) and error.end in UNAWAITED_ENDS:
             raise
     finally:
         repair.attempts.end_sending()

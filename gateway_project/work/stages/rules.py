@@ -41,7 +41,7 @@ def apply_rules(exchange: Exchange, gateway: Gateway) -> None:
 
 
 def requested_targets(exchange: Exchange) -> tuple[Target, ...]:
-    """The offers, if the request names a provider those of it."""
+    """The offers; if the request names a provider, only those of that provider."""
     offers, provider_name = exchange.decision.offers, exchange.options.provider_name
     if not provider_name:
         return offers

@@ -5,7 +5,7 @@ from typing import Protocol
 
 
 class AcknowledgementBoard(Protocol):
-    """A board of several processes. No method raises because the store is down."""
+    """A board of several processes. No method raises an error if the store is down."""
 
     def publish(self, payload: bytes) -> bool:
         """Show this, in place of what this process showed before; False if that failed."""
@@ -15,7 +15,7 @@ class AcknowledgementBoard(Protocol):
 
 
 class SingleProcessBoard:
-    """That of the only process."""
+    """The board of the only process."""
 
     def publish(self, payload: bytes) -> bool:
         return True

@@ -157,7 +157,7 @@ class Counters:
     # -- For those who only look -------------------------------------------------------------------------
 
     def excerpt(self, checks: Iterable[LimitCheck], now: float) -> "Counters":
-        """A copy of what is known of these checks: what is taken of it is taken of nothing else."""
+        """A copy of what is known of these checks; changes of the copy affect nothing else."""
         excerpt = Counters(share_of=self.share_of, clock=self.clock)
         excerpt.started_at, excerpt._removed_before = self.started_at, self._removed_before
         excerpt.redis_counts = self.redis_counts
@@ -166,7 +166,7 @@ class Counters:
         return excerpt
 
     def put(self, check: LimitCheck, figures: Figures, now: float) -> None:
-        """Have these figures of a check."""
+        """Replace what is known of a check by these figures."""
         begin = window_begin(check.window_seconds, now)
         if check.kind == LEASE:
             self._leases[check.name] = set(map(str, range(figures.usage)))
@@ -188,7 +188,7 @@ class Counters:
         ]
 
     def reading(self, check: LimitCheck, now: float) -> Reading:
-        """The check as it is now; without a reset of what is given back, which takes long to find."""
+        """The check as it is now. For leases and uses the reset is 1 s: the real one takes long to find."""
         amount = check.amount if self.share_of is None else self._amount(check, now)
         if check.kind in (LEASE, USE):
             usage = self._usage(check, now)
@@ -378,7 +378,7 @@ class Counters:
             count.early += amount
 
     def _begin_share(self, hold: Hold) -> Count | None:
-        """A count for what Redis cannot be told now; None for one that the log will tell, or whose window is over."""
+        """A count for usage that Redis cannot get now; None if the log will have it, or if its window is over."""
         now = self.clock.now()
         if self.share_of is None or hold.begin != window_begin(hold.check.window_seconds, now):
             return None

@@ -107,7 +107,7 @@ class SharedState(Protocol):
         """What is used and held of each check; None where that is not known here."""
 
     def excerpt(self, checks: Checks) -> "LocalState":
-        """A copy of what is known of these checks, to look at: what happens to it happens to nothing else."""
+        """A copy of what is known of these checks, to look at; changes of the copy affect nothing else."""
 
     def still_lost(self, counts: Sequence[LostCount]) -> Sequence[LostCount]:
         """Those of these counts that nobody has rebuilt yet."""

@@ -7,21 +7,21 @@ from telemetry.metrics.slots import Slots
 
 
 class SignalBoard(Protocol):
-    """A board of several processes. No method raises because the store is down."""
+    """A board of several processes. No method raises an error if the store is down."""
 
     def swap(self, payload: bytes) -> Sequence[bytes]:
         """Show this, in place of what this process showed before; returns what others show."""
 
 
 class NoBoard:
-    """That of one process alone."""
+    """The board of a process without others."""
 
     def swap(self, payload: bytes) -> Sequence[bytes]:
         return ()
 
 
 class SlotBoard:
-    """That of the processes of one server, in the memory that they share."""
+    """The board of the processes of one server, in the memory that they share."""
 
     def __init__(self, slots: Slots | None, own_slot: int | None) -> None:
         self._slots, self._own_slot = slots, own_slot

@@ -172,7 +172,7 @@ def _end_broadcast(exchange: Exchange, gateway: Gateway, own: Subscription, resu
     record may take long: clients do not wait for them, and the stop of the process does.
     """
     broadcast = own.broadcast
-    with gateway.pending_entries.one():
+    with gateway.pending_entries.track():
         has_left = broadcast.end_half()
         is_awaited = has_left and _asks_services(exchange)
         try:

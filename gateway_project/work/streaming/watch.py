@@ -17,7 +17,7 @@ log = logging.getLogger("gateway.watch")
 TICK_SECONDS = 0.1
 # A client's absence matters once a call has taken this long; most calls are over before.
 CLIENT_GRACE_SECONDS = 0.2
-GONE = select.POLLRDHUP | select.POLLHUP | select.POLLERR | select.POLLNVAL
+HANG_UP_EVENTS = select.POLLRDHUP | select.POLLHUP | select.POLLERR | select.POLLNVAL
 
 
 class Watcher(BackgroundThread):
@@ -91,8 +91,8 @@ def clients_gone(calls: list[Call]) -> list[Call]:
     for call in calls:
         client = call.client
         if client is not None and call.end is None and (number := client.fileno()) >= 0:
-            poller.register(number, GONE)
+            poller.register(number, HANG_UP_EVENTS)
             by_number[number] = call
     if not by_number:
         return []
-    return [by_number[number] for number, event in poller.poll(0) if event & GONE]
+    return [by_number[number] for number, event in poller.poll(0) if event & HANG_UP_EVENTS]

@@ -22,7 +22,7 @@ class Costs:
         self.changes_prices = before.prices is not after.prices
         self._now = time.time()  # one moment for all: prices do not change in the middle
 
-    def judged(self, traffic: Traffic, change: Change, first: Sequence[Target]) -> Judgement:
+    def judgement_of(self, traffic: Traffic, change: Change, first: Sequence[Target]) -> Judgement:
         """The change with the cost; one that changes the cost alone is REPRICED.
 
         `first` are the targets that may be asked first with the draft.

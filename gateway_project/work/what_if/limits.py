@@ -167,7 +167,7 @@ def touched_rows(draft: Draft) -> tuple[list[LimitRow], list[LimitRow]]:
     if missing := replaced - set(Limit.objects.filter(pk__in=replaced).values_list("pk", flat=True)):
         raise ValidationError(f"no row with id {min(missing)}.", field=LIMITS)
     rows = {_place(row): row for row in limit_rows(Limit.objects.all()).values()}
-    drafted = {_place(row): row for row in map(_drafted, draft.of(LIMITS))}
+    drafted = {_place(row): row for row in map(_limit_row, draft.of(LIMITS))}
     replaced_places = {_place(row) for row in limit_rows(Limit.objects.filter(pk__in=replaced)).values()}
     places = drafted.keys() | replaced_places
     before = [row for place in places if (row := rows.get(place) or _default(place))]
@@ -175,7 +175,7 @@ def touched_rows(draft: Draft) -> tuple[list[LimitRow], list[LimitRow]]:
     return before, after
 
 
-def _drafted(row: RowDraft) -> LimitRow:
+def _limit_row(row: RowDraft) -> LimitRow:
     values = row.values
     kind = next(name for name in SUBJECTS if name in values)
     subject = Subject(kind, values[kind].pk)

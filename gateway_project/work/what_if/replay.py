@@ -41,7 +41,7 @@ class Cancelled(Exception):
 
 @contextmanager
 def collecting_between_parts() -> Iterator[Callable[[], int]]:
-    """Garbage is collected when told only, of what is new: a replay makes many objects and hardly any cycles."""
+    """Collect only new objects, and only on demand: a replay makes many objects and hardly any cycles."""
     was_enabled = gc.isenabled()
     gc.disable()
     gc.freeze()
@@ -109,9 +109,9 @@ class Replay:
             return
         if self._stays_refused(traffic):
             self._outcome.note(Gap.REFUSED, traffic)
-            judgement = self._costs.judged(traffic, Change.NONE, ())
+            judgement = self._costs.judgement_of(traffic, Change.NONE, ())
         else:
-            judgement = self._judged(traffic, case)
+            judgement = self._judgement_of(traffic, case)
         self._outcome.count(traffic, case.identity.caller, judgement)
 
     def _stays_refused(self, traffic: Traffic) -> bool:
@@ -122,12 +122,12 @@ class Replay:
             or (self._guardrails is not None and is_blocked(traffic))
         )
 
-    def _judged(self, traffic: Traffic, case: Case) -> Judgement:
+    def _judgement_of(self, traffic: Traffic, case: Case) -> Judgement:
         identity, before, after = case
         judgement = self._limited(traffic, identity, before, after)
         is_possible = judgement.change is not Change.DENIED and bool(after.targets)
         if is_blocked(traffic):  # guardrails alone can let it pass
-            judgement = self._costs.judged(traffic, Change.NONE, ())
+            judgement = self._costs.judgement_of(traffic, Change.NONE, ())
         if self._guardrails is not None and is_possible:
             judgement = self._guarded(traffic, identity.caller, judgement, after)
         return judgement
@@ -165,12 +165,12 @@ class Replay:
     ) -> Judgement:
         """The judgement once limits of the draft have been asked."""
         if self._limits is None:
-            return self._costs.judged(traffic, change_of(traffic, before, after), after.first)
+            return self._costs.judgement_of(traffic, change_of(traffic, before, after), after.first)
         if not is_rerouted(traffic.served, before, after):
             after = after.led_by(traffic.served)
-        return self._counted(traffic, identity, before.led_by(traffic.served), after)
+        return self._judge_by_limits(traffic, identity, before.led_by(traffic.served), after)
 
-    def _counted(
+    def _judge_by_limits(
         self, traffic: Traffic, identity: CallerWithKey, before: PossibleTargets, after: PossibleTargets
     ) -> Judgement:
         """The judgement by limits, which are asked for room at the targets in their order."""
@@ -184,7 +184,7 @@ class Replay:
         now = self._within_limits(average, identity, before, is_draft=False)
         drafted = self._within_limits(average, identity, after, is_draft=True)
         change = change_of(traffic, now, drafted)
-        judgement = self._costs.judged(traffic, change, drafted.first)
+        judgement = self._costs.judgement_of(traffic, change, drafted.first)
         if change is Change.ALLOWED and average is not traffic:
             self._outcome.unknown_usage += 1
         is_limited = change is Change.DENIED and bool(after.targets)
@@ -210,10 +210,10 @@ class Replay:
         if verdict is Verdict.UNKNOWN:
             self._outcome.note(Gap.TEXT, traffic)
         if verdict is Verdict.RELEASED:
-            return self._costs.judged(traffic, Change.ALLOWED, after.first)
+            return self._costs.judgement_of(traffic, Change.ALLOWED, after.first)
         if verdict is not Verdict.DENIED:
             return judgement
-        return self._costs.judged(traffic, Change.DENIED, ())._replace(cause=Cause.GUARDRAIL)
+        return self._costs.judgement_of(traffic, Change.DENIED, ())._replace(cause=Cause.GUARDRAIL)
 
 
 def change_of(traffic: Traffic, before: PossibleTargets, after: PossibleTargets) -> Change:

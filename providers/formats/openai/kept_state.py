@@ -17,7 +17,7 @@ INLINE = {
     "custom_tool_call_output": "output",
 }
 # Items that need one of these fields, unless the provider keeps them.
-NEEDED = {"reasoning": ("encrypted_content", "content"), "image_generation_call": ("result",)}
+CONTENT_FIELDS = {"reasoning": ("encrypted_content", "content"), "image_generation_call": ("result",)}
 ITEM_REFERENCE = "item_reference"
 
 
@@ -83,7 +83,7 @@ def _kind_of(item: JsonObject) -> Kind | None:
         return Kind.ITEM
     if item.get(INLINE.get(name, "")) is not None:
         return None
-    return Kind.RESENT_ITEM if name not in NEEDED or any(map(item.get, NEEDED[name])) else Kind.ITEM
+    return Kind.RESENT_ITEM if name not in CONTENT_FIELDS or any(map(item.get, CONTENT_FIELDS[name])) else Kind.ITEM
 
 
 def _containers(body: JsonObject) -> Iterator[Reference]:

@@ -48,7 +48,7 @@ REFUSALS = frozenset({
 RATE_LIMITED = "rate_limit_exceeded"
 AT_WORK = {status for status, reason in UNFINISHED.items() if reason is FinishReason.PAUSE}
 # Events with text that a model generates.
-PRODUCED = frozenset(
+GENERATED_EVENTS = frozenset(
     f"response.{name}.delta"
     for name in (
         *("output_text", "refusal", "reasoning_text", "reasoning_summary_text"),
@@ -141,7 +141,7 @@ class ResponsesReader(JsonStreamReader):
             self._keep(ids_of_item(as_dict(value.get("item"))))
         elif kind == "response.output_text.delta":
             self.emit(TextDelta(as_text(value.get("delta"))))
-        elif as_text(kind) in PRODUCED:  # never translated: only counted
+        elif as_text(kind) in GENERATED_EVENTS:  # never translated: only counted
             self.emit(ReasoningDelta(as_text(value.get("delta"))))
         elif kind in ("response.completed", "response.incomplete"):
             response = as_dict(value.get("response"))

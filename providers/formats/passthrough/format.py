@@ -32,7 +32,7 @@ KEPT = {
     "prompt": Kind.PROMPT,
 }
 KEPT_SPELLINGS = spellings(KEPT)
-BARE = {"type", "id", "status", "summary"}  # what an item may have that refers to one
+REFERENCE_MEMBERS = {"type", "id", "status", "summary"}  # what an item may have that refers to one
 
 
 class Passthrough(Format):
@@ -53,7 +53,7 @@ class Passthrough(Format):
         bare = (
             Reference(Kind.ITEM, str(item["id"]), f"input[{number}].id")
             for number, item in items
-            if item.keys() <= BARE and names_item(item)
+            if item.keys() <= REFERENCE_MEMBERS and names_item(item)
         )
         return (*files_in(work.raw, work.body, KEPT, KEPT_SPELLINGS), *bare)
 

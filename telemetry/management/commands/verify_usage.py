@@ -10,7 +10,7 @@ from gateway_project.progress import Progress
 from gateway_project.wording import plural
 from telemetry.usage.verification import Difference, days, differences, full_hours, repair
 
-SHOWN = 20
+MAX_SHOWN = 20
 FEWER = (
     "Where the log has fewer requests than the usage, its entries were most likely deleted: --repair leaves the usage "
     "as it is. With --allow-fewer it rebuilds these hours, too."
@@ -64,5 +64,5 @@ class Command(BaseCommand):
 
 
 def _lines(all_differences: list[Difference]) -> list[str]:
-    lines = [f"  {difference}" for difference in all_differences[:SHOWN]]
-    return [*lines, "  …"] if len(all_differences) > SHOWN else lines
+    lines = [f"  {difference}" for difference in all_differences[:MAX_SHOWN]]
+    return [*lines, "  …"] if len(all_differences) > MAX_SHOWN else lines

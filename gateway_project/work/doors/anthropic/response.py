@@ -64,9 +64,9 @@ def _without_fragment(part: Part) -> Part:
 
 
 def stop_reason(reason: FinishReason, provider_reason: str, stop_sequence: str | None, refused: bool) -> str | None:
-    """The reason in Anthropic's words; one that Anthropic does not know stays in the provider's, never `end_turn`.
+    """The reason in Anthropic's words; a reason that Anthropic does not have keeps the provider's word.
 
-    Neither is it `end_turn` where the model refused: OpenAI tells that beside the text, and stops with `stop`.
+    A refusal is never `end_turn`, although OpenAI, which reports it beside the text, stops with `stop`.
     """
     if reason == FinishReason.STOP and refused:
         return "refusal"
@@ -180,9 +180,9 @@ WRITTEN: dict[type, Callable[[Any], list[Block]]] = {
 class MessagesWriter(StreamWriter):
     """Writes named events, one block after the other; `message_start` comes with the first that says something.
 
-    Until then nothing is written, so that another provider can still take over from one that fails. What the prompt
-    took is told at the end alone: other providers tell it there. Clients act on a call once its block ends: one that
-    begins before the arguments of the call before it are whole waits for its turn, where providers mix parallel calls.
+    Until then nothing is written, so that another provider can still take over from one that fails. The input tokens
+    are reported at the end, where other providers report them. Clients act on a call once its block ends. Some
+    providers mix parallel calls: a call waits until the arguments of the call before it are complete.
     """
 
     def __init__(self, work: WorkRequest) -> None:

@@ -39,7 +39,7 @@ from providers.formats.neutral.messages import (
 )
 from providers.formats.neutral.reply import Reply
 from providers.formats.openai.kept_state import names_item
-from providers.formats.openai.responses import PRODUCED
+from providers.formats.openai.responses import GENERATED_EVENTS
 from providers.formats.sse import data_of, events_in
 from providers.formats.translated import TOOLS_PREFIX
 
@@ -116,7 +116,9 @@ class OpenAIResponses(Dialect):
 
     def generated_text(self, events: bytes) -> str:
         values = (as_dict(read_json(data_of(event))) for event in events_in(events))
-        return "".join(as_text(value.get("delta")) for value in values if as_text(value.get("type")) in PRODUCED)
+        return "".join(
+            as_text(value.get("delta")) for value in values if as_text(value.get("type")) in GENERATED_EVENTS
+        )
 
     def error_event(self, work: WorkRequest, error: GatewayError) -> bytes:
         return ResponsesWriter(work).end_with_error(error)

@@ -18,7 +18,7 @@ from telemetry.models import Candidate, EntryType, LogEntry
 REQUESTS = (EntryType.WORK_REQUEST, EntryType.MIRROR)
 # Errors from which it is not known whether the caller had the permission to send work.
 BEFORE_PERMISSION = ("AuthenticationFailed", "PermissionDenied")
-ASKED = {
+REASONS_TO_ASK = {
     Candidate.ANSWERED: "It answered.",
     Candidate.STORED: "Its stored answer was served.",
     Candidate.FAILED: "It failed.",
@@ -37,9 +37,9 @@ LEFT_OUT = {
 def describe_entry(
     entry: LogEntry, snapshot: Snapshot, *, with_all: bool, groups: Collection[int] | None = None
 ) -> JsonObject:
-    """The decision as it was recorded; rules for others `with_all` alone. Raises NotFound for an entry of no request.
+    """The decision as it was recorded; `with_all`: with rules for others. Raises NotFound for an entry of no request.
 
-    `groups`: of limits those of these groups alone. The snapshot says what users and providers are called now.
+    `groups`: only limits of these groups. The snapshot says what users and providers are called now.
     """
     if entry.entry_type not in REQUESTS:
         raise NotFound(f"The log entry with id {entry.pk} does not belong to a request.")
@@ -57,7 +57,7 @@ def describe_entry(
         "rules": rows_of(consideration, snapshot),
         "otherRules": consideration.hidden,
         "candidates": _attempt_rows(entry, candidates),
-        "leftOut": [_omitted_row(one) for one in candidates if one.outcome not in ASKED],
+        "leftOut": [_omitted_row(one) for one in candidates if one.outcome not in REASONS_TO_ASK],
         "limits": limit_rows(limits),
         "cache": cache,
         "guardrails": [_guardrail(one) for one in entry.guardrails or ()],
@@ -113,7 +113,9 @@ def _attempt_rows(entry: LogEntry, candidates: Iterable[RecordedCandidate]) -> l
         }
         for attempt in attempts_of(entry)
     ]
-    rows = rows or [_row(one, ASKED[Candidate(one.outcome)]) for one in candidates if one.outcome in ASKED]
+    rows = rows or [
+        _row(one, REASONS_TO_ASK[Candidate(one.outcome)]) for one in candidates if one.outcome in REASONS_TO_ASK
+    ]
     return [row | {"position": number} for number, row in enumerate(rows, 1)]
 
 

@@ -28,9 +28,9 @@ def decision_of(entry: LogEntry) -> LoggedDecision | None:
 
 
 def recorded_limits(entry: LogEntry, *, with_all: bool, groups: Collection[int] | None = None) -> list[RecordedLimit]:
-    """The limits that were asked, in their order; those of credentials `with_all` alone.
+    """The limits that were asked, in their order; `with_all`: those of credentials, too.
 
-    `groups`: those of these groups alone, for a viewer who administers them and did not make the request.
+    `groups`: only those of these groups, for a viewer who administers them and did not make the request.
     """
     decision = decision_of(entry)
     logged = [LoggedLimit(*values) for values in (decision.limits or () if decision is not None else ())]

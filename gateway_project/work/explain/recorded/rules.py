@@ -13,7 +13,7 @@ from telemetry.models import LogEntry
 
 
 def consider_entry(entry: LogEntry, *, with_all: bool) -> Consideration:
-    """The rules at that moment; those for others `with_all` alone. Empty for a request that did not get to them."""
+    """The rules at that moment; `with_all`: those for others, too. Empty for a request that did not get to them."""
     name, caller = judged_name(entry), caller_of(entry)
     if entry.user_id is None or entry.candidates is None or not entry.model:
         return Consideration((), 0, name)

@@ -10,7 +10,7 @@ from gateway_project.work.explain.recorded.limits import RecordedLimit, decision
 from gateway_project.work.explain.recorded.offers import attempts_of, caller_of
 from gateway_project.work.explain.remedies import rule_remedies
 from gateway_project.work.explain.rules import Consideration
-from gateway_project.work.explain.sentences import counted, rules_sentences
+from gateway_project.work.explain.sentences import count_of, rules_sentences
 from gateway_project.work.limits.checks import USE
 from telemetry.details import all_input
 from telemetry.models import LogEntry, Outcome
@@ -109,10 +109,10 @@ def _limits(facts: Facts) -> Iterator[str]:
     entry, decision = facts.entry, decision_of(facts.entry)
     own = [reading for reading, _ in facts.limits if not reading.check.limit.subject.is_upstream]
     if own and entry.exception not in LIMIT_ERROR_NAMES:
-        yield f"{counted(len(own), 'limit')} of the caller had room."
+        yield f"{count_of(len(own), 'limit')} of the caller had room."
     if decision is not None and decision.input_tokens is not None:
-        tokens = counted(decision.input_tokens, "input token")
-        yield f"The estimate was {tokens} and at most {counted(decision.output_tokens or 0, 'output token')}."
+        tokens = count_of(decision.input_tokens, "input token")
+        yield f"The estimate was {tokens} and at most {count_of(decision.output_tokens or 0, 'output token')}."
     for run in entry.guardrails or ():
         yield f"Guardrail {run['name']} searched the {run['direction']}: {run['result']}."
 
@@ -123,7 +123,7 @@ def _use(facts: Facts) -> Iterator[str]:
         yield CACHE[facts.cache["verdict"]]
     if entry.input_tokens is None and entry.output_tokens is None:
         return
-    tokens = f"{counted(all_input(entry), 'input token')} and {counted(entry.output_tokens or 0, 'output token')}"
+    tokens = f"{count_of(all_input(entry), 'input token')} and {count_of(entry.output_tokens or 0, 'output token')}"
     cost = "its cost is unknown" if entry.cost is None else f"cost {entry.cost.normalize():f} {entry.currency}".rstrip()
     yield f"It used {tokens}, and {cost}."
 

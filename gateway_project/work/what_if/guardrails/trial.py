@@ -65,7 +65,7 @@ class GuardrailTrial:
         rows = {row.pk: row for row in Guardrail.objects.filter(pk__in=touched)}
         if missing := touched - rows.keys():
             raise ValidationError(f"no row with id {min(missing)}.", field=GUARDRAILS)
-        drafted = [_drafted(row, -number) for number, row in enumerate(draft.of(GUARDRAILS), start=1)]
+        drafted = [_guardrail_row(row, -number) for number, row in enumerate(draft.of(GUARDRAILS), start=1)]
         before = [guardrail_record(row) for row in rows.values() if row.enabled]
         after = [guardrail_record(row) for row in drafted if row.enabled]
         self._sources = {row.pk: guardrail_record(row).source for row in rows.values()}
@@ -206,7 +206,7 @@ def _texts(payload: str) -> Texts:
     return Texts(request, response, not is_whole)
 
 
-def _drafted(draft: RowDraft, new_id: int) -> Guardrail:
+def _guardrail_row(draft: RowDraft, new_id: int) -> Guardrail:
     """The row of a draft, which is not stored. Raises ValidationError with the place of what is wrong."""
     values = {"parameters": {}, "action": default_action(draft.values["type"]), **draft.values}
     try:

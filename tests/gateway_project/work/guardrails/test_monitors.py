@@ -281,7 +281,7 @@ def test_those_who_follow_a_stream_do_not_wait_for_the_monitors_of_a_client_that
 @pytest.mark.embedded
 def test_a_process_stops_once_all_entries_are_written():
     entries, stopped = PendingEntries(), threading.Event()
-    with entries.one():
+    with entries.track():
         stop = threading.Thread(target=lambda: (entries.stop(), stopped.set()))
         stop.start()
         assert not stopped.wait(0.2)
