@@ -10,6 +10,7 @@ from django.urls import reverse
 from gateway_project.console.site import console_site, wants_page
 from gateway_project.errors import InternalError, NotFound, PermissionDenied, ValidationError
 from gateway_project.server.http_delivery import error_response
+from gateway_project.server.middleware import error_page
 from gateway_project.work.log.secret_masking import mask_secrets_in_message
 
 log = logging.getLogger("gateway.hosts")
@@ -55,4 +56,5 @@ def forged(request: HttpRequest, reason: str = "") -> HttpResponseBase:
     site = console_site()
     if wants_page(request) and request.path.startswith(reverse("admin:index")) and site.has_permission(request):
         return site.refusal(request, "This form", text, PermissionDenied.code)
-    return error_response(PermissionDenied(text)).to_django()
+    error = PermissionDenied(text)
+    return error_page(request, error) if wants_page(request) else error_response(error).to_django()

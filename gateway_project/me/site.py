@@ -17,7 +17,7 @@ from gateway_project.api import audit
 from gateway_project.api.access import Caller, require_licence
 from gateway_project.api.write_limit import count_write
 from gateway_project.console.audit import LOGIN
-from gateway_project.console.site import has_live_login
+from gateway_project.console.site import NOT_FOUND, has_live_login, wants_page
 from gateway_project.errors import GatewayError
 
 Page = Callable[..., HttpResponseBase]
@@ -66,8 +66,19 @@ def page(view: Page) -> Page:
         except GatewayError as error:
             context = {"problem": error.sentence}
             return show(request, "refused", "Not possible", context, status=error.code, headers=error.headers)
+        except Http404:
+            if not wants_page(request):
+                raise
+            title, problem, status = NOT_FOUND
+            return show(request, "refused", title, {"problem": problem}, status=status)
 
     return answer
+
+
+@page
+def missing(request: HttpRequest, address: str) -> HttpResponseBase:
+    """404 at an address that no page has."""
+    raise Http404
 
 
 def caller(request: HttpRequest) -> Caller:

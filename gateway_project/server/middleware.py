@@ -74,14 +74,14 @@ class ErrorResponses:
         if error is None:
             return None
         if wants_page(request):
-            response: HttpResponseBase = _error_page(request, error)
+            response: HttpResponseBase = error_page(request, error)
         else:
             response = error_response(error, document=document(error)).to_django()
         response.headers["Cache-Control"] = "no-store"
         return response
 
 
-def _error_page(request: HttpRequest, error: GatewayError) -> HttpResponse:
+def error_page(request: HttpRequest, error: GatewayError) -> HttpResponse:
     """A page that reads nothing from the database: the frame of other pages does, to name the user."""
     path = request.get_full_path() if request.method == "GET" else request.path
     page = render_to_string("shared/error.html", {"problem": error.sentence, "path": path})

@@ -86,6 +86,30 @@ def test_a_key_is_rotated_and_deleted(browser, ann):
     assert key.is_deleted
 
 
+@pytest.mark.parametrize("route", ["nowhere/", "keys", "requests/999999/", "access/new/everything/"])
+def test_a_wrong_address_is_a_page_with_a_way_back(browser, route):
+    """A browser showed JSON."""
+    page = browser.get(f"/me/{route}", **HTML)
+    assert page.status_code == 404
+    assert "There is no page at this address." in page.text
+    assert 'href="/me/"' in page.text
+    assert browser.get(f"/me/{route}").headers["Content-Type"] == "application/json"
+    browser.logout()
+    assert browser.get(f"/me/{route}", **HTML).headers["Location"].startswith("/me/login/?next=/me/")
+
+
+@pytest.mark.parametrize("route", ["keys/new/", "login/"])
+def test_a_form_that_has_expired_is_a_page_with_a_way_back(browser, route):
+    """A browser showed JSON."""
+    stale = Client(enforce_csrf_checks=True)
+    stale.cookies = browser.cookies
+    page = stale.post(f"/me/{route}", {"name": "x"}, **HTML)
+    assert page.status_code == 403
+    assert "This form has expired" in page.text
+    assert f'href="/me/{route}"' in page.text
+    assert stale.post(f"/me/{route}").headers["Content-Type"] == "application/json"
+
+
 @pytest.mark.parametrize("action", ["rotate", "delete"])
 def test_the_key_of_another_user_is_not_there(browser, action):
     key = issue_key(owner=new_user(), name="theirs").key
