@@ -66,9 +66,14 @@ class Histogram(NamedTuple):
         return WIDTH * len(self.bars)
 
 
-def histogram(query: Mapping[str, str], entries: EntryQuerySet) -> Histogram:
-    """The histogram of the list that the address selects; of the last day if it names no period."""
+def histogram(query: Mapping[str, str], entries: EntryQuerySet) -> Histogram | None:
+    """The histogram of the list that the address selects; of the last day if it names no start.
+
+    None for a period in which nothing can lie: it begins in the future, or after its end.
+    """
     start, end = _period(query)
+    if start >= end:
+        return None
     step = _step(end - start)
     missing = [name for name, value in query.items() if value and not _is_followed(name, value)]
     counts = _counted(entries, start, end, step) if step == MINUTE or missing else None
@@ -89,8 +94,7 @@ def _period(query: Mapping[str, str]) -> tuple[datetime, datetime]:
     start, last = period_of(query)
     now = timezone.now()
     end = max(min(last or now, now) + timedelta.resolution, services.EARLIEST + DAY).astimezone(UTC)
-    start = start if start and start < end else end - DAY
-    return max(start, end - MAX_DAYS), end
+    return max(start or end - DAY, end - MAX_DAYS), end
 
 
 def _step(length: timedelta) -> timedelta:

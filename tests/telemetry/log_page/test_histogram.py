@@ -110,6 +110,16 @@ def test_the_longest_period_has_few_bars():
     assert len(drawn.bars) <= 402
 
 
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [("2999-01-01 00:00:00", "2999-01-02 00:00:00"), (f"{DAY} 12:00:00", f"{DAY} 11:00:00")],
+    ids=["in the future", "ends before it begins"],
+)
+def test_a_period_in_which_nothing_can_lie_has_none(start, end):
+    """It had that of the last day."""
+    assert histogram(period(start, end), entries()) is None
+
+
 def test_a_bar_leads_to_its_time_and_keeps_the_filters():
     drawn = histogram(period(f"{DAY} 00:00:00", f"{DAY} 23:59:59", model_name="m", p="3"), entries())
     assert drawn.bars[10].address == "?" + "&".join(
