@@ -1,6 +1,6 @@
 """The states of an API key, and the words for them."""
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 from gateway_project.console.display.badges import Badge
@@ -31,9 +31,9 @@ BADGES = {
 
 
 def key_badge(state: KeyState, expiry: datetime | None, now: datetime) -> Badge:
-    """The state in words: of a key that works, also in how many days it expires, from a week before."""
+    """The state in words: of a key that works, also in how many days (UTC) it expires, from a week before."""
     if state is not KeyState.USABLE or expiry is None or expiry > now + SOON:
         return BADGES[state]
-    days = (expiry - now).days
+    days = (expiry.astimezone(UTC).date() - now.astimezone(UTC).date()).days
     when = "today" if not days else f"in {days} {'day' if days == 1 else 'days'}"
     return Badge(f"Expiring {when}", "warning")

@@ -1,6 +1,6 @@
 """The state of a key: one annotation, on which filters, lists, models and authentication agree."""
 
-from datetime import timedelta
+from datetime import UTC, timedelta
 from itertools import product
 
 import pytest
@@ -84,11 +84,14 @@ def test_a_key_expires_at_its_expiry_and_not_before(keys):
         (timedelta(days=7), "Expiring in 7 days", "warning"),
         (timedelta(days=5, hours=3), "Expiring in 5 days", "warning"),
         (timedelta(days=1), "Expiring in 1 day", "warning"),
-        (timedelta(hours=3), "Expiring today", "warning"),
+        (timedelta(days=4, hours=12), "Expiring in 5 days", "warning"),  # its last day is the fifth from today
+        (timedelta(hours=11, minutes=59), "Expiring today", "warning"),
+        (timedelta(hours=12), "Expiring in 1 day", "warning"),
     ],
 )
 def test_a_key_that_works_says_when_it_expires(left, text, kind):
-    badge = key_badge(KeyState.USABLE, left and NOW + left, NOW)
+    noon = NOW.astimezone(UTC).replace(hour=12, minute=0, second=0, microsecond=0)
+    badge = key_badge(KeyState.USABLE, left and noon + left, noon)
     assert (badge.text, badge.kind) == (text, kind)
 
 
