@@ -290,7 +290,7 @@ class LogAdmin(EntryAdmin):
     def result(self, row: LogEntry) -> SafeString:
         """The status, and what is not usual: an error, an answer from the cache."""
         if row.entry_type not in (EntryType.WORK_REQUEST, EntryType.MIRROR):
-            return Badge(row.severity, "").html
+            return Badge(row.get_severity_display(), "").html
         unusual = "cached" if row.cache_status == CacheStatus.HIT else ""
         what = unusual if row.outcome == Outcome.COMPLETED and row.status else row.exception or row.outcome
         return Badge(f"{row.status or ''} {what}".strip(), OUTCOMES.get(row.outcome, "")).html
