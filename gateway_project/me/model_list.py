@@ -33,6 +33,6 @@ def _row(model: Model) -> JsonObject:
     return {
         "name": model.name,
         "provider": model.provider,
-        "context": model.facts.context_length,
+        "context": f"{model.facts.context_length:,}" if model.facts.context_length else "",
         "prices": [exact_price(amount, price.currency) for amount in amounts if price is not None],
     }

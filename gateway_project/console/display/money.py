@@ -53,10 +53,9 @@ def exactly(amount: Decimal | None, currency: str) -> str:
 
 def price(amount: Decimal, currency: str) -> Figure:
     """The price of something, to the last digit: prices are compared and copied."""
-    text = exactly(amount, "")
-    return Figure(
-        f"{SYMBOLS[currency]}{text}" if currency in SYMBOLS else exactly(amount, currency), exactly(amount, currency)
-    )
+    text = f"{amount.normalize():,f}"
+    label = f"{SYMBOLS[currency]}{text}" if currency in SYMBOLS else f"{text} {currency}".rstrip()
+    return Figure(label, exactly(amount, currency))
 
 
 def short(number: int) -> Figure:
