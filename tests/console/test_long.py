@@ -82,6 +82,32 @@ def test_headings_stand_apart(console, paths):
     assert min(headings.evaluate_all("all => all.map(th => parseFloat(getComputedStyle(th).paddingLeft))")) >= 8
 
 
+def test_the_overview_shows_costs_to_their_end(console, world):
+    """A line such as "+ 1 request without a price" was as wide as the table, and cut off the column."""
+    world.provider()
+    world.allow()
+    world.entry(world.ask())
+    window = console()
+
+    def is_counted() -> bool:
+        window.open("?period=hour")
+        return "without a price" in window.page.get_by_role("region", name="Top users", exact=True).inner_text()
+
+    world.until(is_counted, seconds=30)
+    for title in ("Top users", "Top models", "Providers"):
+        table = window.page.get_by_role("region", name=title, exact=True)
+        assert "without a price" in table.inner_text(), title
+        assert table.evaluate("table => table.scrollWidth <= table.clientWidth"), title
+
+
+def test_what_a_permission_grants_is_read_to_its_end(console):
+    window = console()
+    window.open("keys/apikey/add/")
+    choices = window.page.locator(".field-permissions label span")
+    assert choices.count() > 5
+    assert choices.evaluate_all("all => all.filter(choice => choice.scrollWidth > choice.clientWidth).length") == 0
+
+
 def test_a_search_that_is_too_long_is_told_so_where_it_stands(console):
     window = console()
     window.open("telemetry/logentry/")

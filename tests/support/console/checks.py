@@ -30,13 +30,33 @@ OVERLAPS = """
 """
 
 
+# Words of tables on two lines, though they are as short as a state or a public id.
+BROKEN_WORDS = r"""
+() => {
+  const found = [];
+  for (const cell of document.querySelectorAll("#main :is(td, th)")) {
+    if (!cell.checkVisibility()) continue;
+    const texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT), range = document.createRange();
+    for (let text = texts.nextNode(); text; text = texts.nextNode()) {
+      for (const word of text.data.matchAll(/(?<!\S)\w{2,10}[.,]?(?!\S)/g)) {
+        range.setStart(text, word.index);
+        range.setEnd(text, word.index + word[0].length);
+        const lines = new Set([...range.getClientRects()].map(box => Math.round(box.top)));
+        if (lines.size > 1) found.push(`"${word[0]}" is broken in <td class="${cell.className}">`);
+      }
+    }
+  }
+  return found;
+}
+"""
+
 # What a page is asked for: violations alone, without a path to each element, and without fetching its styles once more.
 SHORT = {"resultTypes": ["violations"], "selectors": False, "preload": False}
 
 
 def problems_on(page) -> list[str]:
-    """Elements that overlap, and findings of axe's rules of accessibility."""
-    return page.evaluate(OVERLAPS) + findings(page)
+    """Elements that overlap, words that are broken, and findings of axe's rules of accessibility."""
+    return page.evaluate(OVERLAPS) + page.evaluate(BROKEN_WORDS) + findings(page)
 
 
 def findings(page, *rules: str) -> list[str]:
