@@ -6,7 +6,7 @@ from django.conf import settings
 
 from gateway_project.api.access import Caller
 from gateway_project.api.fields import Attributes, Choice
-from gateway_project.api.names import snake
+from gateway_project.api.names import list_names, snake
 from gateway_project.errors import GatewayError, PermissionDenied, ValidationError
 from gateway_project.errors.problem import Problem
 from gateway_project.json_types import JsonObject
@@ -56,7 +56,8 @@ def _checked(values: object, place: str) -> JsonObject:
         )
     names = {name: snake(name) for name in values}
     if unknown := sorted(name for name, translation in names.items() if translation is None):
-        raise ValidationError(f"unknown attribute {unknown[0][:100]!r}.", field=place)
+        problem = f"unknown attribute {unknown[0][:100]!r}. {list_names(KeyLimitAttributes().writable)}"
+        raise ValidationError(problem, field=place)
     attributes = KeyLimitAttributes(data={names[name]: value for name, value in values.items()})
     if not attributes.is_valid():
         raise ValidationError.from_problems(list(_problems(attributes, place)))

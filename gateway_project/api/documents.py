@@ -12,7 +12,7 @@ from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
 from rest_framework_json_api.renderers import JSONRenderer
 
-from gateway_project.api.names import camel, snake
+from gateway_project.api.names import camel, list_names, snake
 from gateway_project.api.strict_json import parse_object
 from gateway_project.errors import Conflict, ValidationError
 from gateway_project.errors.problem import escape_pointer
@@ -58,7 +58,7 @@ class ApiParser(BaseParser):
         if not isinstance(attributes, dict):
             raise ValidationError(ENVELOPE)
         _check_type(data, view.resource_name)
-        document = Document(_python_names(attributes))
+        document = Document(_python_names(attributes, view))
         document.id = _id(data)
         return document
 
@@ -88,16 +88,18 @@ def _data(document: JsonObject) -> JsonObject:
     return data
 
 
-def _python_names(attributes: JsonObject) -> JsonObject:
+def _python_names(attributes: JsonObject, view: ResourceView) -> JsonObject:
     if len(attributes) > MAX_ATTRIBUTES:
         raise ValidationError(f"has more than {MAX_ATTRIBUTES} members.", field="/data/attributes")
-    return {_python_name(name): value for name, value in attributes.items()}
+    return {_python_name(name, view): value for name, value in attributes.items()}
 
 
-def _python_name(wire_name: str) -> str:
+def _python_name(wire_name: str, view: ResourceView) -> str:
     name = snake(wire_name)
     if name is None:
-        raise ValidationError("unknown attribute.", field=f"/data/attributes/{_segment(wire_name)}")
+        kind = getattr(view, f"{view.action}_attributes", None)
+        problem = f"unknown attribute. {list_names(kind().writable) if kind else ''}".rstrip()
+        raise ValidationError(problem, field=f"/data/attributes/{_segment(wire_name)}")
     return name
 
 

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Unpack
 from django.utils.dateparse import parse_date, parse_datetime
 from rest_framework import serializers
 
+from gateway_project.api.names import list_names
 from gateway_project.api.strict_json import has_nul
 from gateway_project.database.ids import MAX_ID
 from gateway_project.errors import Place, ValidationError
@@ -162,10 +163,15 @@ class Attributes(serializers.Serializer):
     # For the OpenAPI document, under the names of the wire.
     example: ClassVar[Mapping[str, object]] = {}
 
+    @property
+    def writable(self) -> list[str]:
+        """The names of the attributes that may be sent, as in Python."""
+        return [name for name, field in self.fields.items() if not field.read_only]
+
     def to_internal_value(self, data: Mapping[str, object]) -> JsonObject:
-        writable = {name for name, field in self.fields.items() if not field.read_only}
-        if unknown := set(data) - writable:
-            raise serializers.ValidationError(dict.fromkeys(sorted(unknown), "Unknown attribute."))
+        if unknown := set(data) - set(self.writable):
+            problem = f"Unknown attribute. {list_names(self.writable)}"
+            raise serializers.ValidationError(dict.fromkeys(sorted(unknown), problem))
         return super().to_internal_value(data)
 
 

@@ -10,6 +10,7 @@ from django.http import QueryDict
 from rest_framework import serializers
 
 from gateway_project.api import fields
+from gateway_project.api.names import list_names
 from gateway_project.database.ids import MAX_ID
 from gateway_project.errors import ValidationError
 from gateway_project.json_types import JsonObject
@@ -122,7 +123,7 @@ def refuse_unknown(parameters: QueryDict, names: Iterable[str]) -> None:
     """Raise ValidationError for a query parameter that has none of these names, or that is repeated."""
     for name, values in parameters.lists():
         if name not in names:
-            raise ValidationError("unknown query parameter.", parameter=name[:100])
+            raise ValidationError(f"unknown query parameter. {list_names(names)}", parameter=name[:100])
         if len(values) > 1:
             raise ValidationError("appears more than once in the query.", parameter=name)
 

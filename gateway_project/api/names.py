@@ -1,6 +1,7 @@
 """Translates names between camelCase, on the wire, and snake_case, in Python."""
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 
 CAMEL_CASE = re.compile(r"[a-z][a-zA-Z0-9]{0,63}\Z")
@@ -18,6 +19,11 @@ def snake(name: str) -> str | None:
         return None
     python_name = _format(name, "underscore")
     return python_name if camel(python_name) == name else None
+
+
+def list_names(names: Iterable[str]) -> str:
+    """A sentence with the names that would have been right, as they are on the wire."""
+    return f"Known: {', '.join(map(camel, names)) or 'none'}."
 
 
 def _format(name: str, style: str) -> str:

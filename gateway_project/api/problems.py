@@ -41,10 +41,8 @@ def handle(exception: Exception, context: JsonObject) -> Response:
 
 def document(error: errors.GatewayError, names: Mapping[str, str] = MappingProxyType({})) -> JsonObject:
     """The error's document, with wire names; `names` are those of attributes by the names that services use."""
-    fields = [names.get(problem.field, problem.field) for problem in error.problems]
-    problems = [
-        replace(problem, field=_wire_path(field)) for problem, field in zip(error.problems, fields, strict=True)
-    ]
+    problems = [problem.with_names(names) for problem in error.problems]
+    problems = [replace(problem, field=_wire_path(problem.field)) for problem in problems]
     return {
         **error.body(),
         "message": errors.sentence_of(problems),

@@ -29,15 +29,23 @@ _SQLITE_STATES = tuple(
 
 
 def save_or_refuse(row: models.Model, *, conflict: str) -> None:
-    """Validate and store a row; raises ValidationError, or Conflict with the message `conflict` if its name exists."""
+    """Validate and store a row.
+
+    Raises ValidationError, or Conflict with the message `conflict` if only another row, such as one of the same name,
+    is in the way; it names the field, where that is one.
+    """
     try:
         is_saved = _save(row)
     except DjangoValidationError as error:
-        if not UNIQUENESS_CODES.issuperset(_codes(error)):
-            raise ValidationError.from_fields(error.message_dict) from None
+        problems = _without_uniqueness(error)
+        if problems and problems == error.message_dict:
+            raise ValidationError.from_fields(problems) from None
+        if problems:
+            field = field_in_the_way(row) or "__all__"
+            raise ValidationError.from_fields(problems | {field: [*problems.get(field, ()), conflict]}) from None
         is_saved = False
     if not is_saved:
-        raise Conflict(conflict).with_row(row_in_the_way(row))
+        raise Conflict(conflict, field=field_in_the_way(row)).with_row(row_in_the_way(row))
 
 
 def _save(row: models.Model) -> bool:
@@ -61,6 +69,29 @@ def _save(row: models.Model) -> bool:
 
 def row_in_the_way(row: models.Model) -> models.Model | None:
     """The other stored row because of which a unique constraint of the table refuses this one."""
+    return next((other for _, other in _collisions(row)), None)
+
+
+def field_in_the_way(row: models.Model) -> str:
+    """The field of a unique constraint that another row breaks; '' if it has several, or none is broken.
+
+    References do not count: of a constraint that a name is unique within a provider, the field is the name.
+    """
+    for constraint, _ in _collisions(row):
+        fields = [field for name in _field_names(constraint) if not (field := row._meta.get_field(name)).is_relation]
+        return getattr(fields[0], "of", fields[0].name) if len(fields) == 1 else ""
+    return ""
+
+
+def _field_names(constraint: models.UniqueConstraint) -> list[str]:
+    """The names of all fields that a constraint is about."""
+    wholes = (one for one in constraint.expressions if isinstance(one, models.Expression))
+    parts = (part for whole in wholes for part in whole.flatten())
+    return [*constraint.fields, *(part.name for part in parts if isinstance(part, models.F))]
+
+
+def _collisions(row: models.Model) -> Iterator[tuple[models.UniqueConstraint, models.Model]]:
+    """The unique constraints that refuse a row, with the stored row that each is broken by."""
     fields = row._meta.concrete_fields
     values = {models.F(field.name): models.Value(getattr(row, field.attname), field) for field in fields}
     others = row._meta.model._base_manager.exclude(pk=row.pk)
@@ -69,8 +100,7 @@ def row_in_the_way(row: models.Model) -> models.Model | None:
             parts: list[Any] = [*map(models.F, constraint.fields), *constraint.expressions]
             equal = others.filter(*(Exact(part, part.replace_expressions(values)) for part in parts))
             if other := equal.filter(constraint.condition or models.Q()).first():
-                return other
-    return None
+                yield constraint, other
 
 
 def lock_row(row: models.Model, rows: models.QuerySet) -> None:
@@ -146,6 +176,10 @@ def rows_by_id(rows: models.QuerySet, ids: Collection[int], *, field: str) -> li
     return matches
 
 
-def _codes(error: DjangoValidationError) -> Iterator[str | None]:
-    for problems in error.error_dict.values():
-        yield from (problem.code for problem in problems)
+def _without_uniqueness(error: DjangoValidationError) -> dict[str, list[str]]:
+    """The messages of each field, but for those that say that another row is in the way."""
+    fields = {
+        field: [message for one in problems if one.code not in UNIQUENESS_CODES for message in one.messages]
+        for field, problems in error.error_dict.items()
+    }
+    return {field: messages for field, messages in fields.items() if messages}

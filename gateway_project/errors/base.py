@@ -99,6 +99,10 @@ class GatewayError(Exception):
         """The message for people who do not see which field it is about."""
         return sentence_of(self.problems)
 
+    def sentence_with(self, names: Mapping[str, str]) -> str:
+        """The message for people who know fields by other names, such as those of a command's options."""
+        return sentence_of([problem.with_names(names) for problem in self.problems])
+
     def body(self) -> dict[str, int | str]:
         """The three members that every error has."""
         return {"code": self.code, "exception": self.exception, "message": self.message}

@@ -1,7 +1,8 @@
 """One thing that is wrong with a request, and JSON:API's error object of it."""
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from gateway_project.json_types import JsonObject
 
@@ -29,6 +30,10 @@ class Problem:
         if name.startswith("/"):
             name = _unescaped(name.rpartition("/")[2])
         return f"{name}: {self.detail}" if name else self.detail
+
+    def with_names(self, names: Mapping[str, str]) -> "Problem":
+        """The same with the name that readers know the field by, where `names` has one."""
+        return replace(self, field=names.get(self.field, self.field))
 
     def source(self, root: str) -> dict[str, str]:
         """JSON:API's `source`, with paths of fields below the pointer `root`; empty if the place is unknown."""

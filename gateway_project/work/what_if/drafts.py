@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gateway_project.api.fields import Attributes
-from gateway_project.api.names import camel, snake
+from gateway_project.api.names import camel, list_names, snake
 from gateway_project.database.ids import MAX_ID
 from gateway_project.errors import ValidationError
 from gateway_project.json_types import JsonObject
@@ -82,7 +82,7 @@ def _ids(deletions: JsonObject, kind: str) -> frozenset[int]:
 def _row(row: object, place: str, kind: type[Attributes]) -> RowDraft:
     values = _object(row, place)
     row_id = _id(values.pop("id"), f"{place}.id") if "id" in values else None
-    attributes = kind(data={_python_name(name, place): value for name, value in values.items()})
+    attributes = kind(data={_python_name(name, place, kind): value for name, value in values.items()})
     if not _is_valid(attributes, place):
         name, problems = next(iter(attributes.errors.items()))
         whole = name == "non_field_errors"
@@ -92,10 +92,11 @@ def _row(row: object, place: str, kind: type[Attributes]) -> RowDraft:
     return RowDraft(row_id, attributes.validated_data, place)
 
 
-def _python_name(wire_name: str, place: str) -> str:
+def _python_name(wire_name: str, place: str, kind: type[Attributes]) -> str:
     name = snake(wire_name)
     if name is None:
-        raise ValidationError(f"has the unknown attribute {wire_name[:100]!r}.", field=place)
+        problem = f"has the unknown attribute {wire_name[:100]!r}. {list_names(kind().writable)}"
+        raise ValidationError(problem, field=place)
     return name
 
 

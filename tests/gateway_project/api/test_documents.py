@@ -81,6 +81,25 @@ def test_a_body_that_is_not_of_the_right_form_gets_400(admin, media_type):
     assert Role.objects.count() == before
 
 
+@pytest.mark.parametrize("name", ["nmae", "na_me", "NAME"])
+def test_an_unknown_attribute_is_refused_with_those_that_are_known(admin, name):
+    message = refused(admin.post("/roles/", **{name: "x"}), 400, "ValidationError", name)
+    assert "nknown attribute. Known: id, name, " in message
+
+
+def test_an_unknown_parameter_is_refused_with_those_that_are_known(admin):
+    refused(admin.get("/roles/?nmae=x"), 400, "ValidationError", "nmae: unknown query parameter. Known: ", "page[size]")
+
+
+def test_a_name_that_is_taken_is_pointed_at(admin, ann):
+    for path, attributes, name in (
+        ("/roles/", {"name": "admin"}, "name"),
+        ("/users/", {"userName": "ann", "password": "another long pass phrase"}, "userName"),
+    ):
+        error = admin.post(path, **attributes).json()["errors"][0]
+        assert (error["status"], error["source"]) == ("409", {"pointer": f"/data/attributes/{name}"}), path
+
+
 WRONG = [None, 5, -1, 1.5, 10**30, True, "", " ", "x" * 5000, "a\0b", [], [1], {}, {"id": 1}, [[1]], [None], [{}]]
 
 

@@ -54,6 +54,28 @@ def has_unique_constraint(row):
     )
 
 
+@pytest.mark.django_db
+def test_a_conflict_names_the_field_that_has_to_change():
+    fill(new_user(), 0, 2)
+    expected = {
+        User: "username",
+        Feature: "name",
+        Group: "name",
+        ApiKey: "name",
+        Model: "name",
+        Rule: "name",
+        Limit: "",
+    }
+    for table, field in expected.items():
+        copy = table._base_manager.order_by("pk").first()
+        if table is ApiKey:
+            copy.public_id, copy.former_public_id = "another", None
+        copy.pk, copy._state.adding = None, True
+        with pytest.raises(Conflict) as refused:
+            save_or_refuse(copy, conflict="taken")
+        assert refused.value.field == field, table
+
+
 @pytest.mark.long
 @pytest.mark.django_db
 def test_a_row_is_not_in_its_own_way_nor_in_that_of_another_name():
@@ -105,3 +127,13 @@ class TestConstraints:
             save_or_refuse(copy, conflict="A provider of this name exists already.")
         fields = {problem.field for problem in refused.value.problems}
         assert fields >= {"auth_method", "weight", "name"}, refused.value.problems
+        assert "A provider of this name exists already." in refused.value.sentence
+
+    def test_a_taken_name_beside_another_mistake_is_said_once_and_under_its_own_name(self):
+        new_user(username="ann")
+        with pytest.raises(ValidationError) as refused:
+            save_or_refuse(User(username="Ann", email="nowhere", password="x"), conflict="Ann exists.")
+        assert {(one.field, one.detail) for one in refused.value.problems} == {
+            ("email", "Enter a valid email address."),
+            ("username", "Ann exists."),
+        }
