@@ -16,6 +16,8 @@ from gateway_project.errors import Conflict, ValidationError
 from licensing.models import Limit, Measure, Window
 from licensing.services import validated_amount
 from providers.models import Provider
+from rules.access_tests.judging import verdicts_of
+from rules.access_tests.models import AccessTest
 
 FIELDS = {
     RequestKind.MODEL: ("model", "provider_id"),
@@ -55,6 +57,9 @@ def _check_model(request: AccessRequest) -> None:
         raise ValidationError(problem, field="model")
     if request.provider_id is not None and not Provider.objects.filter(pk=request.provider_id).exists():
         raise ValidationError(f"no provider with id {request.provider_id}.", field="provider_id")
+    test = AccessTest(user_id=request.user_id, model=request.model, provider_id=request.provider_id)
+    if verdicts_of([test])[0].holds:
+        raise Conflict("a rule already allows the user this model.", field="model")
 
 
 def find_group(caller: Caller, *, group_id: int | None, group_name: str | None) -> int | None:

@@ -17,6 +17,8 @@ from gateway_project.access_requests.ending import end_due_requests
 from keys.services import issue_key
 from licensing.models import Limit
 from licensing.services import change_limit, set_limit
+from providers.models import Provider
+from providers.services import add_model
 from rules.access_tests.services import create_access_test
 from rules.models import Rule
 from rules.services import create_rule, update_rule
@@ -140,6 +142,16 @@ class TestAsking:
         refused(as_ann.post(PATH, **LIMIT), 409, "Conflict", "amount", "500")
         change_limit(limit, amount=0)
         refused(as_ann.post(PATH, **LIMIT), 409, "Conflict", "amount", "unlimited")
+
+    def test_a_model_that_a_rule_allows_already_is_refused(self, as_ann, ann, first_provider):
+        add_model(provider=first_provider, name="gpt-5")
+        rule = create_rule(name="gpt-5", user_id=ann.pk, regex="gpt-5", provider_id=first_provider.pk)
+        for about in ({}, {"providerId": first_provider.pk}):
+            refused(as_ann.post(PATH, **MODEL | about), 409, "Conflict", "model: a rule already allows")
+        other = Provider.objects.create(name="other", url="http://127.0.0.1:9", format=first_provider.format)
+        ask(as_ann, **MODEL | {"providerId": other.pk})
+        update_rule(rule, enabled=False)
+        ask(as_ann, **MODEL)
 
     def test_nor_is_a_limit_below_the_default_which_would_lower_it(self, as_ann, ann, settings):
         settings.GATEWAY_LIMITS = {**settings.GATEWAY_LIMITS, "user": {("requests", "day"): Decimal(500)}}
