@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
+from gateway_project.api.audit import operator, record_command
 from gateway_project.progress import Progress
 from gateway_project.wording import plural
 from telemetry.usage.verification import Difference, days, differences, full_hours, repair
@@ -55,6 +56,9 @@ class Command(BaseCommand):
         if options["repair"]:
             days_shown = progress.counting(parts, "Repairing days")
             repaired = sum(repair(*day, allow_fewer=bool(options["allow_fewer"])) for day in days_shown)
+            if repaired:
+                message = f"{operator()} repaired {plural(repaired, 'hour')} of usage, by manage.py. {period}."
+                record_command("repair", "usage", message=message)
             self.stdout.write(f"{period}: {plural(repaired, 'hour')} repaired.")
         remaining = [item for day in progress.counting(parts, "Comparing days") for item in differences(*day)]
         if remaining:

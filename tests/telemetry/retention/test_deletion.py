@@ -11,6 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from gateway_project.api.audit import record_command
+from telemetry.audit.models import AuditEntry
 from telemetry.journal.batches import insert_log_entries
 from telemetry.models import CacheEntry, LogEntry, UsageDay, UsageHour
 from telemetry.retention import deletion, partitions
@@ -376,6 +377,9 @@ class TestTheCommand:
             call_command("verify_usage")
         call_command("verify_usage", repair=True)
         assert "2 hours repaired" in capsys.readouterr().out
+        assert " repaired 2 hours of usage, by manage.py. From " in AuditEntry.objects.get(action="repair").message
+        call_command("verify_usage", repair=True)
+        assert AuditEntry.objects.filter(action="repair").count() == 1, "nothing was repaired"
 
     def test_it_keeps_the_usage_of_entries_that_an_earlier_setting_deleted(self, capsys):
         insert_log_entries([aged(days) for days in (0, 5)])
