@@ -15,7 +15,7 @@ from accounts.models import Session, User
 from gateway_project.api import audit
 from gateway_project.console.audit import session_event_recorder
 from gateway_project.errors import GatewayError
-from gateway_project.me.forms import PasswordForm
+from gateway_project.me.forms import PasswordForm, add_errors
 from gateway_project.me.site import actor, caller, page, show
 
 
@@ -61,7 +61,7 @@ def _has_changed(request: HttpRequest, form: forms.Form) -> bool:
         )
         services.update_user(user, password=values["new"], current_session=own.session)
     except GatewayError as error:
-        form.add_error("new" if getattr(error, "field", "") == "newPassword" else "current", error.sentence)
+        add_errors(form, error, {"new_password": "new", "current_password": "current"})
         return False
     audit.record(actor(request), "update", "users", user.pk, attributes=["newPassword"])
     update_session_auth_hash(request, user)  # otherwise the new password would end this session, too

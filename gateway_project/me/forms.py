@@ -1,14 +1,24 @@
 """The forms of the pages for ordinary users."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from django import forms
 from django.http import QueryDict
+from django.utils.text import capfirst
 from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextInputWidget
 
+from gateway_project.errors import GatewayError
 from gateway_project.json_types import JsonObject
 from keys.forms import end_of
 from keys.services import default_lifetime
+
+
+def add_errors(form: forms.Form, error: GatewayError, names: Mapping[str, str]) -> None:
+    """Add each problem to its field, as a sentence; one of a field that the form does not have, to the form."""
+    for problem in error.problems:
+        name = names.get(problem.field, problem.field)
+        is_shown = name in form.fields
+        form.add_error(name if is_shown else None, capfirst(problem.detail) if is_shown else problem.sentence)
 
 
 class KeyForm(forms.Form):

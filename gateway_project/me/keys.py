@@ -12,7 +12,7 @@ from accounts.models import User
 from gateway_project.api import audit
 from gateway_project.errors import GatewayError
 from gateway_project.json_types import JsonObject
-from gateway_project.me.forms import KeyForm
+from gateway_project.me.forms import KeyForm, add_errors
 from gateway_project.me.site import actor, caller, page, show
 from keys import services
 from keys.forms import RotationForm
@@ -65,7 +65,7 @@ def create_key(request: HttpRequest, owner: User, features: Sequence[str], *, ba
                 )
             return shown_once(request, issued)
         except GatewayError as error:
-            form.add_error(None, error.sentence)
+            add_errors(form, error, {})
     return show(request, "key_form", "New API key", {"form": form, "action": "Create", "back": back})
 
 
@@ -94,7 +94,7 @@ def rotate_key(request: HttpRequest, key: ApiKey, *, back: str) -> HttpResponse:
                 audit.record(actor(request), "rotate", "keys", key.pk, before=before, after=after)
             return shown_once(request, issued)
         except GatewayError as error:
-            form.add_error(None, error.sentence)
+            add_errors(form, error, {})
     return show(request, "key_form", f"Rotate {key.name}", {"form": form, "action": "Rotate", "back": back})
 
 

@@ -188,10 +188,15 @@ def test_a_session_of_ones_own_is_ended_and_no_other(browser, ann):
 
 def test_another_password_ends_the_other_sessions(browser, ann):
     session = log_in(username="ann", password=PASSWORD)[1]
-    for form, place in ({"current": "wrong", "new": NEW_PASSWORD}, 0), ({"current": PASSWORD, "new": "short"}, 1):
+    for form, place, problem in (
+        ({"current": "wrong", "new": NEW_PASSWORD}, 0, "Is wrong."),
+        ({"current": PASSWORD, "new": "short"}, 1, "This password is too short."),
+    ):
         response = browser.post("/me/account/", form)
         assert response.status_code == 200
-        assert response.text.count('role="alert"') == 1, place
+        texts = response.text.split("Current password")[1].split("New password")
+        assert ['role="alert"' in text for text in texts] == [place == 0, place == 1]
+        assert re.search(rf'role="alert"[^>]*>{problem}', texts[place]), texts[place]
     response = browser.post("/me/account/", {"current": PASSWORD, "new": NEW_PASSWORD})
     assert response.headers["Location"] == "/me/account/?changed=1"
     assert "was changed" in browser.get(response.headers["Location"]).text

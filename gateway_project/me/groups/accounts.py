@@ -13,7 +13,8 @@ from accounts.viewsets import UserViewSet
 from gateway_project.api import audit
 from gateway_project.database.saving import races_as_conflicts
 from gateway_project.errors import GatewayError
-from gateway_project.me.groups.forms import AccountForm, add_errors
+from gateway_project.me.forms import add_errors
+from gateway_project.me.groups.forms import AccountForm
 from gateway_project.me.groups.pages import administered_group, ask_to_delete, show_form
 from gateway_project.me.keys import create_key, delete_key, key_page, rotate_key
 from gateway_project.me.site import actor, caller, featured_caller, page, show

@@ -5,13 +5,12 @@ from collections.abc import Mapping
 
 from django import forms
 from django.http import QueryDict
-from django.utils.text import capfirst
 from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 from accounts.models import LONGEST_USERNAME, Group, User, check_name, check_text
 from gateway_project.console.display.widgets import NativeSelect
 from gateway_project.env import WITHOUT_WINDOW
-from gateway_project.errors import Conflict, GatewayError
+from gateway_project.errors import Conflict
 from gateway_project.json_types import JsonObject
 from gateway_project.me.request_forms import amount_field, measure_field, window_field
 from gateway_project.wording import CHANGED_MEANWHILE
@@ -22,14 +21,6 @@ from rules.models import MAX_DESCRIPTION_LENGTH, MAX_PATTERN_LENGTH, Rule
 from rules.serializers import MAX_NAME_LENGTH
 
 MAX_KEYS = 500  # that a form offers
-
-
-def add_errors(form: forms.Form, error: GatewayError, names: Mapping[str, str]) -> None:
-    """Add each problem to its field, as a sentence; one of a field that the form does not have, to the form."""
-    for problem in error.problems:
-        name = names.get(problem.field, problem.field)
-        is_shown = name in form.fields
-        form.add_error(name if is_shown else None, capfirst(problem.detail) if is_shown else problem.sentence)
 
 
 class StoredForm(forms.Form):

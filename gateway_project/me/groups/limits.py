@@ -10,7 +10,8 @@ from gateway_project.api import audit
 from gateway_project.database.saving import lock_row, races_as_conflicts
 from gateway_project.errors import GatewayError
 from gateway_project.json_types import JsonObject
-from gateway_project.me.groups.forms import AmountForm, GroupLimitForm, add_errors
+from gateway_project.me.forms import add_errors
+from gateway_project.me.groups.forms import AmountForm, GroupLimitForm
 from gateway_project.me.groups.pages import PAGE_ROWS, administered_group, ask_to_delete, show_form, show_tab
 from gateway_project.me.site import actor, caller, featured_caller, page
 from licensing import services

@@ -17,7 +17,8 @@ from gateway_project.database.guarding import Access, guarded_change
 from gateway_project.database.saving import races_as_conflicts
 from gateway_project.errors import GatewayError
 from gateway_project.json_types import JsonObject
-from gateway_project.me.groups.forms import MemberForm, add_errors
+from gateway_project.me.forms import add_errors
+from gateway_project.me.groups.forms import MemberForm
 from gateway_project.me.groups.pages import PAGE_ROWS, administered_group, show_tab
 from gateway_project.me.site import actor, caller, featured_caller, page
 
