@@ -7,7 +7,7 @@ import sys
 
 try:
     from django.core.management import BaseCommand, execute_from_command_line
-    from django.db.utils import DatabaseError, OperationalError
+    from django.db.utils import DatabaseError, OperationalError, ProgrammingError
 except ModuleNotFoundError as missing:
     sys.exit(f"{sys.executable} lacks {missing.name}: use the Python in which requirements.lock is installed.")
 
@@ -33,14 +33,20 @@ def main() -> None:
     except KeyboardInterrupt:  # with the status that shells have for it
         sys.exit(128 + signal.SIGINT)
     except DatabaseError as error:
-        from gateway_project.database.problems import (  # imported here: it reads the settings
-            connection_problem,
-            permission_problem,
-        )
-
-        if reason := permission_problem(error) or (isinstance(error, OperationalError) and connection_problem()):
+        if reason := database_problem(error):
             sys.exit(reason)
         raise
+
+
+def database_problem(error: DatabaseError) -> str:
+    """What operators can mend, or '': a missing permission, an unreachable server, missing migrations."""
+    from gateway_project.database import problems  # only now: it reads the settings
+
+    if reason := problems.permission_problem(error):
+        return reason
+    if isinstance(error, OperationalError) and (reason := problems.connection_problem()):
+        return reason
+    return problems.migration_problem() if isinstance(error, OperationalError | ProgrammingError) else ""
 
 
 if __name__ == "__main__":

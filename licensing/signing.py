@@ -25,7 +25,11 @@ DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\Z")
 
 
 class KeyRefused(ValueError):
-    """The text is not a licence key of this vendor; the message is the reason, for people."""
+    """The text is not a licence key of this vendor; the message names the claim, if one is wrong, and why."""
+
+    def __init__(self, reason: str, claim: str = "") -> None:
+        super().__init__(f"{claim}: {reason}" if claim else reason)
+        self.reason, self.claim = reason, claim
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +122,7 @@ def _claims(claims: JsonObject) -> Claims:
 def _text(claims: JsonObject, name: str) -> str:
     value = claims.get(name)
     if not isinstance(value, str) or not value.strip() or not value.isprintable() or len(value) > MAX_TEXT_LENGTH:
-        raise KeyRefused(f"{name}: must be a printable text of at most {MAX_TEXT_LENGTH} characters.")
+        raise KeyRefused(f"must be a printable text of at most {MAX_TEXT_LENGTH} characters.", name)
     return value
 
 
@@ -129,13 +133,13 @@ def _date(claims: JsonObject, name: str) -> date:
             return date.fromisoformat(value)
     except ValueError:
         pass
-    raise KeyRefused(f"{name}: must be a date such as 2030-12-31.")
+    raise KeyRefused("must be a date such as 2030-12-31.", name)
 
 
 def _integer(claims: JsonObject, name: str, minimum: int, maximum: int) -> int:
     value = claims.get(name)
     if type(value) is not int or not minimum <= value <= maximum:
-        raise KeyRefused(f"{name}: must be a whole number from {minimum} to {maximum}.")
+        raise KeyRefused(f"must be a whole number from {minimum} to {maximum}.", name)
     return value
 
 

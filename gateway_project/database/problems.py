@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 from django.db import Error, connection
+from django.db.migrations.executor import MigrationExecutor
 
 # SQLSTATE of a missing privilege, and of a write to a read-only standby.
 FORBIDDEN_CODES = ("42501", "25006")
@@ -28,6 +29,14 @@ def permission_problem(error: BaseException | None) -> str:
             return f"{_name()} cannot be used: {_first_line(error)}"
         error = error.__cause__ or error.__context__
     return ""
+
+
+def migration_problem() -> str:
+    """That migrations are missing, as in a new database, or ''."""
+    executor = MigrationExecutor(connection)
+    if not executor.migration_plan(executor.loader.graph.leaf_nodes()):
+        return ""
+    return "The database is not up to date: run `manage.py migrate` (or `quickstart`) first."
 
 
 def file_problem() -> str:

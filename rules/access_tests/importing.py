@@ -14,6 +14,9 @@ from rules.access_tests.documents import ROOT, FileEntry
 from rules.access_tests.models import AccessTest
 from rules.access_tests.services import AccessTestChanges, create_access_test, update_access_test
 
+# What a file calls the attributes of a test.
+MEMBERS = {"user_id": "user", "group_id": "group", "key_name": "key", "provider_id": "provider"}
+
 
 class ImportResult(NamedTuple):
     """The names of the tests that were created and changed, and how many were the same already."""
@@ -49,7 +52,7 @@ def import_access_tests(entries: Sequence[FileEntry]) -> ImportResult:
                 update_access_test(test, **values)
                 changed.append(test.name)
         except GatewayError as error:
-            raise ValidationError(error.sentence, field=f"{ROOT}[{number}]") from None
+            raise ValidationError(error.sentence_with(MEMBERS), field=f"{ROOT}[{number}]") from None
     result = ImportResult(created, changed, len(entries) - len(created) - len(changed))
     _record(result)
     return result

@@ -54,14 +54,26 @@ class TestCreateSuperuser:
             run("createsuperuser", "--noinput", "--username", "root")
         assert not User.objects.exists()
 
-    @pytest.mark.parametrize(("name", "password", "told"), [("root", "x", "password: "), ("Ann", PASSWORD, "exists")])
-    def test_refuses_what_the_api_refuses(self, monkeypatch, name, password, told):
+    @pytest.mark.parametrize(
+        ("name", "password", "problem"), [("root", "x", "^password: "), ("Ann", PASSWORD, "^--username: .* exists")]
+    )
+    def test_refuses_what_the_api_refuses(self, monkeypatch, name, password, problem):
         new_user(username="ann")
         monkeypatch.setenv("DJANGO_SUPERUSER_PASSWORD", password)
-        with pytest.raises(CommandError, match=told):
+        with pytest.raises(CommandError, match=problem):
             run("createsuperuser", "--noinput", "--username", name)
         assert User.objects.get().username == "ann"
         assert not LogEntry.objects.exists()
+
+    def test_names_all_that_is_wrong_by_its_options(self, monkeypatch):
+        new_user(username="ann")
+        monkeypatch.setenv("DJANGO_SUPERUSER_PASSWORD", PASSWORD)
+        with pytest.raises(CommandError) as refused:
+            run("createsuperuser", "--noinput", "--username", "ann", "--email", "nowhere")
+        assert str(refused.value) == (
+            "--email: Enter a valid email address. "
+            "--username: A user named 'ann' exists already; deleted users keep their names."
+        )
 
 
 class TestChangePassword:
@@ -84,7 +96,7 @@ class TestChangePassword:
     @pytest.mark.parametrize("password", ["", "7 chars"])
     def test_refuses_a_password_that_the_api_refuses(self, types, ann, password):
         types(password)
-        with pytest.raises(CommandError, match="password: "):
+        with pytest.raises(CommandError, match="^password: "):
             run("changepassword", "ann")
         assert Session.objects.live().exists()
         assert not LogEntry.objects.exists()

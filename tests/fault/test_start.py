@@ -177,6 +177,20 @@ def test_a_database_without_tables_does_not_start(tmp_path):
     assert "migrate" in done.stderr
 
 
+@pytest.mark.parametrize("command", [["licence", "status"], ["createsuperuser", "--noinput"], ["housekeep"]])
+def test_a_command_on_a_database_without_tables_says_what_to_run(tmp_path, command):
+    kept = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME")}
+    superuser = {"DJANGO_SUPERUSER_USERNAME": "root", "DJANGO_SUPERUSER_PASSWORD": "a long pass phrase"}
+    done = subprocess.run(
+        [sys.executable, "manage.py", *command],
+        cwd=ROOT, env=kept | superuser | {"GATEWAY_VAR_DIR": str(tmp_path)},
+        capture_output=True, text=True, check=False, timeout=patience(20),
+    )  # fmt: skip
+    assert done.returncode != 0
+    assert "The database is not up to date: run `manage.py migrate`" in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
+
+
 def test_gunicorn_started_by_hand_refuses_too(tmp_path):
     kept = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME")}
     environ = kept | {"GATEWAY_VAR_DIR": str(tmp_path), "PORT": str(free_port()), "DEBUG": "true", "HOST": "0.0.0.0"}

@@ -74,6 +74,23 @@ def test_a_key_that_does_not_verify_changes_nothing(db, pair, tmp_path, key):
     assert Licence.objects.get().key == before
 
 
+@pytest.mark.parametrize(
+    ("values", "problem"),
+    [
+        ({"expiry": "0030-12-31", "uses": "-1"}, "--max-active-uses: must be a whole number from 0 to"),
+        ({"seconds": "0"}, "--active-use-life-time: must be a whole number from 1 to"),
+    ],
+)
+def test_what_cannot_be_issued_is_said_with_the_option(pair, tmp_path, values, problem):
+    with pytest.raises(CommandError, match=f"^{problem}"):
+        issue(tmp_path, **values)
+
+
+def test_a_refused_key_is_named_as_in_the_usage(db, pair):
+    with pytest.raises(CommandError, match="^key: the key was not installed"):
+        run("install", f"{'a' * 300}.b.c")
+
+
 def test_an_empty_key_is_told_what_would_be_one(db, pair):
     with pytest.raises(CommandError, match="is empty: give the key, the file"):
         run("install", "")

@@ -29,7 +29,7 @@ class Command(BaseCommand):
         try:
             self._change(user, typed_password())
         except GatewayError as refused:
-            raise CommandError(refused.sentence) from None
+            raise CommandError(refused.sentence_with({"new_password": "password"})) from None
         self.stdout.write(f"{user.username} has a new password. All their sessions have ended.")
 
     @transaction.atomic

@@ -13,6 +13,7 @@ from gateway_project.api.audit import record_command
 from gateway_project.errors import GatewayError
 
 NAME, PASSWORD = "DJANGO_SUPERUSER_USERNAME", "DJANGO_SUPERUSER_PASSWORD"
+OPTIONS = {"username": "--username", "email": "--email"}
 
 
 class Command(BaseCommand):
@@ -45,5 +46,5 @@ class Command(BaseCommand):
                 )
                 record_command("create", "users", user.pk, after=UserViewSet.serialize_row(user))
         except GatewayError as refused:
-            raise CommandError(refused.sentence) from None
+            raise CommandError(refused.sentence_with(OPTIONS)) from None
         self.stdout.write(f"{user.username} is an administrator.")

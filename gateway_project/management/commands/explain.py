@@ -33,7 +33,10 @@ class Command(BaseCommand):
         )
         parser.add_argument("--key", type=_utf8, default="", help="the name of the user's key (default: a login)")
         parser.add_argument(
-            "--address", default="", help="the client's IP address, for keys that are restricted to networks"
+            "--address",
+            type=_address,
+            default="",
+            help="the client's IP address, for keys that are restricted to networks",
         )
         parser.add_argument("--path", default="/work", help="the path, such as /v1/messages (default: /work)")
         parser.add_argument(
@@ -50,9 +53,8 @@ class Command(BaseCommand):
             raise CommandError(f"No user named {options['user']}.")
         body = _body(options["body"], path) | ({"model": options["model"]} if options["model"] else {})
         try:
-            address = read_address(options["address"]) if options["address"] else ""
             subject = find_subject(user.pk, options["key"], runtime.gateway())
-            question = Question(subject, path, body, address=address)
+            question = Question(subject, path, body, address=options["address"])
             document = explain_question(question, runtime.gateway(), Actor(None, operator=operator()), operator())
         except GatewayError as error:
             raise CommandError(error.message) from error
@@ -72,6 +74,13 @@ def _body(file: str | None, path: str) -> JsonObject:
         raise CommandError(f"The body cannot be read: {error}") from error
     except GatewayError as error:
         raise CommandError(error.message) from error
+
+
+def _address(text: str) -> str:
+    try:
+        return read_address(text) if text else ""
+    except GatewayError:
+        raise ArgumentTypeError(f"{text!r} is not an IP address") from None
 
 
 def _utf8(text: str) -> str:

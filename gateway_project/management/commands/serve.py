@@ -10,10 +10,9 @@ from tempfile import TemporaryFile
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connection
-from django.db.migrations.executor import MigrationExecutor
 from django.db.utils import OperationalError
 
-from gateway_project.database.problems import connection_problem, file_problem, is_sqlite
+from gateway_project.database.problems import connection_problem, file_problem, is_sqlite, migration_problem
 from gateway_project.management.demo_port import demo_port
 from gateway_project.management.ports import require_free_port
 from gateway_project.management.warnings import ShowsWarnings
@@ -52,9 +51,8 @@ class Command(ShowsWarnings, BaseCommand):
         if reason := file_problem():
             raise CommandError(reason)
         try:
-            executor = MigrationExecutor(connection)
-            if executor.migration_plan(executor.loader.graph.leaf_nodes()):
-                raise CommandError("The database is not up to date: run `manage.py migrate` (or `quickstart`) first.")
+            if reason := migration_problem():
+                raise CommandError(reason)
             return "", None if no_demo or settings.GATEWAY_MODE == "production" else demo_port()
         except OperationalError:
             reason = connection_problem() or "The database does not answer."

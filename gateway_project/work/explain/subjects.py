@@ -69,7 +69,7 @@ def find_subject(user_id: int, key_name: str, gateway: Gateway) -> Subject:
     """A user, with the key of this name if there is a name. Raises ValidationError."""
     caller = gateway.snapshot.callers.get(user_id)
     if caller is None:
-        raise ValidationError(f"asUser: no user with id {user_id}.", parameter="asUser")
+        raise ValidationError(f"No user with id {user_id}.", parameter="asUser")
     return Subject(caller, _key(caller, key_name, gateway) if key_name else None)
 
 
@@ -87,5 +87,5 @@ def _key(caller: Caller, name: str, gateway: Gateway) -> KeySnapshot:
     row = ApiKey.objects.live().filter(owner_id=caller.id, name=name).first()
     key = gateway.follower.find_key(row.public_id) if row is not None else None
     if key is None:
-        raise ValidationError(f"asKey: user {caller.name} has no key named {name}.", parameter="asKey")
+        raise ValidationError(f"User {caller.name} has no key named {name}.", parameter="asKey")
     return key

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 import time
 from argparse import ArgumentTypeError
@@ -43,9 +44,9 @@ class Command(BaseCommand):
         try:
             getattr(self, str(options["action"]))(options)
         except KeyRefused as refused:
-            raise CommandError(str(refused)) from None
+            raise CommandError(_with_option(refused)) from None
         except ValidationError as refused:
-            raise CommandError(refused.sentence) from None
+            raise CommandError(refused.sentence_with({"licence_key": "key"})) from None
 
     def keygen(self, options: JsonObject) -> None:
         private, public = signing.new_key_pair()
@@ -96,6 +97,12 @@ def _issue_arguments(parser: CommandParser) -> None:
         required=True,
         help="seconds after its last request at which an active use ends",
     )
+
+
+def _with_option(refused: KeyRefused) -> str:
+    """The reason with the option that sets the claim that it is about."""
+    option = "-".join(re.findall("[A-Z]?[a-z]+", refused.claim)).lower()
+    return f"--{option}: {refused.reason}" if option else refused.reason
 
 
 def _day(text: str) -> date:

@@ -2,6 +2,7 @@
 
 from django.core.management.base import BaseCommand, CommandError
 
+from gateway_project.database.problems import migration_problem
 from gateway_project.progress import Progress
 from telemetry.retention.housekeeping import Housekeeper
 
@@ -17,5 +18,5 @@ class Command(BaseCommand):
         failed = housekeeper.run_to_the_end()
         progress.clear()
         if failed:
-            raise CommandError(f"These tasks failed: {', '.join(failed)}.")
+            raise CommandError(migration_problem() or f"These tasks failed: {', '.join(failed)}.")
         self.stdout.write("Maintenance finished.")
