@@ -3,7 +3,7 @@
 import pytest
 from django.urls import reverse
 
-from accounts.models import Feature, User
+from accounts.models import Feature, Group, User
 from accounts.services import delete_user
 from gateway_project.console.links import page_of, with_link
 from gateway_project.errors import Conflict
@@ -38,6 +38,20 @@ def test_a_name_that_is_taken_links_to_what_has_it(console):
         (alias, {**fields_of(console.get(page_of(alias)).text), "_seen": ""}),
     ):
         assert f'href="{page_of(row)}"' in refusal(console, type(row), **values), row
+
+
+@pytest.mark.parametrize(("table", "field"), [(Feature, "name"), (Group, "name"), (User, "username")])
+def test_a_name_that_is_taken_is_said_beside_its_field(console, table, field):
+    """It stood above the form."""
+    if table is User:
+        new_user(username="ann")
+    else:
+        table.objects.create(name="ann")
+    path = reverse(f"admin:accounts_{table._meta.model_name}_add")
+    values = {**fields_of(console.get(path).text), field: "ann", **({"password": PASSWORD} if table is User else {})}
+    errors = console.post(path, values).context["adminform"].form.errors
+    assert list(errors) == [field]
+    assert "exists already" in errors[field][0]
 
 
 def test_a_second_limit_of_a_kind_links_to_the_first(console):
