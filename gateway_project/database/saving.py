@@ -86,7 +86,7 @@ def field_in_the_way(row: models.Model) -> str:
 def _field_names(constraint: models.UniqueConstraint) -> list[str]:
     """The names of all fields that a constraint is about."""
     wholes = (one for one in constraint.expressions if isinstance(one, models.Expression))
-    parts = (part for whole in wholes for part in whole.flatten())
+    parts: Iterator[object] = (part for whole in wholes for part in whole.flatten())
     return [*constraint.fields, *(part.name for part in parts if isinstance(part, models.F))]
 
 
