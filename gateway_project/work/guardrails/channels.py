@@ -4,6 +4,7 @@ import logging
 from collections.abc import Iterator
 from time import perf_counter
 
+from gateway_project.errors import UnusableAnswer
 from gateway_project.json_types import JsonObject
 from gateway_project.work.guardrails.book import GuardrailSnapshot
 from gateway_project.work.guardrails.detectors import Detector
@@ -125,7 +126,7 @@ class Channels:
         channel = self._open.get(key)
         if channel is None:
             if len(self._open) >= MAX_CHANNELS:
-                raise ValueError("The stream has too many texts at once.")
+                raise UnusableAnswer(f"Guardrails search at most {MAX_CHANNELS:,} texts of an answer at once.")
             self.has_texts = True
             channel = self._open[key] = Channel(self._search, self._placeholders, path, kind)
         if key not in self._taken:

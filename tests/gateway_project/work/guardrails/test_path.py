@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from gateway_project.work.exchange import Exchange
+from gateway_project.work.guardrails.channels import MAX_CHANNELS
 from gateway_project.work.stages.guardrails import guard_answer, guard_request
 from gateway_project.work.stages.repair import repair_answer
 from gateway_project.work.streaming.stream import ClientConnection
@@ -84,6 +85,21 @@ def test_a_request_is_blocked_in_the_shape_of_its_client_api(world, guard, path)
     assert (row["id"], row["name"], row["result"]) == (guardrail.pk, guardrail.name, "blocked")
     assert row["counts"] == {"email": 1}
     assert row["milliseconds"] >= 0
+
+
+def test_a_stream_of_more_texts_than_can_be_searched_ends_and_says_why(world, guard):
+    """It was a fault of ours, with a stack in the output."""
+    provider, second = world.provider(), world.provider()
+    guard(direction="response")
+    choices = [
+        {"index": number, "delta": {"content": "Hi"}, "finish_reason": None} for number in range(MAX_CHANNELS + 1)
+    ]
+    provider.default.stream = second.default.stream = [{"choices": choices}, "data: [DONE]\n\n"]
+    response = ask(world, "/work", stream=True)
+    entry = world.entry(response)
+    assert "at most 1,000 texts of an answer" in response.text
+    assert (entry.exception, entry.attempts) == ("ProviderError", 1)
+    assert "Traceback" not in world.gateway.log()
 
 
 @pytest.mark.parametrize("path", DOORS)
