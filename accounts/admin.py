@@ -327,7 +327,7 @@ class GroupAdmin(RevocableAdmin[Group]):
             self.order(request, row.pk, losing)
 
     def _losing(self, row: Group, values: JsonObject) -> list[Credential]:
-        """Of those whom a change takes out of the group, or out of those above it."""
+        """The users whom a change takes out of the group, or out of the groups above it."""
         if "parent_id" in values:
             return credentials_within(row)
         member_ids = values.get("member_ids")

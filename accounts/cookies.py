@@ -39,6 +39,6 @@ def refuse_foreign_origin(request: HttpRequest) -> None:
 
 
 def own_origins(request: HttpRequest) -> set[str]:
-    """That of the base URL, and the one that was addressed; ALLOWED_HOSTS has a say in the second."""
+    """The origin of the base URL, and that of the request's host, which ALLOWED_HOSTS has to allow."""
     base = urlsplit(settings.GATEWAY_BASE_URL)
     return {f"{base.scheme}://{base.netloc}".lower(), f"{request.scheme}://{request.get_host()}".lower()}

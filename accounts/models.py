@@ -146,7 +146,7 @@ def protect_live_accounts(
 
 
 class User(AbstractBaseUser):
-    """A person who can log in, or a service account; both own keys. A deleted one stays, a person with the name."""
+    """A person who can log in, or a service account; both own keys. A deleted row stays; a person keeps the name."""
 
     username = models.CharField(max_length=LONGEST_USERNAME, validators=[check_name])
     # The name as it is compared. There is room for an id at its end, which sets users with equal names apart.

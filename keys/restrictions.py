@@ -73,7 +73,7 @@ def restrictions_of(
     max_tokens: int | None,
     content_logging: str,
 ) -> KeyRestrictions | None:
-    """The restrictions in a stored row, None if there are none. Raises ValidationError for values of no form."""
+    """The restrictions in a stored row, None if there are none. Raises ValidationError for malformed values."""
     kind = ContentLogging(content_logging) if content_logging in set(ContentLogging) else None
     if kind is None:
         raise ValidationError("is not known.", field="contentLogging")

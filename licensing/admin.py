@@ -32,7 +32,7 @@ from licensing import services
 from licensing.console.defaults import default_limits
 from licensing.fullness import fullness, unpriced_link
 from licensing.models import SUBJECTS, Limit, LimitStatus, Measure, Unpriced, UnpricedWork, Window
-from licensing.serializers import shown
+from licensing.serializers import status_document
 from licensing.signing import MAX_SENT_LENGTH
 from licensing.status import limit_statuses, read_unpriced
 from licensing.viewsets import LimitViewSet, install, without_usage
@@ -276,7 +276,7 @@ def licence(request: HttpRequest) -> HttpResponse:
     statistics = services.statistics(DAYS)
     most = max((day["peakUse"] for day in statistics["peakDailyUses"]), default=0)
     context = console_site().context(
-        request, "Licence", form=form, terms=shown(terms, now), sentence=terms.sentence(now),
+        request, "Licence", form=form, terms=status_document(terms, now), sentence=terms.sentence(now),
         problem=terms.problem(now), warning=terms.warning(now), statistics=statistics, most=most or 1,
     )  # fmt: skip
     return TemplateResponse(request, "console/licence.html", context)

@@ -78,7 +78,7 @@ class StatsAnswer(serializers.Serializer):
     data = StatsData()  # type: ignore[assignment]  # the wire's name; only the schema reads this class
 
 
-def shown(terms: Terms, now: float) -> JsonObject:
+def status_document(terms: Terms, now: float) -> JsonObject:
     """The status of the licence at this time (seconds since 1970)."""
     status = {
         "has_key": terms.has_key,

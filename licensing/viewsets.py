@@ -28,7 +28,7 @@ from licensing.serializers import (
     LimitChanges,
     LimitSerializer,
     StatsAnswer,
-    shown,
+    status_document,
 )
 from licensing.status import LimitStatus, limit_statuses
 
@@ -47,9 +47,9 @@ def install(key: str, record: ChangeRecorder, *, installed_by_id: int | None = N
     """Install a licence key, write it to the log by `record`, and return a sentence. Raises ValidationError."""
     now = time.time()
     with transaction.atomic():
-        before = shown(services.current(), now)
+        before = status_document(services.current(), now)
         terms = services.install(key, installed_by_id=installed_by_id)
-        record(before=before, after=shown(terms, now))
+        record(before=before, after=status_document(terms, now))
     return f"The licence key is installed. {terms.sentence(now)}"
 
 
@@ -63,7 +63,7 @@ class LicenceViewSet(ApiViewSet):
     def list(self, request: Request, **kwargs: str) -> Response:
         """The current licence."""
         self.filter_values()
-        return Response(Plain(data={"attributes": shown(services.current(), time.time())}))
+        return Response(Plain(data={"attributes": status_document(services.current(), time.time())}))
 
     def create(self, request: Request, **kwargs: str) -> Response:
         """Install a licence key; an invalid one changes nothing."""

@@ -55,7 +55,7 @@ def compare(entry: LogEntry, entries: EntryQuerySet | None = None) -> Comparison
     return Comparison(len(rows), {stage: _baseline(values) for stage, values in lengths.items()})
 
 
-def described(entry: LogEntry, entries: EntryQuerySet) -> JsonObject:
+def describe_comparison(entry: LogEntry, entries: EntryQuerySet) -> JsonObject:
     """An entry's stages and the steps of its attempts, compared with similar ones of these entries, as data."""
     comparison = compare(entry, entries)
     baselines = {} if comparison is None else comparison.stages

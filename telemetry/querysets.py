@@ -127,11 +127,11 @@ class LogEntryQuerySet(EntryQuerySet[Row]):
             return self.filter(tags__has_key=name)
         if not connection.features.supports_json_field_contains:
             return self.filter(HasElement("tags", "element.key = %s AND element.value = %s", name, value))
-        # Without the exclusion the index of tagged entries would not do.
+        # The exclusion lets it use the index of tagged entries.
         return self.filter(tags__contains={name: value}).exclude(tags={})
 
     def served_by(self, model: str, names: Collection[str]) -> Self:
-        """Entries of requests that a model served, and that asked for one of its names where nothing is known to."""
+        """Entries of requests that a model served, or for one of its names if it is not known what served them."""
         is_unserved = Q(served_model__isnull=True) | Q(served_model="")
         return self.filter(Q(served_model=model) | (is_unserved & Q(model__in=names)))
 

@@ -22,7 +22,7 @@ from gateway_project.api.viewsets import PAGING, ApiViewSet, ListMixin
 from gateway_project.errors import NotFound, PermissionDenied, ValidationError
 from gateway_project.json_types import JsonObject
 from telemetry import services
-from telemetry.comparison import described
+from telemetry.comparison import describe_comparison
 from telemetry.guardrails.rollup import RESULTS
 from telemetry.models import CacheEntry, EntrySource, EntryType, LogEntry, Outcome
 from telemetry.paging import EntryPagination
@@ -132,7 +132,7 @@ class ComparisonViewSet(LogViewSet):
         The kind is type, source, provider, model, stream or not, and outcome. The newest 1,000 of the 24 hours before
         the request are compared, as far as the caller may see their entries.
         """
-        return Response(Plain(data=described(self.get_object(), self.get_queryset())))
+        return Response(Plain(data=describe_comparison(self.get_object(), self.get_queryset())))
 
 
 class CacheViewSet(EntryViewSet):

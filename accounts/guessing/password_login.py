@@ -20,5 +20,5 @@ def may_log_in_with_password(user: User) -> bool:
 
 
 def refusal_of_password() -> str:
-    """What whoever is refused gets to read."""
+    """The message for a user whose password opens no session."""
     return WRONG_OR_NO_ADMIN if is_for_admins_only() else WRONG_CREDENTIALS

@@ -44,7 +44,7 @@ class Stores(NamedTuple):
 
 
 class Table:
-    """Numbers by key, each until its time, on the clock that nobody sets."""
+    """Numbers by key, each until its time, by the monotonic clock."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -125,7 +125,7 @@ class ProcessStore(BaseCache):
 
 
 def current_stores() -> Stores:
-    """Those of all processes; this process's own without Redis, and while it is down."""
+    """The stores of all processes; this process's own without Redis, and while Redis is down."""
     if not settings.REDIS_URL:
         return process_stores()
     try:

@@ -152,7 +152,7 @@ class FailureCounter:
         return 1
 
     def _seconds_left(self) -> int:
-        """Of the window; all of it where nothing is counted."""
+        """The seconds that are left of the window; all of it if nothing is counted."""
         return self.run(lambda: self.stores.counts.ttl(self.key)) or self.window_seconds
 
 

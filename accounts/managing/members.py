@@ -34,7 +34,7 @@ def remove_group_member(caller: Caller, group: Group, *, user_id: int) -> User:
 
 
 def credentials_within(group: Group) -> list[Credential]:
-    """Of the members of a group and of the groups below it, for all of whom its rules and limits are."""
+    """The members of a group and of the groups below it, to all of whom its rules and limits apply."""
     ids = with_descendants([group.pk], Group.objects.parents())
     members = User.objects.filter(groups__in=ids).order_by("pk").distinct()
     return [Credential("user", user_id) for user_id in members.values_list("pk", flat=True)]

@@ -90,7 +90,7 @@ def _member(document: JsonObject, name: str) -> object:
 
 
 def read_user(payload: JsonObject, context: Context, *, active: bool) -> ScimUser:
-    """A whole user of a request; `active` is meant where the request does not say."""
+    """A whole user of a request; `active` applies if the request does not say."""
     prepared = {name: value for name, value in payload.items() if name.lower() not in ("emails", "displayname", "name")}
     prepared["displayName"] = _member(payload, "displayname") or _full_name(_member(payload, "name"))
     prepared["emails"] = _one_email(_member(payload, "emails"))
@@ -100,7 +100,7 @@ def read_user(payload: JsonObject, context: Context, *, active: bool) -> ScimUse
 
 
 def _full_name(name: object) -> str | None:
-    """What a user is called whose directory sends parts of the name alone."""
+    """The full name of a user whose directory sends only its parts."""
     if not isinstance(name, dict):
         return None
     parts = [_member(name, part) for part in ("givenname", "familyname")]

@@ -109,7 +109,7 @@ def _response(status: int, document: object, headers: Mapping[str, str]) -> Http
 
 
 def scim_routes() -> list[URLPattern]:
-    """All of them, below /scim/v2/; a trailing slash is optional."""
+    """All routes below /scim/v2/; a trailing slash is optional."""
     return [
         re_path(rf"^scim/v2{'/' if pattern else ''}{pattern}/?\Z", scim_view(pattern, handlers), name=f"scim-{name}")
         for pattern, name, handlers in ROUTES

@@ -41,7 +41,7 @@ def matching_step(secret: str, code: str, *, at: float) -> int | None:
 
 
 def new_recovery_codes() -> list[str]:
-    """As many as a user gets at once."""
+    """The recovery codes that a user gets at once."""
     return [_recovery_code() for _ in range(RECOVERY_CODES)]
 
 

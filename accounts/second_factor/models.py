@@ -53,7 +53,7 @@ def opened(text: str, user_id: int) -> str:
 
 class RecoveryCodeQuerySet(models.QuerySet["RecoveryCode"]):
     def unused(self) -> "RecoveryCodeQuerySet":
-        """Those that are still good for one login."""
+        """The codes that are still good for one login."""
         return self.filter(used_at=None)
 
 

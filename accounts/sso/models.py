@@ -43,7 +43,7 @@ def _claim(default: str) -> models.CharField:
 
 class IdentityProviderQuerySet(models.QuerySet["IdentityProvider"]):
     def enabled(self) -> "IdentityProviderQuerySet":
-        """Those that users can log in with."""
+        """Providers that users can log in with."""
         return self.filter(enabled=True)
 
 
@@ -184,7 +184,7 @@ class FederatedLogin(models.Model):
 
 class SpentTokenQuerySet(models.QuerySet["SpentToken"]):
     def expired(self, at: datetime) -> "SpentTokenQuerySet":
-        """Those that would be refused anyway, since they are too old."""
+        """Tokens that would be refused anyway, since they are too old."""
         return self.filter(expires_at__lt=at)
 
 

@@ -1,4 +1,4 @@
-"""The keys of a trusted issuer from its own server. Where to is said by its row, never by a token."""
+"""The keys of a trusted issuer from its own server. Only its row says where they are, never a token."""
 
 import logging
 import time
@@ -50,7 +50,7 @@ def fetch_keys_now(row: TrustedIssuer) -> None:
 
 
 def fetch_and_store(source: KeySource) -> bool:
-    """Whether the keys could be fetched; in the log a problem stands once, until it is another."""
+    """Whether the keys could be fetched; a problem is logged once, until it changes."""
     try:
         keys = fetch_keys(source)
     except DocumentUnavailable as error:

@@ -83,7 +83,7 @@ def store_fetched_keys(issuer_id: int, *, issuer: str, jwks_url: str, jwks: Json
 
 
 def store_fetch_problem(issuer_id: int, problem: str) -> bool:
-    """Keep why the keys could not be fetched, beside those of the last time; whether it is another problem."""
+    """Store why the keys could not be fetched, and keep the former ones; returns whether the problem is new."""
     rows = TrustedIssuer.objects.filter(pk=issuer_id)
     is_new = not rows.filter(fetch_problem=_as_stored(problem)).exists()
     rows.update(fetch_problem=_as_stored(problem))

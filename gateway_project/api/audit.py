@@ -38,7 +38,7 @@ _actor: ContextVar[Callable[[], Actor] | None] = ContextVar("actor", default=Non
 
 @contextmanager
 def acting_as(actor: Callable[[], Actor]) -> Iterator[None]:
-    """Within it, changes are made by this actor, which is asked for when one is."""
+    """Within this block, changes are made by this actor; the function is called when there is a change."""
     token = _actor.set(actor)
     try:
         yield

@@ -50,7 +50,7 @@ class Route:
 
 
 def routes(patterns: Iterable[URLPattern | URLResolver] | None = None, prefix: str = "") -> Iterator[Route]:
-    """All of them, from the URL configuration."""
+    """All routes of the URL configuration."""
     for entry in get_resolver().url_patterns if patterns is None else patterns:
         whole = prefix + str(entry.pattern)
         if not isinstance(entry, URLPattern):

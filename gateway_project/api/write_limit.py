@@ -29,7 +29,7 @@ def count_write(caller: Caller | None, method: str) -> str:
 
 
 def count_write_of(name: str, subject: str, method: str) -> str:
-    """The same for anybody who writes: the name for messages, and what no other one is counted under."""
+    """The same for any writer: `name` is for messages, and the writes of one `subject` are counted together."""
     most = settings.GATEWAY_WRITES_PER_MINUTE
     if not most or method in READS:
         return ""

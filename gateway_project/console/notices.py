@@ -20,7 +20,7 @@ class Link(NamedTuple):
 
 
 class Notice(NamedTuple):
-    """One of them: `severity` is "warning" while everything is served, else "error"; `text` is made for people.
+    """A warning or an error: `severity` is "warning" while everything is served, else "error"; `text` is for people.
 
     The links lead to what the text is about, or to what can be done.
     """
@@ -31,12 +31,12 @@ class Notice(NamedTuple):
 
 
 def notices() -> list[Notice]:
-    """All that there are at this moment."""
+    """The notices of this moment."""
     return [notice for source in SOURCES if (notice := source(time.time())) is not None]
 
 
 def about_the_licence(now: float) -> Notice | None:
-    """That it expires soon, from 30 days before, or that it does not count any more."""
+    """The licence expires within 30 days, or is not valid any more."""
     terms = licensing.current()
     if not (warning := terms.warning(now)):
         return None
@@ -45,7 +45,7 @@ def about_the_licence(now: float) -> Notice | None:
 
 
 def about_an_unlisted_proxy(now: float) -> Notice | None:
-    """That a peer forwards for others and is not listed as a proxy."""
+    """A peer forwards requests of others and is not listed as a proxy."""
     peer = unlisted_proxies.last_peer()
     if not peer:
         return None
@@ -54,7 +54,7 @@ def about_an_unlisted_proxy(now: float) -> Notice | None:
 
 
 def about_access_requests(now: float) -> Notice | None:
-    """That somebody waits for a decision."""
+    """Users wait for a decision."""
     count = AccessRequest.objects.open().count()
     if not count:
         return None

@@ -9,7 +9,7 @@ from typing import Any
 from gateway_project.json_types import JsonObject
 from providers.models import ModelPrice
 from providers.pricing.prices import PRICE_DECIMALS
-from providers.pricing.public_prices import written
+from providers.pricing.public_prices import price_entry
 
 # Where each provider is found; "" for models that only their maker can run: they cost the same behind any address.
 HOSTS = {
@@ -122,7 +122,7 @@ def _steps(host: str, model: str, prices: Any, since: date | None) -> Iterator[J
         price = ModelPrice(host=host, model=model, above_input_tokens=above, request=request, **amounts)
         if price.cache_write and "claude" in model:
             price.cache_write_hour = HOUR_FACTOR * price.input
-        yield written(price, since)
+        yield price_entry(price, since)
 
 
 def _at(value: Any, above: int) -> Decimal | None:

@@ -69,7 +69,7 @@ def load(path: Path = BUNDLED) -> Counter[str]:
 
 
 def _audited(price: ModelPrice) -> JsonObject:
-    return {"currency": price.currency, **written(price)}
+    return {"currency": price.currency, **price_entry(price)}
 
 
 def describe_counts(counts: Counter[str]) -> str:
@@ -104,7 +104,7 @@ def _table(path: Path) -> tuple[str, list[object]]:
         raise ValidationError(f'{path} is not a table of prices, {{"currency": "…", "prices": […]}}.') from None
 
 
-def written(price: ModelPrice, since: date | None = None) -> JsonObject:
+def price_entry(price: ModelPrice, since: date | None = None) -> JsonObject:
     """A price as an entry of a file; what is as it would be without is left out."""
     values = {NAMES[field]: getattr(price, field) for field in NAMES}
     entry = {

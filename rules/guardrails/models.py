@@ -1,4 +1,4 @@
-"""Guardrails. Whom one is for stands in it as ids and names: of what is deleted, it is for nobody."""
+"""Guardrails. The audience of one is stored as ids and names; those of deleted rows stand for nobody."""
 
 from django.conf import settings
 from django.core.validators import MaxLengthValidator, MaxValueValidator, MinValueValidator

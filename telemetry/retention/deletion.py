@@ -83,7 +83,7 @@ class OldEntries(ABC):
 
     @abstractmethod
     def remaining(self, entries: LogEntryQuerySet) -> LogEntryQuerySet:
-        """Those of these entries that there is something to do with."""
+        """Those of these entries that still need the task."""
 
     @abstractmethod
     def act(self, entries: LogEntryQuerySet) -> None:

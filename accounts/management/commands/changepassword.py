@@ -1,4 +1,4 @@
-"""manage.py changepassword, in the place of Django's own, which ends no session and tells no log."""
+"""manage.py changepassword, which replaces Django's own: that ends no session and writes no log entry."""
 
 from getpass import getuser
 
@@ -14,7 +14,7 @@ from gateway_project.errors import GatewayError
 
 
 class Command(BaseCommand):
-    """The way back for whoever has lost the password, or has it no longer to themself."""
+    """Sets a new password for a user who has lost it, or whose password somebody else knows."""
 
     help = "Sets a user's password, which ends all of the user's sessions."
 

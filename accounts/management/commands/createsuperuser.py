@@ -1,4 +1,4 @@
-"""manage.py createsuperuser, in the place of Django's own, which checks no password and tells no log."""
+"""manage.py createsuperuser, which replaces Django's own: that checks no password and writes no log entry."""
 
 import os
 

@@ -62,7 +62,7 @@ def document() -> JsonObject:
     schemas, failures = Schemas(), Errors()
     paths: dict[str, JsonObject] = {}
     tags: dict[str, str] = {}
-    for route in described():
+    for route in described_routes():
         describe = resources.describe if route.resource else describe_view
         operation = describe(route, schemas, failures)
         paths.setdefault(wire_path(route), {})[route.method] = operation
@@ -88,7 +88,7 @@ def document() -> JsonObject:
     }
 
 
-def described() -> list[Route]:
+def described_routes() -> list[Route]:
     """The routes with declared operations: all but Django's own sites, and SCIM, which describes itself (/Schemas)."""
     return [route for route in routes() if route.method and route.who != DIRECTORY]
 

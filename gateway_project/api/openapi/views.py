@@ -44,11 +44,11 @@ def schema(request: HttpRequest) -> HttpResponse:
     name = request.GET.get("format", "json")
     if name not in FORMATS:
         raise ValidationError(f"must be {' or '.join(FORMATS)}.", parameter="format")
-    return HttpResponse(written(name), content_type=f"application/{name}")
+    return HttpResponse(serialized_document(name), content_type=f"application/{name}")
 
 
 @lru_cache(maxsize=2)
-def written(name: str) -> bytes:
+def serialized_document(name: str) -> bytes:
     """The document in one of FORMATS."""
     text = orjson.dumps(_document())
     if name == "json":

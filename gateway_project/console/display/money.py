@@ -47,7 +47,7 @@ def money(amount: Decimal, currency: str) -> Figure:
 
 
 def exactly(amount: Decimal | None, currency: str) -> str:
-    """To the last digit; '' where it is not known."""
+    """An amount to the last digit; '' if it is not known."""
     return "" if amount is None else f"{amount.normalize():f} {currency}".rstrip()
 
 

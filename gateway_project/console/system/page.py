@@ -1,4 +1,4 @@
-"""The page itself."""
+"""The page System."""
 
 import platform
 from collections.abc import Iterator

@@ -22,7 +22,7 @@ WELL, WARNING, BROKEN = "success", "warning", "danger"  # kinds of labels
 
 
 class Part(NamedTuple):
-    """One of them: a word on its state, what it means and what would be right, and where to go."""
+    """A part: a word on its state, what it means and what would be right, and where to go."""
 
     name: str
     badge: Badge
@@ -31,7 +31,7 @@ class Part(NamedTuple):
 
 
 def parts_of(gateway: Gateway) -> Iterator[Part]:
-    """All of them, as they are at this moment."""
+    """All parts with their present state."""
     yield _database(gateway)
     yield _store(gateway)
     yield _journal(gateway)

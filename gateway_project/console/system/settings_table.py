@@ -15,7 +15,7 @@ SIZES = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 
 
 class Setting(NamedTuple):
-    """One of them as texts; `default` is '' where it is as it is without a variable."""
+    """A setting as texts; `default` is '' if it has its default value."""
 
     name: str
     value: str

@@ -1,6 +1,6 @@
 """Fetches the keys of trusted issuers in the background: one of all processes does it, and all get them by the feed.
 
-Where to is said by the issuer's row alone, or by the configuration that its own address has; never by a token.
+Only the issuer's row, or the configuration at its own address, says where they are; never a token.
 """
 
 import logging

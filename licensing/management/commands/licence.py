@@ -18,7 +18,7 @@ from gateway_project.api.audit import record_command
 from gateway_project.errors import ValidationError
 from gateway_project.json_types import JsonObject
 from licensing import services, signing
-from licensing.serializers import shown
+from licensing.serializers import status_document
 from licensing.signing import Claims, KeyRefused
 from licensing.viewsets import install
 
@@ -76,7 +76,7 @@ class Command(BaseCommand):
     def status(self, options: JsonObject) -> None:
         terms, now = services.current(), time.time()
         if options["json"]:
-            self.stdout.write(json.dumps(shown(terms, now)))
+            self.stdout.write(json.dumps(status_document(terms, now)))
             return
         self.stdout.write(terms.sentence(now))
         if warning := terms.warning(now):

@@ -5,6 +5,7 @@ import pytest
 from accounts.sso.protocol import metadata
 from accounts.sso.protocol.metadata import MAX_AGE_SECONDS, MAX_STALE_SECONDS, REFRESH_SECONDS, ProviderMemory
 from gateway_project.errors import ProviderError
+from tests.support.load import wait_until
 from tests.support.oidc import DISCOVERY, KEYS, Answer, key
 
 pytestmark = pytest.mark.either_store
@@ -66,9 +67,18 @@ def test_a_key_serves_its_own_algorithm(remembered):
     assert remembered.keys("PS256", "first")
 
 
-def test_refreshing_all_survives_those_that_fail(remembered, issuer, monkeypatch, clock):
-    monkeypatch.setitem(metadata._registry, issuer.url, remembered)
+def test_refreshing_goes_on_after_a_provider_that_fails(remembered, issuer, clock):
+    other = ProviderMemory(issuer.url, clock=clock)
+    other.metadata()
+    before = issuer.requests_to(DISCOVERY)
     issuer.answers = dict.fromkeys((DISCOVERY, KEYS), Answer({}, status=500))
     clock.now += MAX_STALE_SECONDS
-    metadata._refresh([remembered])
+    metadata._refresh([remembered, other])
+    assert issuer.requests_to(DISCOVERY) == before + 2
+
+
+def test_providers_that_somebody_has_logged_in_with_are_refreshed_in_a_thread(remembered, issuer, monkeypatch, clock):
+    monkeypatch.setattr(metadata, "_registry", {issuer.url: remembered})
+    clock.now += REFRESH_SECONDS
     metadata.refresh_known_providers()
+    wait_until(lambda: issuer.requests_to(DISCOVERY) == 2)
