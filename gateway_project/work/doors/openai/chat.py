@@ -9,9 +9,9 @@ from gateway_project.work.doors import fields
 from gateway_project.work.doors.fields import invalid, optional, required
 from gateway_project.work.doors.openai.chat_response import ChatWriter, write_reply_body
 from gateway_project.work.doors.openai.door import error_event
-from gateway_project.work.doors.openai.tools import take_choice
+from gateway_project.work.doors.openai.tools import read_tools
 from providers.formats.dialect import Dialect, StreamWriter, WorkRequest
-from providers.formats.neutral.chat import Chat, OutputFormat, OutputKind, Thinking, Tool
+from providers.formats.neutral.chat import Chat, OutputFormat, OutputKind, Thinking
 from providers.formats.neutral.messages import (
     File,
     Image,
@@ -28,7 +28,6 @@ from providers.formats.neutral.messages import (
 from providers.formats.neutral.reply import Reply
 from providers.formats.openai.request import DIALECT
 from providers.formats.openai.stream import stream_produced, stream_text
-from providers.formats.translated import TOOLS_PREFIX
 
 # What a message's content, or the result of a tool, may consist of.
 ContentPart: TypeAlias = Text | Image | File | Refusal | Verbatim
@@ -79,7 +78,7 @@ class OpenAIChat(Dialect):
             chat.messages.append(read_message(message, f"messages[{number}]", names))
         fields.read_parameters(chat, body, PARAMETERS)
         chat.extra = fields.unknown_parameters(body, READ)
-        _read_tools(chat, body)
+        read_tools(chat, body, nested=True)
         _read_output(chat)
         if effort := optional(body, "reasoning_effort", fields.text, ""):
             chat.thinking = Thinking(effort=effort)
@@ -274,35 +273,6 @@ def _detailed(details: list[JsonObject], where: str) -> list[Reasoning]:
 
 
 # --- Parameters ---
-
-
-def _read_tools(chat: Chat, body: JsonObject) -> None:
-    for number, tool in enumerate(optional(body, "tools", fields.items, "", [])):
-        where = f"tools[{number}]"
-        kind = _kind(tool, where)
-        if kind == "function":
-            chat.tools.append(_tool(tool, where))
-        else:
-            chat.extra.setdefault(TOOLS_PREFIX + kind, []).append(tool)
-    take_choice(chat, nested=True)
-
-
-def _kind(tool: JsonObject, where: str) -> str:
-    """A tool's type; Google's tools have none: their only field names them."""
-    if "type" not in tool and len(tool) == 1 and "function" not in tool:
-        return next(iter(tool))
-    return required(tool, "type", fields.non_empty, where)
-
-
-def _tool(tool: JsonObject, where: str) -> Tool:
-    function, inside = required(tool, "function", fields.mapping, where), f"{where}.function"
-    return Tool(
-        required(function, "name", fields.non_empty, inside),
-        optional(function, "description", fields.text, inside, ""),
-        optional(function, "parameters", fields.mapping, inside),
-        optional(function, "strict", fields.boolean, inside),
-        optional(tool, "cache_control", fields.mapping, where),
-    )
 
 
 def _read_output(chat: Chat) -> None:

@@ -21,10 +21,10 @@ from gateway_project.work.doors.openai.responses_items import (
     usage_body,
 )
 from gateway_project.work.doors.openai.responses_stream import ResponsesWriter
-from gateway_project.work.doors.openai.tools import take_choice
+from gateway_project.work.doors.openai.tools import read_tools
 from providers.formats.dialect import Dialect, StreamWriter, WorkRequest
 from providers.formats.json_values import as_dict, as_list, as_text, dumped, read_json
-from providers.formats.neutral.chat import Chat, OutputFormat, OutputKind, Thinking, Tool
+from providers.formats.neutral.chat import Chat, OutputFormat, OutputKind, Thinking
 from providers.formats.neutral.messages import (
     File,
     Image,
@@ -41,7 +41,6 @@ from providers.formats.neutral.reply import Reply
 from providers.formats.openai.kept_state import names_item
 from providers.formats.openai.responses import GENERATED_EVENTS
 from providers.formats.sse import data_of, events_in
-from providers.formats.translated import TOOLS_PREFIX
 
 ROLES: dict[str, Role] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 PARAMETERS: dict[str, tuple[str, fields.Check[object]]] = {
@@ -88,7 +87,7 @@ class OpenAIResponses(Dialect):
         _read_input(chat, body.get("input"))
         fields.read_parameters(chat, body, PARAMETERS)
         chat.extra = fields.unknown_parameters(body, READ)
-        _read_tools(chat, body)
+        read_tools(chat, body, nested=False)
         _read_text(chat, body)
         _read_reasoning(chat, body)
         _drop_defaults(chat)
@@ -278,26 +277,6 @@ PARTS: dict[str, Callable[[JsonObject, str], ContentPart]] = {
 
 
 # --- Parameters ---
-
-
-def _read_tools(chat: Chat, body: JsonObject) -> None:
-    for number, tool in enumerate(optional(body, "tools", fields.items, "", [])):
-        where = f"tools[{number}]"
-        kind = required(tool, "type", fields.non_empty, where)
-        if kind == "function":
-            chat.tools.append(_tool(tool, where))
-        else:
-            chat.extra.setdefault(TOOLS_PREFIX + kind, []).append(tool)
-    take_choice(chat, nested=False)
-
-
-def _tool(tool: JsonObject, where: str) -> Tool:
-    return Tool(
-        required(tool, "name", fields.non_empty, where),
-        optional(tool, "description", fields.text, where, ""),
-        optional(tool, "parameters", fields.mapping, where),
-        optional(tool, "strict", fields.boolean, where),
-    )
 
 
 def _read_text(chat: Chat, body: JsonObject) -> None:

@@ -1,13 +1,46 @@
-"""The choice of tools, as OpenAI's clients write it: `nested` in chats, flat in Responses."""
+"""Tools and the choice of them, as OpenAI's clients write them: `nested` in chats, flat in Responses."""
 
 from gateway_project.json_types import JsonObject
 from gateway_project.work.doors import fields
-from gateway_project.work.doors.fields import invalid, required
-from providers.formats.neutral.chat import Chat, ToolChoice, ToolMode
+from gateway_project.work.doors.fields import invalid, optional, required
+from providers.formats.neutral.chat import Chat, Tool, ToolChoice, ToolMode
+from providers.formats.translated import TOOLS_PREFIX
 
 WHERE = "tool_choice"
 MODE = fields.one_of("none", "auto", "required")
 ALLOWED_MODE = fields.one_of("auto", "required")
+
+
+def read_tools(chat: Chat, body: JsonObject, *, nested: bool) -> None:
+    """Set the functions and the choice of tools; tools of other types become unknown parameters."""
+    for number, tool in enumerate(optional(body, "tools", fields.items, "", [])):
+        where = f"tools[{number}]"
+        kind = _kind(tool, where) if nested else required(tool, "type", fields.non_empty, where)
+        if kind == "function":
+            chat.tools.append(_function(tool, where, nested))
+        else:
+            chat.extra.setdefault(TOOLS_PREFIX + kind, []).append(tool)
+    take_choice(chat, nested=nested)
+
+
+def _kind(tool: JsonObject, where: str) -> str:
+    """A tool's type; Google's tools have none: their only field names them."""
+    if "type" not in tool and len(tool) == 1 and "function" not in tool:
+        return next(iter(tool))
+    return required(tool, "type", fields.non_empty, where)
+
+
+def _function(tool: JsonObject, where: str, nested: bool) -> Tool:
+    function, inside = (
+        (required(tool, "function", fields.mapping, where), f"{where}.function") if nested else (tool, where)
+    )
+    return Tool(
+        required(function, "name", fields.non_empty, inside),
+        optional(function, "description", fields.text, inside, ""),
+        optional(function, "parameters", fields.mapping, inside),
+        optional(function, "strict", fields.boolean, inside),
+        optional(tool, "cache_control", fields.mapping, where) if nested else None,
+    )
 
 
 def take_choice(chat: Chat, *, nested: bool) -> None:
