@@ -109,7 +109,7 @@ def paths(group, account, key, rule, limit, entry) -> Iterator[list[str]]:
     known = {
         "group_id": group.pk, "user_id": account.pk, "account_id": account.pk, "key_id": key.pk, "rule_id": rule.pk,
         "limit_id": limit.pk, "entry_id": entry.pk, "session_id": uuid4(), "request_id": 1, "kind": "model",
-        "passkey_id": 1,
+        "passkey_id": 1, "address": "nowhere/",
     }  # fmt: skip
     yield [
         reverse(f"me:{pattern.name}", kwargs={name: known[name] for name in pattern.pattern.converters})

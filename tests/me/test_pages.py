@@ -27,7 +27,7 @@ ROUTES = [
     *("second-factor/", "second-factor/app/", "second-factor/app/remove/", "second-factor/codes/"),
     *("second-factor/passkeys/new/", "second-factor/passkeys/999999/remove/"),
     *("access/", "access/new/model/", "access/new/membership/", "access/new/limit/"),
-    *("access/999999/withdraw/", "access/999999/decide/"),
+    *("access/999999/withdraw/", "access/999999/decide/", "nowhere/"),
 ]
 HTML = {"HTTP_ACCEPT": "text/html"}
 MOST_QUERIES = {
