@@ -80,8 +80,8 @@ def test_one_whose_failures_another_one_makes_good_still_fails(administrator, wo
     assert entries.count(world.row(second).name) == 5
     entry = world.entry(world.answers[-1][0])
     details = page_text(administrator, f"telemetry/logentry/{entry.pk}/change/")
-    assert f"{row.name} {world.model} error" in details
-    assert f"{world.row(second).name} {world.model} answered" in details
+    assert f"{row.name} {world.model} Error" in details
+    assert f"{world.row(second).name} {world.model} Answered" in details
     usage = page_text(administrator, "statistics/?by=provider&chart=failed_attempts")
     why = "5 of 6 attempts in the last 10 minutes, last error ProviderError"
     assert f"{row.name} Failing {why} 1 0 6 5" in usage
