@@ -8,10 +8,10 @@ from django.http import HttpRequest, HttpResponseBase, HttpResponseRedirect
 from django.urls import reverse
 
 from gateway_project.console.site import console_site, wants_page
-from gateway_project.errors import InternalError, NotFound, PermissionDenied, ValidationError
+from gateway_project.errors import InternalError, PermissionDenied, ValidationError
 from gateway_project.server.http_delivery import error_response
 from gateway_project.server.middleware import error_page
-from gateway_project.work.log.secret_masking import mask_secrets_in_message
+from gateway_project.work.doors import nothing_at
 
 log = logging.getLogger("gateway.hosts")
 
@@ -37,7 +37,7 @@ def forbidden(request: HttpRequest, exception: Exception) -> HttpResponseBase:
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponseBase:
     if request.path == "/" and wants_page(request):
         return HttpResponseRedirect(reverse(_first_page(request)))  # a browser at the address that quickstart prints
-    return error_response(NotFound(f"There is nothing at {mask_secrets_in_message(request.path)}.")).to_django()
+    return error_response(nothing_at(request.path)).to_django()
 
 
 def _first_page(request: HttpRequest) -> str:

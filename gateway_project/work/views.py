@@ -6,17 +6,16 @@ from django.http import HttpRequest, HttpResponseBase
 
 from gateway_project.api.openapi import endpoints
 from gateway_project.api.openapi.endpoints import Operation, refusal
-from gateway_project.errors import GatewayError, NotFound, ServiceUnavailable
+from gateway_project.errors import GatewayError, ServiceUnavailable
 from gateway_project.server.connections.management import MANAGEMENT
 from gateway_project.server.http_delivery import Delivery
 from gateway_project.server.request_ids import decode, request_id
 from gateway_project.server.threads import take_wait
-from gateway_project.work.doors import MODELS, door_of, endpoint_at, model_list
+from gateway_project.work.doors import MODELS, door_of, endpoint_at, model_list, nothing_at
 from gateway_project.work.doors.base import ClientDoor, Door, Endpoint
 from gateway_project.work.exchange import Exchange
 from gateway_project.work.explain.api.view import ASKING, deliver_explanation
 from gateway_project.work.gateway import Gateway
-from gateway_project.work.log.secret_masking import mask_secrets_in_message
 from gateway_project.work.openapi import WORK
 from gateway_project.work.pipeline import serve
 from gateway_project.work.runtime import gateway
@@ -49,8 +48,7 @@ def answer(environ: WSGIEnvironment) -> Delivery:
         return _work(environ, endpoint)
     door = door_of(environ)
     if not (models := MODELS.fullmatch(path)):
-        path = mask_secrets_in_message(decode(environ["PATH_INFO"]))
-        return _refused(NotFound(f"There is nothing at {path}."), environ, door)
+        return _refused(nothing_at(decode(environ["PATH_INFO"])), environ, door)
     if environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
         return _refused(refusal(["GET", "HEAD"]), environ, door)
     return _list_models(environ, door, models["model"] or "")

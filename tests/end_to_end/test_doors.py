@@ -173,6 +173,14 @@ class TestErrors:
         error(world.get(path), 404, "not_found")
         error(world.post({}, path=path), 404, "not_found")
 
+    @pytest.mark.parametrize("path", ["/v1/v1/messages", "/v1/v1/models", "/chat/completions", "/models/demo"])
+    def test_a_base_url_with_v1_twice_or_without_it_is_answered_with_the_right_path(self, world, path):
+        right = f"/v1{path.replace('/v1', '')}"
+        message = f"There is nothing at {path}. Did you mean {right}?"
+        for response in (world.get(path), world.post({}, path=path)):
+            assert response.status_code == 404
+            assert message in response.text
+
     def test_the_providers_refusal_keeps_its_status_its_words_and_its_code(self, world, provider):
         message = {"message": "Too long.", "type": "x", "param": "messages", "code": "context_length_exceeded"}
         provider.answers(status=422, body={"error": message})

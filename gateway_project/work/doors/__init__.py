@@ -7,6 +7,7 @@ to ENDPOINTS. A new client API also needs a `ClientDoor` (base.py).
 import re
 from wsgiref.types import WSGIEnvironment
 
+from gateway_project.errors import NotFound
 from gateway_project.work.doors.anthropic.door import AnthropicDoor
 from gateway_project.work.doors.anthropic.messages import AnthropicMessages
 from gateway_project.work.doors.base import ClientDoor, Door, Endpoint
@@ -15,6 +16,7 @@ from gateway_project.work.doors.openai.completion import OpenAICompletion
 from gateway_project.work.doors.openai.door import AzureDoor, OpenAIDoor
 from gateway_project.work.doors.openai.embedding import OpenAIEmbedding
 from gateway_project.work.doors.openai.responses import OpenAIResponses
+from gateway_project.work.log.secret_masking import mask_secrets_in_message
 from providers.formats.dialect import Dialect
 
 OPENAI, AZURE, ANTHROPIC = OpenAIDoor(), AzureDoor(), AnthropicDoor()
@@ -67,6 +69,16 @@ def endpoint_at(path: str) -> Endpoint | None:
         model, operation = deployed.groups()
         return DEPLOYED[operation]._replace(model=model)
     return None
+
+
+def nothing_at(path: str) -> NotFound:
+    """The error of a path that is not served. It names the right one if a base URL has /v1 twice, or lacks it."""
+    name = path.removesuffix("/")
+    while name.startswith("/v1/"):
+        name = name.removeprefix("/v1")
+    is_served = endpoint_at(f"/v1{name}") or MODELS.fullmatch(f"/v1{name}")
+    hint = f" Did you mean /v1{name}?" if is_served else ""
+    return NotFound(mask_secrets_in_message(f"There is nothing at {path}.{hint}"))
 
 
 def door_of(headers: WSGIEnvironment) -> ClientDoor:
