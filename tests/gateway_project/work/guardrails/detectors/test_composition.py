@@ -23,8 +23,8 @@ DETECTORS = {
 def test_accents_of_their_own_are_part_of_what_is_found(detector, word):
     decomposed = normalize("NFD", word)
     assert decomposed != word
-    found = [match[:2] for match in detector.scan(f"a\u0308 {decomposed} and {word}.")]
-    assert found == [(3, 3 + len(decomposed)), (8 + len(decomposed), 8 + len(decomposed) + len(word))]
+    spans = [match[:2] for match in detector.scan(f"a\u0308 {decomposed} and {word}.")]
+    assert spans == [(3, 3 + len(decomposed)), (8 + len(decomposed), 8 + len(decomposed) + len(word))]
 
 
 @pytest.mark.parametrize("detector", DETECTORS.values(), ids=DETECTORS)
