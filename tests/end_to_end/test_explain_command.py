@@ -35,8 +35,8 @@ class TestCommand:
     def test_what_is_wrong_is_said(self, world, provider, settings, tmp_path):
         settings.GATEWAY_JOURNAL_DIR = tmp_path
         words = {("nobody-of-this-name", "m"): "No user named", (world.user.username, "m", "--path", "/x"): "at /x"}
-        words[world.user.username, "m", "--key", "none"] = "has no key named none"
-        words[world.user.username, "m", "--address", "here"] = "must be an IP address"
+        words[world.user.username, "m", "--key", "none"] = "^User .* has no key named none"
+        words[world.user.username, "m", "--address", "here"] = "argument --address: 'here' is not an IP"
         words[world.user.username, "m", "--body", str(tmp_path / "none")] = "cannot be read"
         words["\udcff", "m"] = "No user named"
         words[world.user.username, "\udcff"] = words[world.user.username, "m", "--key", "\udcff"] = "is not UTF-8"
