@@ -7,10 +7,10 @@ from uuid import UUID
 
 from django.conf import settings
 from django.contrib.auth.views import redirect_to_login
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
-from django.urls import reverse
+from django.urls import resolve, reverse
 from unfold.settings import get_config
 
 from gateway_project.api import audit
@@ -77,8 +77,11 @@ def page(view: Page) -> Page:
 
 @page
 def missing(request: HttpRequest, address: str) -> HttpResponseBase:
-    """404 at an address that no page has."""
-    raise Http404
+    """To the page whose address lacks its last slash; 404 at an address that no page has."""
+    whole = f"{request.path}/"
+    if request.method != "GET" or address.endswith("/") or resolve(whole).url_name == "missing":
+        raise Http404
+    return HttpResponseRedirect(f"{whole}?{query}" if (query := request.META["QUERY_STRING"]) else whole)
 
 
 def caller(request: HttpRequest) -> Caller:

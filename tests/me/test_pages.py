@@ -98,6 +98,12 @@ def test_a_wrong_address_is_a_page_with_a_way_back(browser, route):
     assert browser.get(f"/me/{route}", **HTML).headers["Location"].startswith("/me/login/?next=/me/")
 
 
+def test_an_address_without_its_last_slash_leads_to_its_page(browser):
+    assert browser.get("/me/usage?days=7", **HTML).headers["Location"] == "/me/usage/?days=7"
+    assert browser.get("/me/keys").headers["Location"] == "/me/keys/"
+    assert browser.post("/me/keys", {}).status_code == 404
+
+
 @pytest.mark.parametrize("route", ["keys/new/", "login/"])
 def test_a_form_that_has_expired_is_a_page_with_a_way_back(browser, route):
     """A browser showed JSON."""
