@@ -86,7 +86,7 @@ def test_a_key_is_rotated_and_deleted(browser, ann):
     assert key.is_deleted
 
 
-@pytest.mark.parametrize("route", ["nowhere/", "keys", "requests/999999/", "access/new/everything/"])
+@pytest.mark.parametrize("route", ["nowhere/", "nowhere", "requests/999999/", "access/new/everything/"])
 def test_a_wrong_address_is_a_page_with_a_way_back(browser, route):
     """A browser showed JSON."""
     page = browser.get(f"/me/{route}", **HTML)
