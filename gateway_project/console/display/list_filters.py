@@ -1,7 +1,5 @@
 """The filters beside a list."""
 
-from typing import cast
-
 from django.contrib.admin import ListFilter
 from django.contrib.admin.templatetags.admin_list import admin_list_filter
 from django.contrib.admin.views.main import ChangeList
@@ -22,7 +20,7 @@ def list_filter(changelist: ChangeList, spec: ListFilter) -> SafeString:
     key = type(spec), str(spec.title), *spec.expected_parameters(), getattr(spec, "field", None)
     if not has_value and key in _empty_forms:
         return _empty_forms[key]
-    form = cast("SafeString", admin_list_filter(changelist, spec))  # type: ignore[arg-type]  # stubs know fields alone
+    form = admin_list_filter(changelist, spec)  # type: ignore[arg-type]  # stubs know fields alone
     if not has_value and type(spec).choices in PLAIN_FORMS:
         _empty_forms[key] = form
     return form
