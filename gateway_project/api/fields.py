@@ -170,8 +170,9 @@ class Attributes(serializers.Serializer):
 
     def to_internal_value(self, data: Mapping[str, object]) -> JsonObject:
         if unknown := set(data) - set(self.writable):
-            problem = f"Unknown attribute. {list_names(self.writable)}"
-            raise serializers.ValidationError(dict.fromkeys(sorted(unknown), problem))
+            problems = dict.fromkeys(sorted(unknown), "Unknown attribute.")
+            problems[min(unknown)] += f" {list_names(self.writable)}"  # once: the list may be long
+            raise serializers.ValidationError(problems)
         return super().to_internal_value(data)
 
 

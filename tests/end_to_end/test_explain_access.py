@@ -93,7 +93,7 @@ class TestWhoMay:
     def test_what_is_wrong_in_the_query_is_named(self, world, provider, query, parameter):
         response = world.ask(path=f"/work?{query}", key=token_of(world.user))
         assert response.status_code == 400
-        assert parameter in response.json()["message"]
+        assert [problem["source"] for problem in response.json()["errors"]] == [{"parameter": parameter}]
         assert provider.seen == []
 
     def test_a_user_who_does_not_exist(self, world, provider):

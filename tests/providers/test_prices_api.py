@@ -34,8 +34,8 @@ def test_a_price_is_made_and_listed(admin, provider):
     assert row == {
         "id": price_id, "providerId": provider.pk, "providerName": "p", "host": "", "model": "large-1",
         "aboveInputTokens": 0, "currency": "USD", "input": "2.5", "output": "10", "cacheRead": "0.25",
-        "cacheWrite": None, "reasoning": "12.000001", "request": "0", "validUntil": None, "current": True,
-        "source": "edited",
+        "cacheWrite": None, "cacheWriteHour": None, "reasoning": "12.000001", "request": "0", "validUntil": None,
+        "current": True, "source": "edited",
     }  # fmt: skip
 
 
