@@ -40,7 +40,7 @@ def main() -> None:
 
 def database_problem(error: DatabaseError) -> str:
     """What operators can mend, or '': a missing permission, an unreachable server, missing migrations."""
-    from gateway_project.database import problems  # only now: it reads the settings
+    from gateway_project.database import problems  # imported here: it reads the settings
 
     if reason := problems.permission_problem(error):
         return reason

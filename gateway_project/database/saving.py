@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.core.exceptions import ObjectDoesNotExist
 from django.core.exceptions import ValidationError as DjangoValidationError
@@ -31,8 +31,8 @@ _SQLITE_STATES = tuple(
 def save_or_refuse(row: models.Model, *, conflict: str) -> None:
     """Validate and store a row.
 
-    Raises ValidationError, or Conflict with the message `conflict` if only another row, such as one of the same name,
-    is in the way; it names the field, where that is one.
+    Raises ValidationError, or Conflict with the message `conflict` if the only problem is another row, such as one with
+    the same name. The error names the field if the unique constraint is about one field.
     """
     try:
         is_saved = _save(row)
@@ -41,11 +41,12 @@ def save_or_refuse(row: models.Model, *, conflict: str) -> None:
         if problems and problems == error.message_dict:
             raise ValidationError.from_fields(problems) from None
         if problems:
-            field = field_in_the_way(row) or "__all__"
+            field = collision_of(row).field or "__all__"
             raise ValidationError.from_fields(problems | {field: [*problems.get(field, ()), conflict]}) from None
         is_saved = False
     if not is_saved:
-        raise Conflict(conflict, field=field_in_the_way(row)).with_row(row_in_the_way(row))
+        collision = collision_of(row)
+        raise Conflict(conflict, field=collision.field).with_row(collision.row)
 
 
 def _save(row: models.Model) -> bool:
@@ -67,40 +68,37 @@ def _save(row: models.Model) -> bool:
     return True
 
 
-def row_in_the_way(row: models.Model) -> models.Model | None:
-    """The other stored row because of which a unique constraint of the table refuses this one."""
-    return next((other for _, other in _collisions(row)), None)
+class Collision(NamedTuple):
+    """The stored row because of which a unique constraint refuses another one, None if there is none.
 
-
-def field_in_the_way(row: models.Model) -> str:
-    """The field of a unique constraint that another row breaks; '' if it has several, or none is broken.
-
-    References do not count: of a constraint that a name is unique within a provider, the field is the name.
+    `field` is what the constraint is about, '' if that is several fields. References do not count: of a constraint that
+    a name is unique within a provider, the field is the name.
     """
-    for constraint, _ in _collisions(row):
-        fields = [field for name in _field_names(constraint) if not (field := row._meta.get_field(name)).is_relation]
-        return getattr(fields[0], "of", fields[0].name) if len(fields) == 1 else ""
-    return ""
+
+    field: str = ""
+    row: models.Model | None = None
 
 
-def _field_names(constraint: models.UniqueConstraint) -> list[str]:
-    """The names of all fields that a constraint is about."""
-    wholes = (one for one in constraint.expressions if isinstance(one, models.Expression))
-    parts: Iterator[object] = (part for whole in wholes for part in whole.flatten())
-    return [*constraint.fields, *(part.name for part in parts if isinstance(part, models.F))]
-
-
-def _collisions(row: models.Model) -> Iterator[tuple[models.UniqueConstraint, models.Model]]:
-    """The unique constraints that refuse a row, with the stored row that each is broken by."""
-    fields = row._meta.concrete_fields
-    values = {models.F(field.name): models.Value(getattr(row, field.attname), field) for field in fields}
+def collision_of(row: models.Model) -> Collision:
+    """The first collision of a row that cannot be stored."""
+    columns = row._meta.concrete_fields
+    values = {models.F(column.name): models.Value(getattr(row, column.attname), column) for column in columns}
     others = row._meta.model._base_manager.exclude(pk=row.pk)
     for constraint in row._meta.constraints:
         if isinstance(constraint, models.UniqueConstraint):
             parts: list[Any] = [*map(models.F, constraint.fields), *constraint.expressions]
             equal = others.filter(*(Exact(part, part.replace_expressions(values)) for part in parts))
             if other := equal.filter(constraint.condition or models.Q()).first():
-                yield constraint, other
+                return Collision(_field_of(constraint, row), other)
+    return Collision()
+
+
+def _field_of(constraint: models.UniqueConstraint, row: models.Model) -> str:
+    wholes = (one for one in constraint.expressions if isinstance(one, models.Expression))
+    parts: Iterator[object] = (part for whole in wholes for part in whole.flatten())
+    names = [*constraint.fields, *(part.name for part in parts if isinstance(part, models.F))]
+    fields = [field for name in names if not (field := row._meta.get_field(name)).is_relation]
+    return getattr(fields[0], "of", fields[0].name) if len(fields) == 1 else ""
 
 
 def lock_row(row: models.Model, rows: models.QuerySet) -> None:

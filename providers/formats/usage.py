@@ -31,7 +31,7 @@ class Usage(NamedTuple):
         return cls(*counts)  # type: ignore[arg-type]  # the cost, the last field, is never among them
 
 
-COUNTS = len(Usage._fields) - 1
+COUNTS = len(Usage._fields) - 1  # the number of its counts: all fields but the cost
 
 
 def count(value: object) -> int | None:

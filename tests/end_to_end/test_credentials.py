@@ -1,4 +1,4 @@
-"""Several credentials of one provider: they share its requests, and one that is refused or limited rests alone."""
+"""Several credentials of one provider share its requests. Their rests are in test_credential_rests.py."""
 
 import threading
 import time

@@ -17,6 +17,8 @@ REFUSED = promise("What must not run does not start, and says why", target="the 
 pytestmark = [pytest.mark.either_store, REFUSED]
 
 SLOW = pytest.mark.slow
+# What every process needs, and nothing that sets up the gateway.
+BASICS = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "VIRTUAL_ENV")}
 SECRETS = {
     "SECRET_KEY": "s" * 40,
     "GATEWAY_TOKEN_KEY": "t" * 40,
@@ -28,11 +30,10 @@ SECRETS = {
 
 def serve(directory, **environ: str) -> subprocess.CompletedProcess:
     """`manage.py serve` as it ends; one that runs on is a failure."""
-    kept = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "VIRTUAL_ENV")}
     fixed = {"GATEWAY_VAR_DIR": str(directory), "PORT": str(free_port())}
     return subprocess.run(
         [sys.executable, "manage.py", "serve", "--no-demo"],
-        cwd=ROOT, env=kept | fixed | environ, capture_output=True, text=True, check=False, timeout=patience(20),
+        cwd=ROOT, env=BASICS | fixed | environ, capture_output=True, text=True, check=False, timeout=patience(20),
     )  # fmt: skip
 
 
@@ -52,10 +53,10 @@ def serve(directory, **environ: str) -> subprocess.CompletedProcess:
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_a_wrong_configuration_does_not_start(tmp_path, environ, reason):
-    done = serve(tmp_path, **environ)
-    assert done.returncode != 0
-    assert reason in done.stderr
-    assert "The gateway serves" not in done.stdout
+    process = serve(tmp_path, **environ)
+    assert process.returncode != 0
+    assert reason in process.stderr
+    assert "The gateway serves" not in process.stdout
 
 
 @pytest.mark.parametrize("command", [["manage.py", "serve"], ["-m", "gunicorn", "gateway_project.wsgi"]])
@@ -68,38 +69,37 @@ def test_settings_that_cannot_be_used_are_named_and_nothing_else_is_said(tmp_pat
         "ALLOWED_HOSTS": "gateway.example:443",
         "GATEWAY_BASE_URL": "gateway.example",
     }
-    kept = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME")}
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, *command],
-        cwd=ROOT, env=kept | {"GATEWAY_VAR_DIR": str(tmp_path)} | wrong, capture_output=True, text=True, check=False,
+        cwd=ROOT, env=BASICS | {"GATEWAY_VAR_DIR": str(tmp_path)} | wrong, capture_output=True, text=True, check=False,
         timeout=patience(20),
     )  # fmt: skip
-    assert done.returncode != 0
-    names = [line.partition(" is ")[0] for line in done.stderr.splitlines()]
+    assert process.returncode != 0
+    names = [line.partition(" is ")[0] for line in process.stderr.splitlines()]
     assert sorted(names) == sorted(wrong)
 
 
-@pytest.mark.parametrize("kept", ["empty", "unreadable", "not text"])
-def test_a_secret_that_cannot_be_read_is_named_and_nothing_stands_in_for_it(tmp_path, kept):
+@pytest.mark.parametrize("content", ["empty", "unreadable", "not text"])
+def test_a_secret_that_cannot_be_read_is_named_and_nothing_stands_in_for_it(tmp_path, content):
     """As one is that another user has made, or of which a full disk has left nothing."""
     secret = tmp_path / "secrets/secret_key"
-    secret.mkdir(parents=True) if kept == "unreadable" else secret.parent.mkdir()
-    if kept != "unreadable":
-        secret.write_bytes(b"" if kept == "empty" else b"\xff")
-    done = serve(tmp_path)
-    assert done.returncode != 0
-    assert done.stderr.startswith(f"GATEWAY_VAR_DIR: {secret} ")
-    assert len(done.stderr.splitlines()) == 1
+    secret.mkdir(parents=True) if content == "unreadable" else secret.parent.mkdir()
+    if content != "unreadable":
+        secret.write_bytes(b"" if content == "empty" else b"\xff")
+    process = serve(tmp_path)
+    assert process.returncode != 0
+    assert process.stderr.startswith(f"GATEWAY_VAR_DIR: {secret} ")
+    assert len(process.stderr.splitlines()) == 1
 
 
 def test_a_python_without_the_requirements_is_named():
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-I", "-S", "manage.py", "check"],
         cwd=ROOT, capture_output=True, text=True, check=False, timeout=patience(20),
     )  # fmt: skip
-    assert done.returncode != 0
-    assert done.stderr.startswith(f"{sys.executable} lacks django: ")
-    assert len(done.stderr.splitlines()) == 1
+    assert process.returncode != 0
+    assert process.stderr.startswith(f"{sys.executable} lacks django: ")
+    assert len(process.stderr.splitlines()) == 1
 
 
 def test_a_port_that_is_taken_is_named_and_nothing_is_promised(tmp_path):
@@ -109,10 +109,10 @@ def test_a_port_that_is_taken_is_named_and_nothing_is_promised(tmp_path):
         subprocess.run(
             [sys.executable, "manage.py", "migrate", "-v0"], cwd=ROOT, env=prepared, check=True, timeout=patience(20)
         )
-        done = serve(tmp_path, PORT=port)
-    assert done.returncode != 0
-    assert f"Port {port} is taken: PORT=" in done.stderr
-    assert done.stdout == ""
+        process = serve(tmp_path, PORT=port)
+    assert process.returncode != 0
+    assert f"Port {port} is taken: PORT=" in process.stderr
+    assert process.stdout == ""
 
 
 @pytest.mark.parametrize("kind", first_of("file", "foreign"))
@@ -124,10 +124,10 @@ def test_a_journal_that_cannot_be_written_is_named(tmp_path, kind):
     subprocess.run(
         [sys.executable, "manage.py", "migrate", "-v0"], cwd=ROOT, env=prepared, check=True, timeout=patience(20)
     )
-    done = serve(tmp_path, GATEWAY_JOURNAL_DIR=folder, PORT=str(free_port()))
-    assert done.returncode != 0
-    assert f"Log entries cannot be written in GATEWAY_JOURNAL_DIR, {folder}: " in done.stderr
-    assert done.stdout == ""
+    process = serve(tmp_path, GATEWAY_JOURNAL_DIR=folder, PORT=str(free_port()))
+    assert process.returncode != 0
+    assert f"Log entries cannot be written in GATEWAY_JOURNAL_DIR, {folder}: " in process.stderr
+    assert process.stdout == ""
 
 
 @pytest.mark.parametrize("command", ["quickstart", "migrate", "serve"])
@@ -142,16 +142,16 @@ def test_a_journal_that_cannot_be_written_is_named(tmp_path, kind):
 def test_a_database_that_cannot_be_used_is_named_in_a_line(tmp_path, command, url, named):
     if command == "serve" and "postgresql" in url:
         pytest.skip("a server may come back, and is waited for")
-    port, kept = free_port(), {name: value for name, value in os.environ.items() if name in ("PATH", "HOME")}
+    port = free_port()
     environ = {"GATEWAY_VAR_DIR": str(tmp_path), "DATABASE_URL": url.format(port), "PORT": str(free_port())}
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "manage.py", command],
-        cwd=ROOT, env=kept | environ, capture_output=True, text=True, check=False, timeout=patience(20),
+        cwd=ROOT, env=BASICS | environ, capture_output=True, text=True, check=False, timeout=patience(20),
     )  # fmt: skip
-    assert done.returncode != 0
-    assert named.format(port) in done.stderr.splitlines()[-1]
-    assert len(done.stderr.splitlines()) <= 2  # the pool has its line too
-    assert "hunter2" not in done.stderr
+    assert process.returncode != 0
+    assert named.format(port) in process.stderr.splitlines()[-1]
+    assert len(process.stderr.splitlines()) <= 2  # the pool has its line too
+    assert "hunter2" not in process.stderr
 
 
 @pytest.mark.skipif("postgres" not in os.environ.get("DATABASE_URL", ""), reason="PostgreSQL has rights")
@@ -159,47 +159,44 @@ def test_a_database_that_lets_nobody_write_is_named_in_a_line(tmp_path):
     """As one is in whose schema the user may create nothing, or a replica that only reads."""
     url = os.environ["DATABASE_URL"]
     option = f"{'&' if '?' in url else '?'}options=-c%20default_transaction_read_only%3Don"
-    kept = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME")}
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "manage.py", "migrate"],
-        cwd=ROOT, env=kept | {"GATEWAY_VAR_DIR": str(tmp_path), "DATABASE_URL": url + option},
+        cwd=ROOT, env=BASICS | {"GATEWAY_VAR_DIR": str(tmp_path), "DATABASE_URL": url + option},
         capture_output=True, text=True, check=False, timeout=patience(20),
     )  # fmt: skip
-    assert done.returncode != 0
-    assert "cannot be used: cannot execute CREATE TABLE in a read-only transaction" in done.stderr.splitlines()[-1]
-    assert "Traceback" not in done.stderr
+    assert process.returncode != 0
+    assert "cannot be used: cannot execute CREATE TABLE in a read-only transaction" in process.stderr.splitlines()[-1]
+    assert "Traceback" not in process.stderr
 
 
 def test_a_database_without_tables_does_not_start(tmp_path):
     """That is a mistake of the operator, unlike a database that is away."""
-    done = serve(tmp_path)
-    assert done.returncode != 0
-    assert "migrate" in done.stderr
+    process = serve(tmp_path)
+    assert process.returncode != 0
+    assert "migrate" in process.stderr
 
 
 @pytest.mark.parametrize("command", [["licence", "status"], ["createsuperuser", "--noinput"], ["housekeep"]])
 def test_a_command_on_a_database_without_tables_says_what_to_run(tmp_path, command):
-    kept = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME")}
     superuser = {"DJANGO_SUPERUSER_USERNAME": "root", "DJANGO_SUPERUSER_PASSWORD": "a long pass phrase"}
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "manage.py", *command],
-        cwd=ROOT, env=kept | superuser | {"GATEWAY_VAR_DIR": str(tmp_path)},
+        cwd=ROOT, env=BASICS | superuser | {"GATEWAY_VAR_DIR": str(tmp_path)},
         capture_output=True, text=True, check=False, timeout=patience(20),
     )  # fmt: skip
-    assert done.returncode != 0
-    assert "The database is not up to date: run `manage.py migrate`" in done.stderr.splitlines()[-1]
-    assert "Traceback" not in done.stderr
+    assert process.returncode != 0
+    assert "The database is not up to date: run `manage.py migrate`" in process.stderr.splitlines()[-1]
+    assert "Traceback" not in process.stderr
 
 
 def test_gunicorn_started_by_hand_refuses_too(tmp_path):
-    kept = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME")}
-    environ = kept | {"GATEWAY_VAR_DIR": str(tmp_path), "PORT": str(free_port()), "DEBUG": "true", "HOST": "0.0.0.0"}
-    done = subprocess.run(
+    environ = BASICS | {"GATEWAY_VAR_DIR": str(tmp_path), "PORT": str(free_port()), "DEBUG": "true", "HOST": "0.0.0.0"}
+    process = subprocess.run(
         [sys.executable, "-m", "gunicorn", "gateway_project.wsgi"],
         cwd=ROOT, env=environ, capture_output=True, text=True, check=False, timeout=patience(20),
     )  # fmt: skip
-    assert done.returncode != 0
-    assert "gateway.E001" in done.stderr
+    assert process.returncode != 0
+    assert "gateway.E001" in process.stderr
 
 
 # As the server does at SIGUSR2, but that it only looks whether it could serve.
@@ -217,13 +214,12 @@ os.execv(sys.executable, server.START_CTX["args"])
 
 def test_gunicorn_starts_its_successor_as_it_was_started(tmp_path):
     """By its file alone it would take its own `http` for Python's, and end at once."""
-    kept = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME")}
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", SUCCESSOR],
-        cwd=ROOT, env=kept | {"GATEWAY_VAR_DIR": str(tmp_path)}, capture_output=True, text=True, check=False,
+        cwd=ROOT, env=BASICS | {"GATEWAY_VAR_DIR": str(tmp_path)}, capture_output=True, text=True, check=False,
         timeout=patience(20),
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    assert process.returncode == 0, process.stderr
 
 
 @promise("What the gateway writes can be read by its user alone", target="no bits for others", suite="attack")

@@ -54,7 +54,7 @@ def usage_of(value: object) -> Usage | None:
 
 
 def _hour_tokens(usage: JsonObject) -> int | None:
-    """Of the tokens written into the cache those that stay there for an hour (TokenUsage.cacheDetails)."""
+    """The tokens that were written into the cache for an hour (TokenUsage.cacheDetails)."""
     details = [detail for detail in map(as_dict, as_list(usage.get("cacheDetails"))) if detail.get("ttl") == "1h"]
     return sum(count(detail.get("inputTokens")) or 0 for detail in details) if details else None
 

@@ -6,7 +6,7 @@ from django.db import models
 from django.utils.functional import SimpleLazyObject
 
 from accounts.models import Feature, Group, User
-from gateway_project.database.saving import UNIQUENESS_CODES, row_in_the_way, save_or_refuse
+from gateway_project.database.saving import UNIQUENESS_CODES, collision_of, save_or_refuse
 from gateway_project.errors import Conflict, ValidationError
 from keys.models import ApiKey
 from licensing.models import Limit
@@ -39,7 +39,7 @@ def test_the_row_in_the_way_of_a_copy_is_the_original():
             if copy is None or not has_unique_constraint(copy):
                 continue
             original, copy.pk = copy.pk, None
-            assert row_in_the_way(copy).pk == original, table
+            assert collision_of(copy).row.pk == original, table
             tried.add(table)
     assert tried >= {ApiKey, Alias, Feature, Group, Limit, Model, Provider, Rule, User}
 
@@ -80,9 +80,9 @@ def test_a_conflict_names_the_field_that_has_to_change():
 @pytest.mark.django_db
 def test_a_row_is_not_in_its_own_way_nor_in_that_of_another_name():
     user = new_user(username="ann")
-    assert row_in_the_way(user) is None
-    assert row_in_the_way(User(username="ben", name_key="ben")) is None
-    assert row_in_the_way(Feature(name=Feature.objects.create(name="Beta").name.upper())).name == "Beta"
+    assert collision_of(user).row is None
+    assert collision_of(User(username="ben", name_key="ben")).row is None
+    assert collision_of(Feature(name=Feature.objects.create(name="Beta").name.upper())).row.name == "Beta"
 
 
 @pytest.mark.django_db

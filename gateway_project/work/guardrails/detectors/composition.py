@@ -1,6 +1,6 @@
-"""Texts with each letter and its accents as one character, as most texts and nearly all lists of words have them.
+"""Joins each letter and its accents into one character (Unicode's form NFC), as most texts and word lists have them.
 
-Some systems write the accents as characters of their own. A reader sees no difference.
+Some systems write accents as separate characters. Readers see no difference.
 """
 
 import re
@@ -10,7 +10,7 @@ from unicodedata import decomposition, normalize
 
 from gateway_project.work.guardrails.detectors.normalisation import Normal
 
-MAX_MARKS = 4  # of one letter: to bring thousands into their order takes quadratic time
+MAX_MARKS = 4  # accents of one letter; the time to join them grows with the square of their number
 _WITH_MARKS = range(0xC0, 0x3100)  # all letters that are composed of two characters, but for Korean ones
 _KOREAN = "\u1161-\u1175\u11a8-\u11c2"  # vowels and last consonants
 
@@ -37,7 +37,10 @@ def compose(normal: Normal) -> Normal:
 
 
 class Completions:
-    """What the end of a text may become, of the letters in some other texts, once an accent follows."""
+    """Says what the last letter of an unfinished text may become if an accent follows.
+
+    Only the letters of the given texts, such as the terms that are looked for, are considered.
+    """
 
     def __init__(self, texts: Iterable[str]) -> None:
         self._letters: dict[str, set[str]] = {}
@@ -46,19 +49,19 @@ class Completions:
                 self._letters.setdefault(beginning, set()).add(letter)
 
     def of(self, text: str) -> list[str]:
-        """The text, and it with each such letter for its last one."""
+        """The text itself, and once more with each letter that its last one may become."""
         return [text, *(text[:-1] + letter for letter in self._letters.get(text[-1:], ()))]
 
 
 def _beginnings(letter: str) -> Iterator[str]:
-    """The letter without its last accents, as one character: of a letter with two accents both."""
+    """The letters that become this one with more accents: for "ệ" these are "e" and "ẹ"."""
     parts = normalize("NFD", letter)
     return (begin for size in range(1, len(parts)) if len(begin := normalize("NFC", parts[:size])) == 1)
 
 
 @cache
 def _marks() -> re.Pattern[str]:
-    """What may become one character with the letter before it."""
+    """Finds the characters that may join the letter before them."""
     letters = (chr(code) for code in _WITH_MARKS)
     pairs = (decomposition(letter).split() for letter in letters if normalize("NFC", letter) == letter)
     marks = {chr(int(pair[1], 16)) for pair in pairs if len(pair) == 2 and not pair[0].startswith("<")}
