@@ -19,7 +19,7 @@ pytestmark = pytest.mark.embedded
 PACKAGES = ("accounts", "gateway_project", "keys", "licensing", "providers", "rules", "telemetry")
 MAX_FILES, MAX_MODULE_LINES, MAX_LINES, MAX_MEDIAN_LINES = 16, 400, 40, 6
 MAX_ANY = 189
-MAX_PARTICIPLES_IN_TESTS = 356  # this number only falls
+MAX_PARTICIPLES_IN_TESTS = 336  # this number only falls
 MAX_PARTICIPLES = 6  # this number only falls
 PARTICIPLES = re.compile(
     r"_*(told|found|given|made|meant|said|held|kept|left|taken|wanted|asked|known|seen|sent|got|gone|done)(_\w+)?\Z"
