@@ -51,6 +51,7 @@ class Catalogue(Generic[P]):
         self.targets_by_model = {model: tuple(targets) for model, targets in targets_by_model.items()}
         self.providers_by_name = {provider.name: provider for provider in by_id.values()}
         self.providers: dict[int, P] = by_id
+        self._spellings = {one.id: {folded(model): model for model in one.models} for one in by_id.values()}
 
     def targets_for(self, model: str) -> tuple[Target[P], ...]:
         """Every provider with this model; `provider/model` selects one provider.
@@ -64,13 +65,27 @@ class Catalogue(Generic[P]):
         return (Target(provider, bare),) if provider is not None and bare in provider.models else ()
 
     def linked_targets(self, model: str, provider_id: int) -> tuple[Target[P], ...]:
-        """The provider that a key is linked to, with any model name; () while it is disabled."""
+        """The provider that a key is linked to, with any model name; () while it is disabled.
+
+        A name that is spelled differently from one of the provider's models is that model: some providers ignore case,
+        and no rule, limit or price may be evaded by it.
+        """
         provider = self.providers.get(provider_id)
         if provider is None:
             return ()
         # A model whose name contains a slash takes precedence over provider/model.
-        name = model if model in provider.models else model.removeprefix(f"{provider.name}/")
-        return (Target(provider, name),)
+        bare = model.removeprefix(f"{provider.name}/")
+        return (Target(provider, model if model in provider.models else self._own_spelling(provider, model, bare)),)
+
+    def _own_spelling(self, provider: P, model: str, bare: str) -> str:
+        """The provider's own name for the model; the bare one if it has none."""
+        spellings = self._spellings[provider.id]
+        return bare if bare in provider.models else spellings.get(folded(model)) or spellings.get(folded(bare)) or bare
+
+
+def folded(model: str) -> str:
+    """A model's name without what some providers ignore in it: case, and spaces around it."""
+    return model.strip().casefold()
 
 
 def servable(targets: Iterable[Target[P]]) -> tuple[Target[P], ...]:

@@ -41,6 +41,12 @@ class TestSelection:
         world.ask(key=key, body={"model": f"{world.row(linked).name}/gpt"})
         assert linked.seen[0].json["model"] == "gpt"
 
+    def test_a_linked_key_may_spell_a_model_of_its_provider_differently(self, world):
+        world.allow()
+        linked = world.provider()
+        response = world.ask(key=world.new_key(provider=world.row(linked)).text, body={"model": world.model.upper()})
+        assert (linked.seen[0].json["model"], world.entry(response).model) == (world.model, world.model.upper())
+
     def test_it_stays_where_the_providers_own_name_for_the_model_begins_so(self, world):
         world.allow()
         name = world.name("router")

@@ -211,8 +211,10 @@ class TestRulesThatDeny:
         key = world.new_key(provider=world.row(provider)).text
         world.allow(regex=f"{world.model}-b", provider=world.row(provider), effect="deny")
         assert world.ask(key=key).status_code == 200
-        for name in (f"{world.model}-b", f"{world.row(provider).name}/{world.model}-b"):
-            denied(world.ask(key=key, body={"model": name}))
+        name = f"{world.model}-b"
+        for spelling in (name, name.upper(), f" {name} "):
+            denied(world.ask(key=key, body={"model": spelling}))
+            denied(world.ask(key=key, body={"model": f"{world.row(provider).name}/{spelling}"}))
         for one in (key, world.key):
             models = {model["id"] for model in world.get("/v1/models", key=one).json()["data"]}
             assert models & {world.model, f"{world.model}-b"} == {world.model}
