@@ -116,7 +116,9 @@ def read_parameters(parameters: QueryDict, filters: Mapping[str, Filter | None])
     """
     refuse_unknown(parameters, filters)
     pairs = ((name, filters[name]) for name in parameters)
-    return {name: _read(name, kind, str(parameters[name])) for name, kind in pairs if kind is not None}
+    values = {name: _read(name, kind, str(parameters[name])) for name, kind in pairs if kind is not None}
+    _check_period(values.get("start"), values.get("end"))
+    return values
 
 
 def refuse_unknown(parameters: QueryDict, names: Iterable[str]) -> None:
@@ -126,6 +128,12 @@ def refuse_unknown(parameters: QueryDict, names: Iterable[str]) -> None:
             raise ValidationError(f"unknown query parameter. {list_names(names)}", parameter=name[:100])
         if len(values) > 1:
             raise ValidationError("appears more than once in the query.", parameter=name)
+
+
+def _check_period(start: object, end: object) -> None:
+    """Refuse a period of which no row can be: its empty result would look as if there were none."""
+    if isinstance(start, datetime) and isinstance(end, datetime) and not start < end:
+        raise ValidationError("must be before the end.", parameter="start")
 
 
 def _read(name: str, kind: Filter, text: str) -> object:
