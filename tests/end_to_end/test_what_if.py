@@ -172,6 +172,8 @@ def test_who_is_not_active_now_is_not_judged(world, provider, what_if):
         ({"rules": [{"name": "a", "colour": "red"}]}, r"rules\[0\].colour"),
         ({"rules": [{"name": "a", "regex": "("}]}, r"rules\[0\].regex"),
         ({"rules": [{"id": 99_999_999, "name": "a"}]}, "no row with id 99999999"),
+        ({"rules": [{"name": "a", "userId": 99_999_999}]}, r"rules\[0\].userId: no user with id 99999999"),
+        ({"rules": [{"name": "a", "providerId": 99_999_999}]}, r"rules\[0\].providerId: no provider with id 99999999"),
         ({"rules": [{"id": "5", "name": "a"}]}, r"rules\[0\].id"),
         ({"delete": {"rules": [99_999_999]}}, "no row with id 99999999"),
         ({"delete": {"users": [1]}}, "delete.users: is unknown"),

@@ -8,12 +8,14 @@ from typing import Any
 
 from django.db.models import Max
 
+from accounts.models import Group, User
+from gateway_project.api.names import camel
 from gateway_project.errors import ValidationError
 from gateway_project.work.routing.aliases import AliasRow, Condition, TargetRow
 from gateway_project.work.snapshot.loading import rule_record
 from gateway_project.work.snapshot.records import Snapshot
 from gateway_project.work.what_if.drafts import ALIASES, PRICES, RULES, Draft, RowDraft
-from providers.models import ModelPrice
+from providers.models import ModelPrice, Provider
 from providers.pricing.prices import Offer, PriceBook
 from rules.aliases.drafts import TargetDraft
 from rules.aliases.models import Alias, Strategy, default_causes
@@ -22,6 +24,8 @@ from rules.models import Effect, Rule
 from rules.serializers import EVERYONE
 
 Row = type[Rule] | type[Alias] | type[ModelPrice]
+# What the attributes of a rule refer to, by their names; 0 is everyone, or every provider.
+RULE_REFERENCES = {"user_id": User, "group_id": Group, "provider_id": Provider}
 
 
 def drafted(snapshot: Snapshot, draft: Draft) -> Snapshot:
@@ -39,6 +43,7 @@ def drafted(snapshot: Snapshot, draft: Draft) -> Snapshot:
 
 def _rules(snapshot: Snapshot, draft: Draft) -> Iterable[RuleSnapshot]:
     _require(Rule, draft, RULES)
+    _require_references(draft.of(RULES))
     deleted_ids = draft.without(RULES)
     rules = {rule_id: rule for rule_id, rule in snapshot.rule_rows.items() if rule_id not in deleted_ids}
     for rule_id, values in _numbered(Rule, draft.of(RULES)):
@@ -46,6 +51,18 @@ def _rules(snapshot: Snapshot, draft: Draft) -> Iterable[RuleSnapshot]:
         if (record := _rule(rule_id, values)) is not None:
             rules[rule_id] = record
     return rules.values()
+
+
+def _require_references(drafts: Iterable[RowDraft]) -> None:
+    """Raise ValidationError for a rule for a user, group or provider that is not there."""
+    for name, model in RULE_REFERENCES.items():
+        ids = [(row.place, row_id) for row in drafts if (row_id := row.values.get(name))]
+        existing = set(model._default_manager.filter(pk__in=[row_id for _, row_id in ids]).values_list("pk", flat=True))
+        for place, row_id in ids:
+            if row_id not in existing:
+                raise ValidationError(
+                    f"no {model._meta.verbose_name} with id {row_id}.", field=f"{place}.{camel(name)}"
+                )
 
 
 def _rule(rule_id: int, values: Mapping[str, Any]) -> RuleSnapshot | None:
