@@ -114,6 +114,14 @@ def test_marks_of_small_amounts_are_short(console, world, names):
     marks = [mark for most in range(1, 100) for mark in window.page.evaluate(draw, most / 1e6)]
     assert 0.00001 in marks
     assert [mark for mark in marks if mark != round(mark, 9)] == []
+    labels = """unit => {
+      const chart = Chart.getChart(document.querySelector("#main canvas"));
+      chart.data.datasets = [{ data: [2e-6], suffixYAxis: unit }];
+      chart.update("none");
+      return [...chart.scales.y.ticks.map(mark => mark.label), chart.scales.y.getLabelForValue(5e-7)];
+    }"""
+    for unit, end in (("USD", " USD"), ("", "")):
+        assert window.page.evaluate(labels, unit)[-2:] == [f"0.000002{end}", "0.0000005"]
 
 
 def test_costs_in_several_currencies_stand_beside_each_other_and_are_named(console, world, names):

@@ -67,6 +67,11 @@ const whole = ({ chart }) => chart.data.datasets.every((set) => set.data.every(N
 Chart.defaults.scales.linear.ticks.precision = (context) => (whole(context) ? 0 : undefined);
 // Sums of fractions are inexact: an axis would say 0.00009999999999999999.
 Chart.defaults.scales.linear.afterBuildTicks = ({ ticks }) => ticks.forEach((tick) => (tick.value = Number(tick.value.toPrecision(9))));
+// Small amounts are written out: 0.0000005 and not 5e-7 on an axis, and not 0 in the box at a bar.
+Chart.defaults.scales.linear.ticks.format = { maximumSignificantDigits: 9 };
+const decimal = new Intl.NumberFormat("en", Chart.defaults.scales.linear.ticks.format);
+Chart.defaults.scales.linear.afterTickToLabelConversion = ({ ticks }) =>
+  ticks.forEach((tick) => (tick.label = String(tick.label).replace(String(tick.value), decimal.format(tick.value))));
 
 // A click on what a chart shows of a name opens the page of that name.
 const pageOf = (chart, shown) => shown.length && chart.data.pages?.[shown[0].index];
