@@ -4,11 +4,11 @@ import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from django.core.cache import caches
 from django.db import OperationalError, connection, transaction
-from django.db.models import Model
+from django.db.models import Model, QuerySet
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
@@ -86,15 +86,25 @@ def count_or_estimate(entries: EntryQuerySet) -> tuple[int, bool]:
     return number, number > MAX_COUNTED
 
 
+def is_cheap(rows: QuerySet[Any, Any]) -> bool:
+    """Whether PostgreSQL expects to have read the rows soon; True on SQLite."""
+    return connection.vendor != "postgresql" or _plan(rows)[1] < CHEAP_COST
+
+
 def _planner_estimate(entries: EntryQuerySet) -> tuple[int, float]:
     """The planner's estimate of rows and cost, cached: with a hundred partitions planning outlasts the page."""
     key = hashlib.sha256(f"{entries.query.sql_with_params()}".encode()).hexdigest()
     estimate = caches["process"].get(key)
     if estimate is None:
-        (plan,) = json.loads(entries.explain(format="json"))
-        estimate = plan["Plan"]["Plan Rows"], plan["Plan"]["Total Cost"]
+        estimate = _plan(entries)
         caches["process"].set(key, estimate, ESTIMATE_SECONDS)
     return estimate
+
+
+def _plan(rows: QuerySet[Any, Any]) -> tuple[int, float]:
+    """The number of rows that the planner expects, and the cost, in its unit."""
+    (plan,) = json.loads(rows.explain(format="json"))
+    return plan["Plan"]["Plan Rows"], plan["Plan"]["Total Cost"]
 
 
 @contextmanager

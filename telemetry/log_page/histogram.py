@@ -23,7 +23,7 @@ from telemetry import services
 from telemetry.log_page.periods import NOT_KEPT, address
 from telemetry.log_page.result_filter import DENIED, ERRORS
 from telemetry.models import NO_ERRORS, EntryType, LogEntry
-from telemetry.paging import QueryTimeout, statement_timeout
+from telemetry.paging import QueryTimeout, is_cheap, statement_timeout
 from telemetry.querysets import EntryQuerySet
 from telemetry.usage.statistics import UsageQuery
 
@@ -110,6 +110,8 @@ def _counted(entries: EntryQuerySet, start: datetime, end: datetime, step: timed
     at = {MINUTE: TruncMinute, HOUR: TruncHour, DAY: TruncDay}[step]("timestamp", tzinfo=UTC)
     rows = entries.between(_floor(start, step), end).order_by().annotate(at=at).values("at")
     counts = rows.annotate(requests=Count("pk"), errors=Count("pk", filter=~Q(outcome__in=NO_ERRORS)))
+    if step != MINUTE and not is_cheap(counts):
+        return None
     try:
         with statement_timeout(SCAN_MS if step == MINUTE else FILTERED_MS):
             return {row["at"]: (row["requests"], row["errors"]) for row in counts}

@@ -82,6 +82,16 @@ def test_a_filter_that_takes_too_long_is_named(monkeypatch):
     assert (drawn.most, drawn.omissions) == (4, "model name")
 
 
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="only PostgreSQL estimates what a query costs")
+def test_a_filter_that_would_take_too_long_is_not_tried(monkeypatch, django_assert_max_num_queries):
+    UsageHour.objects.create(hour=f"{DAY}T10:00Z", requests=4)
+    monkeypatch.setattr("telemetry.paging.CHEAP_COST", 0)
+    with django_assert_max_num_queries(10) as queries:
+        drawn = histogram(period(f"{DAY} 00:00:00", f"{DAY} 23:59:59", q="m"), entries().containing("m"))
+    assert drawn.most == 4
+    assert [query["sql"].partition(" ")[0] for query in queries if "LIKE" in query["sql"]] == ["EXPLAIN"]
+
+
 def test_the_usage_is_filtered_by_group():
     group = Group.objects.create(name="team")
     UsageHour.objects.create(hour=f"{DAY}T10:00Z", group_ids=[group.pk], requests=4)
