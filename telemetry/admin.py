@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from django.contrib import admin, messages
 from django.contrib.admin.options import IncorrectLookupParameters
-from django.contrib.admin.views.main import ERROR_FLAG, PAGE_VAR, ChangeList
+from django.contrib.admin.views.main import ERROR_FLAG, PAGE_VAR
 from django.core.paginator import Page
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict, StreamingHttpResponse
@@ -20,6 +20,7 @@ from django.utils.safestring import SafeString
 from unfold.contrib.filters.admin import ChoicesDropdownFilter, TextFilter
 from unfold.decorators import display
 from unfold.paginator import InfinitePaginator as ThemesPaginator
+from unfold.views import ChangeList
 
 from accounts.models import User
 from gateway_project.api.audit import filters_of, start_export
@@ -118,6 +119,13 @@ class InfinitePaginator(ThemesPaginator):
         return self._get_page(self.object_list.slice(first, first + self.per_page), number, self)
 
 
+class Selection(ChangeList):
+    """The rows that an address selects, of which none is read."""
+
+    def get_results(self, request: HttpRequest) -> None:
+        """Do nothing: only the list's own page shows rows of the list."""
+
+
 class EntryAdmin(ReadOnlyAdmin):
     """Newest first, a page at a time, never counted."""
 
@@ -171,6 +179,9 @@ class EntryAdmin(ReadOnlyAdmin):
     def list_context(self, request: HttpRequest) -> JsonObject:
         """The template context of the list's page."""
         return {}
+
+    def get_changelist(self, request: HttpRequest, **options: object) -> type[ChangeList]:
+        return super().get_changelist(request, **options) if view_name(request).endswith("_changelist") else Selection
 
     def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
         """The list that the address selects, read once for a request."""

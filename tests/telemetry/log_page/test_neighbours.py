@@ -40,6 +40,12 @@ def test_they_skip_what_the_list_leaves_out_and_hand_its_filters_on(console, ent
     assert links(console.get(f"{LOG}{first}/change/")) == (None, stranger)
 
 
+def test_the_list_itself_is_not_read(console, entries, django_assert_max_num_queries):
+    with django_assert_max_num_queries(100) as queries:
+        console.get(f"{LOG}{entries[0].pk}/change/?_changelist_filters=user%3Dann")
+    assert [query["sql"] for query in queries if "LIMIT 30" in query["sql"]] == []
+
+
 def test_filters_that_cannot_be_read_leave_all_requests(console, entries):
     first, stranger, _ = (entry.pk for entry in entries)
     page = console.get(f"{LOG}{first}/change/?_changelist_filters=timestamp_from_0%3Dgarbage")
