@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from accounts.models import User, check_name
 from gateway_project.console.display.badges import Badge
-from gateway_project.database.names import NameField
+from gateway_project.database.names import NameField, SearchedField
 from keys.querysets import ApiKeyQuerySet
 from keys.restrictions import MAX_TOKENS, ContentLogging
 from keys.states import KeyState, key_badge
@@ -46,10 +46,10 @@ class ApiKey(models.Model):
     name = NameField(max_length=100, validators=[check_name])
     owner = models.ForeignKey(User, on_delete=models.CASCADE, related_name="api_keys")
     created_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
-    public_id = models.CharField(max_length=16, editable=False)
+    public_id = SearchedField(max_length=16, editable=False)
     digest = models.BinaryField(max_length=32)
     # The previous secret of a rotated key, and how long it is accepted. Null, not empty: the ids are unique.
-    former_public_id = models.CharField(max_length=16, null=True, blank=True, editable=False)
+    former_public_id = SearchedField(max_length=16, null=True, blank=True, editable=False)
     former_digest = models.BinaryField(max_length=32, null=True)
     former_until = models.DateTimeField(null=True, blank=True, editable=False)
     rotated_at = models.DateTimeField(null=True, blank=True, editable=False)

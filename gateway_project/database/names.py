@@ -98,6 +98,17 @@ class ContainsInAnyCase(lookups.IContains):
         return lookups.Contains(upper, upper_case(self.rhs)).as_sql(compiler, connection)
 
 
+class ContainsInName(ContainsInAnyCase):
+    """The same, for texts without an index of their upper case."""
+
+    def process_lhs(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, lhs: Any = None) -> tuple[str, Any]:
+        """With an ASCII term, the upper case of ASCII letters alone, which PostgreSQL finds in half the time."""
+        sql, parameters = super().process_lhs(compiler, connection, lhs)
+        if connection.vendor == "postgresql" and isinstance(self.rhs, str) and self.rhs.isascii():
+            sql = f'{sql.removesuffix(")")} COLLATE "C")'
+        return sql, parameters
+
+
 class ContainsAsWritten(ContainsInAnyCase):
     """Finds a part of a long text; an ASCII term needs no function of ours on SQLite, which is faster."""
 
@@ -109,7 +120,7 @@ class ContainsAsWritten(ContainsInAnyCase):
         return search(compiler, connection)
 
 
-SearchedField.register_lookup(ContainsInAnyCase)
+SearchedField.register_lookup(ContainsInName)
 SearchedText.register_lookup(ContainsAsWritten)
 
 
