@@ -170,7 +170,7 @@ def _chart_of_two(
     names = [name for name in greatest if any(values[name].values())] or greatest
     first_names, others = names[:MAX_SETS], names[MAX_SETS:]
     empty = 0 if measure in ADDITIVE else None
-    label_of, pages = _labels(first_names), _pages(rows, second, form)
+    label_of, pages = _labels(first_names), _pages(rows, second, form, first_names)
     sets = {label_of[name]: [values[name].get(at, empty) for at in labels] for name in first_names}
     notes = [] if first in TIMES else [_note("first", len(labels), len({name_of(row, first) for row in rows}))]
     if others and measure in ADDITIVE:
@@ -178,7 +178,7 @@ def _chart_of_two(
     else:
         notes.append(_note("greatest", len(first_names), len(names)))
     title = f"{CHARTS[measure]} ({currency})" if is_one_of_several else CHARTS[measure]
-    data = _data_of_two(labels, sets, _pages(rows, first, form), form, currency)
+    data = _data_of_two(labels, sets, _pages(rows, first, form, labels), form, currency)
     legend = charts.legend(sets, {label: pages.get(name, "") for name, label in label_of.items()})
     return Chart(title, data, legend, " ".join(filter(None, notes)))
 
@@ -188,10 +188,10 @@ def _note(which: str, number: int, total: int) -> str:
     return f"The chart shows the {which} {number} of {total} names." if number < total else ""
 
 
-def _pages(rows: list[JsonObject], by: str, form: UsageForm) -> dict[str, str]:
-    """The page of each name of a dimension."""
+def _pages(rows: list[JsonObject], by: str, form: UsageForm, names: Iterable[str]) -> dict[str, str]:
+    """The page of each of these names of a dimension that a row has."""
     row_of = {name_of(row, by): row for row in rows if DIMENSIONS[by] in row}
-    return {name: _page_of(row, by, form) for name, row in row_of.items()}
+    return {name: _page_of(row_of[name], by, form) for name in names if name in row_of}
 
 
 def _together(one: float | None, other: float | None, measure: str) -> float | None:

@@ -67,6 +67,7 @@ _SUM_EXPRESSIONS = {
     "duration_us": ("took", COMPLETED),
     "first_byte_us": ("first", COMPLETED),
 }
+MONEY = ("cost", "estimated_cost", "saved_cost")
 # The total cost of requests, known or estimated.
 SUM_OF_COSTS = 'coalesce(sum("cost"), 0) + coalesce(sum("estimated_cost"), 0)'
 DIMENSIONS = ("hour", "user_id", "group_ids", "key_id", "provider_id", "model", "alias", "tags", "currency")
@@ -109,6 +110,15 @@ _HOURS = Rollup(USAGE, DIMENSIONS, has_days=False)
 
 def columns(names: Sequence[str]) -> str:
     return ", ".join(f'"{name}"' for name in names)
+
+
+def sums(names: Sequence[str]) -> str:
+    """The sum of each measure; of integers as an integer, with which PostgreSQL and Python count faster."""
+    return ", ".join(f'{_sum_of(name)} AS "{name}"' for name in names)
+
+
+def _sum_of(name: str) -> str:
+    return f'sum("{name}")' if name in MONEY else f'CAST(sum("{name}") AS bigint)'
 
 
 _SUMS = columns((*DIMENSIONS, *MEASURES))
@@ -247,8 +257,9 @@ def with_served_models(usage: str, dimensions: Sequence[str], measures: Sequence
     clients sent it.
     """
     groups = dict.fromkeys((*dimensions, "provider_id", "model"))
-    sums = ", ".join(f'sum("{name}") AS "{name}"' for name in measures)
-    summed = f"SELECT {columns([*groups])}, {sums} FROM {usage} WHERE {condition} GROUP BY {columns([*groups])}"
+    summed = (
+        f"SELECT {columns([*groups])}, {sums(measures)} FROM {usage} WHERE {condition} GROUP BY {columns([*groups])}"
+    )
     others = ", ".join(f'used."{name}"' for name in (*groups, *measures) if name != "model")
     return (
         f"(SELECT {others}, CASE WHEN literally.name IS NULL"

@@ -17,7 +17,7 @@ from gateway_project.json_types import JsonObject
 from providers.formats.usage import MONEY_DECIMALS
 from telemetry.usage import rollups
 from telemetry.usage.models import LATENCY_COLUMNS, LATENCY_MS
-from telemetry.usage.rollups import MEASURES, SUM_OF_COSTS, columns
+from telemetry.usage.rollups import MEASURES, MONEY, SUM_OF_COSTS, columns
 
 # What usage can be aggregated by, with the column's name in the answer.
 DIMENSIONS = {
@@ -45,7 +45,8 @@ SORTED_BY = (
 )
 
 # Measures that are not part of a row: costs are listed by currency, the others are for quotas.
-UNLISTED = ("cost", "estimated_cost", "saved_cost", "limited", "asked")
+UNLISTED = (*MONEY, "limited", "asked")
+LISTED = tuple(name for name in MEASURES if name not in UNLISTED)
 # The columns of a row beside its dimensions and costs.
 RESULT_COLUMNS = (
     *SORTED_BY[: SORTED_BY.index("cost")],
@@ -151,7 +152,7 @@ def _statement(query: UsageQuery) -> tuple[str, list[Any]]:
     dialect, names = _DIALECTS[connection.vendor], [DIMENSIONS[name] for name in query.by]
     groups = columns(names)
     hours, parameters = _rows(query, MEASURES)
-    sums = ", ".join(f'sum("{name}") AS "{name}"' for name in MEASURES)
+    sums = rollups.sums(MEASURES)
     each = f'SELECT {groups}, "currency", {sums} FROM ({hours}) AS hours GROUP BY {groups}, "currency"'
     return (
         f"SELECT {groups}, {sums}, {dialect['costs']} AS costs, count(*) OVER () AS total"
@@ -207,7 +208,7 @@ def _order(query: UsageQuery, names: Sequence[str]) -> str:
 def _result_row(row: JsonObject) -> JsonObject:
     """A database row as a result: counts as integers, costs by currency, averages and percentiles."""
     costs = orjson.loads(row["costs"]) if isinstance(row["costs"], str) else row["costs"]
-    counts = {name: int(row[name] or 0) for name in MEASURES if name not in UNLISTED}
+    counts = {name: int(row[name] or 0) for name in LISTED}
     latencies = [counts.pop(name) for name in LATENCY_COLUMNS]
     took, first_bytes = counts.pop("duration_us"), counts.pop("first_byte_us")
     return {
