@@ -131,7 +131,7 @@ def current_stores() -> Stores:
     try:
         caches["default"].get("login")
     except Exception as error:  # of any kind: logins go on without the shared cache
-        warn(error)
+        warn_about_store(error)
         return process_stores()
     shared = cast("Store", caches["default"])
     return Stores(shared, shared)
@@ -141,5 +141,5 @@ def process_stores() -> Stores:
     return Stores(cast("Store", caches["login-counts"]), cast("Store", caches["login-times"]))
 
 
-def warn(error: Exception) -> None:
+def warn_about_store(error: Exception) -> None:
     log.warning("The shared cache fails (%s): each process counts failed logins by itself.", type(error).__name__)

@@ -18,7 +18,7 @@ from typing import TypeVar
 from django.conf import settings
 
 from accounts.guessing.slowdown import delay_seconds, seconds_until_turn, takes_pace
-from accounts.guessing.stores import Stores, current_stores, process_stores, warn
+from accounts.guessing.stores import Stores, current_stores, process_stores, warn_about_store
 from gateway_project.database.names import name_key
 from gateway_project.errors import AuthenticationFailed, RateLimited
 from gateway_project.server.proxies import read_address
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 @contextmanager
-def guess(
+def throttle_guess(
     username: str,
     address: str,
     *,
@@ -140,7 +140,7 @@ class FailureCounter:
         except Exception as error:  # it is down, full or read-only, or holds a foreign value
             if self.stores == process_stores() or _is_missing_key(error):
                 raise
-            warn(error)
+            warn_about_store(error)
         self.stores = process_stores()
         return operation()
 

@@ -87,7 +87,7 @@ def _first_login(
         )
     existing = User.objects.with_username(name).first()
     if existing is not None:
-        user = _matched(provider, existing)
+        user = _find_local_user(provider, existing)
     elif provider.create_users and (grants or not rules):
         user = services.create_federated_user(username=name, roles=() if rules else (USER_ROLE,))
     else:
@@ -101,7 +101,7 @@ def _first_login(
     return identity
 
 
-def _matched(provider: IdentityProvider, user: User) -> User:
+def _find_local_user(provider: IdentityProvider, user: User) -> User:
     """The local user whom the login takes over, if the settings permit it: never somebody with power over others, or
     with a second factor, which the login would do without.
     """

@@ -12,7 +12,7 @@ from datetime import datetime
 from threading import Lock, Thread
 from typing import TYPE_CHECKING
 
-from accounts.sso.protocol.http import CANNOT_BE_USED, get_json, is_secure, unusable
+from accounts.sso.protocol.http import CANNOT_BE_USED, get_json, is_secure, unusable_error
 from gateway_project.errors import ProviderError, UpstreamError
 from gateway_project.json_types import JsonObject
 
@@ -205,11 +205,11 @@ def discovery_url(issuer: str) -> str:
 def read_metadata(issuer: str, document: JsonObject) -> Metadata:
     """The endpoints of a discovery document. Raises ProviderError, also for the document of another issuer."""
     if document.get("issuer") != issuer:
-        raise _bad(issuer, f"it is of another issuer, {document.get('issuer')!r:.200}")
+        raise _unusable_metadata(issuer, f"it is of another issuer, {document.get('issuer')!r:.200}")
     endpoints = {name: document.get(name) or "" for name in (*ENDPOINTS, *FURTHER_ENDPOINTS)}
     for name, value in endpoints.items():
         if (value or name in ENDPOINTS) and not (isinstance(value, str) and is_secure(value)):
-            raise _bad(issuer, f"its {name} is no https address")
+            raise _unusable_metadata(issuer, f"its {name} is no https address")
     return Metadata(
         issuer=issuer,
         auth_method=_auth_method(document.get("token_endpoint_auth_methods_supported")),
@@ -218,8 +218,8 @@ def read_metadata(issuer: str, document: JsonObject) -> Metadata:
     )
 
 
-def _bad(issuer: str, reason: str) -> ProviderError:
-    return unusable("The discovery document of %s cannot be used: %s.", issuer, reason)
+def _unusable_metadata(issuer: str, reason: str) -> ProviderError:
+    return unusable_error("The discovery document of %s cannot be used: %s.", issuer, reason)
 
 
 def _auth_method(supported: object) -> str:
