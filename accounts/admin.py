@@ -24,7 +24,7 @@ from gateway_project.console.audit import actor, caller, record, session_event_r
 from gateway_project.console.display.badges import Badge
 from gateway_project.console.filters import FlagFilter, equals
 from gateway_project.console.forms.service_form import ServiceForm
-from gateway_project.console.links import linked, links_to, period_of_page
+from gateway_project.console.links import link_column, links_to, period_of_page
 from gateway_project.console.row_actions import row_action, row_link
 from gateway_project.console.tables import ReadOnlyAdmin
 from gateway_project.console.tabs import Tab, log_tab, usage_tab
@@ -349,7 +349,7 @@ class SessionAdmin(ReadOnlyAdmin):
     """Current and ended sessions, of the API and of the console."""
 
     empty_message = "Nobody is logged in."
-    list_display = [linked("user"), "device", "address", "created_at", "last_used_at", "state"]
+    list_display = [link_column("user"), "device", "address", "created_at", "last_used_at", "state"]
     list_display_links = ["created_at"]
     list_filter = [equals("user", "user", "user__name_key")]
     list_filter_submit = True

@@ -70,10 +70,10 @@ def application(environ: WSGIEnvironment, start_response: StartResponse) -> Iter
 
 def _respond(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
     PROXIES.resolve_client(environ)
-    return _forwarded(environ, start_response) if PEER in environ else _route(environ, start_response)
+    return _answer_forwarded(environ, start_response) if PEER in environ else _route(environ, start_response)
 
 
-def _forwarded(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+def _answer_forwarded(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
     """The response to a request of a trusted proxy, within the share of the address that it reports."""
     try:
         return _in_place(FORWARDED, environ, partial(_route, environ, start_response))

@@ -17,7 +17,7 @@ from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget, U
 
 from gateway_project.console.filters import equals
 from gateway_project.console.forms.service_form import ServiceForm
-from gateway_project.console.links import link, link_to, linked
+from gateway_project.console.links import link, link_column, link_to
 from gateway_project.console.row_actions import row_action
 from gateway_project.console.site import console_site
 from gateway_project.console.tables import ServiceAdmin
@@ -137,7 +137,7 @@ class RuleAdmin(ServiceAdmin):
     viewset = RuleViewSet
     form = RuleForm
     empty_message = "There are no rules. All work requests are denied."
-    list_display = ["order", "name", "is_enabled", "effect", "audience", "models", linked("provider"), "hint"]
+    list_display = ["order", "name", "is_enabled", "effect", "audience", "models", link_column("provider"), "hint"]
     list_display_links = ["name"]
     list_filter = [
         "enabled",

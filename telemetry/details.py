@@ -7,7 +7,7 @@ from decimal import Decimal
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 
-from gateway_project.console.display.money import Figure, money, short
+from gateway_project.console.display.money import Figure, money, short_count
 from gateway_project.console.display.times import EXACT, utc_time
 from gateway_project.console.links import link
 from gateway_project.console.period import ANY_TIME, Period, row_page, with_query
@@ -249,7 +249,7 @@ def tokens(row: LogEntry) -> str:
     if row.input_tokens is None and row.output_tokens is None:
         return ""
     mark = " (estimated)" if row.usage_estimated else ""
-    input_text, output_text = short(all_input(row)), short(row.output_tokens or 0)
+    input_text, output_text = short_count(all_input(row)), short_count(row.output_tokens or 0)
     return Figure(f"{input_text} in, {output_text} out{mark}", f"{input_text.exact} in, {output_text.exact} out{mark}")
 
 

@@ -17,7 +17,7 @@ from gateway_project.api import audit
 from gateway_project.api.access import DIRECTORY, require_licence_for
 from gateway_project.api.openapi.endpoints import Operation, View, declare, refusal
 from gateway_project.api.write_limit import count_write_of, take_back
-from gateway_project.database.guarding import overriding
+from gateway_project.database.guarding import override_access_tests
 from gateway_project.errors import UnsupportedMediaType, ValidationError
 from gateway_project.server.bodies import MAX_MANAGEMENT_BYTES, read_body
 
@@ -74,7 +74,7 @@ def _answer(request: HttpRequest, handler: str, path: dict[str, str]) -> HttpRes
     is_write = not handler.startswith("search")
     write = count_write_of("the directory", NAME, str(request.method)) if is_write else ""
     try:
-        with audit.acting_as(lambda: actor_of(request)), overriding(REASON):
+        with audit.acting_as(lambda: actor_of(request)), override_access_tests(REASON):
             reply = getattr(handlers, handler)(call)
     except Exception:
         take_back(write)  # nothing was written

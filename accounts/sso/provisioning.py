@@ -17,8 +17,8 @@ from accounts.sso.models import Identity, IdentityProvider
 from accounts.viewsets import UserViewSet
 from gateway_project.api import audit
 from gateway_project.api.access import MANAGE_USERS
-from gateway_project.database.guarding import overriding
-from gateway_project.database.names import composed, is_clear
+from gateway_project.database.guarding import override_access_tests
+from gateway_project.database.names import compose_name, is_clear
 from gateway_project.database.saving import save_or_refuse
 from gateway_project.errors import Conflict, NotFound, PermissionDenied
 from gateway_project.json_types import JsonObject
@@ -79,7 +79,7 @@ def _first_login(
     provider: IdentityProvider, claims: JsonObject, rules: list[ClaimRule], grants: set[Grant]
 ) -> Identity:
     """The new identity of a new user, or of the user of this name."""
-    name = User.normalize_username(composed(claim_text(claims, provider.user_name_claim)))
+    name = User.normalize_username(compose_name(claim_text(claims, provider.user_name_claim)))
     if not name or not is_clear(name):  # PostgreSQL must not even be asked for some of them
         raise LoginRefused(
             "The identity provider did not send your user name. Tell an administrator.",
@@ -128,7 +128,7 @@ def _refresh(
     groups = _ids_of(GrantKind.GROUP, [rule.grant for rule in rules])
     granted_role_ids = {id_ for grant, id_ in roles.items() if grant in grants}
     granted_group_ids = {id_ for grant, id_ in groups.items() if grant in grants}
-    with overriding(f"The claims of {provider.name} say so."):
+    with override_access_tests(f"The claims of {provider.name} say so."):
         _update_user(
             identity,
             granted_role_ids,
@@ -148,7 +148,7 @@ def _ids_of(kind: GrantKind, grants: Collection[Grant]) -> dict[Grant, int]:
         if kind is GrantKind.ROLE:
             row_id = Role.objects.filter(name__iexact=grant.name).values_list("pk", flat=True).first()
         else:
-            row_id = Group.objects.filter(name=composed(grant.name)).values_list("pk", flat=True).first()
+            row_id = Group.objects.filter(name=compose_name(grant.name)).values_list("pk", flat=True).first()
         if row_id is None:
             log.warning("A rule of an identity provider names the %s %r, which does not exist.", kind, grant.name)
         else:

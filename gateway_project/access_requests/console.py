@@ -16,7 +16,7 @@ from gateway_project.access_requests.permissions import decidable_requests
 from gateway_project.console.audit import actor, caller
 from gateway_project.console.display.times import utc_time
 from gateway_project.console.filters import equals
-from gateway_project.console.links import link, link_to, linked
+from gateway_project.console.links import link, link_column, link_to
 from gateway_project.console.site import console_site
 from gateway_project.console.tables import ReadOnlyAdmin
 from gateway_project.database.saving import races_as_conflicts
@@ -74,7 +74,16 @@ class AccessRequestAdmin(ReadOnlyAdmin):
     """All requests, with what became of them."""
 
     empty_message = "There are no access requests. Users create them at /me/access/."
-    list_display = ["moment", "subject", linked("user"), "label", "reason", linked("decided_by"), "ends_at", "note"]
+    list_display = [
+        "moment",
+        "subject",
+        link_column("user"),
+        "label",
+        "reason",
+        link_column("decided_by"),
+        "ends_at",
+        "note",
+    ]
     list_display_links = ["moment"]
     list_filter = ["state", "kind", equals("user", "user", "user__name_key"), equals("model", "model", "model")]
     search_fields = ["user__name_key", "model", "group__name", "reason", "note"]

@@ -24,14 +24,14 @@ from rest_framework.viewsets import GenericViewSet
 
 from gateway_project.api import audit
 from gateway_project.api.access import CALLER_KINDS, DELEGATED, MANAGER, OWNER, TABLE, USER, Caller, require_licence_for
-from gateway_project.api.documents import ENVELOPE, Document, Plain, flat
+from gateway_project.api.documents import ENVELOPE, Document, Plain, with_camel_names
 from gateway_project.api.fields import Attributes, read_id
 from gateway_project.api.filters import Filter, read_parameters, refuse_unknown
 from gateway_project.api.names import camel
 from gateway_project.api.requests import ApiRequest
 from gateway_project.api.response_specs import ResponseSpec
 from gateway_project.api.write_limit import count_write, take_back
-from gateway_project.database.guarding import HEADER, override_reason, overriding
+from gateway_project.database.guarding import HEADER, override_access_tests, override_reason
 from gateway_project.errors import Conflict, MethodNotAllowed, NotFound, Place, ValidationError
 from gateway_project.json_types import JsonObject
 from gateway_project.server.bodies import MAX_MANAGEMENT_BYTES
@@ -96,7 +96,10 @@ class ApiViewSet(GenericViewSet[Row], Generic[Row]):
     # -- Handling of a request --------------------------------------------------------------------------
 
     def dispatch(self, request: HttpRequest, *args: object, **kwargs: object) -> HttpResponseBase:
-        with audit.acting_as(lambda: self.actor), overriding(_as_text(request.headers.get(HEADER, "")), header=HEADER):
+        with (
+            audit.acting_as(lambda: self.actor),
+            override_access_tests(_as_text(request.headers.get(HEADER, "")), header=HEADER),
+        ):
             return super().dispatch(request, *args, **kwargs)
 
     @property
@@ -213,7 +216,7 @@ class ApiViewSet(GenericViewSet[Row], Generic[Row]):
 
     def refuse_read_only_changes(self, before: JsonObject | None) -> None:
         """Raise ValidationError if a read-only attribute was sent with another value than the row's."""
-        values = flat(self.read_only_values())
+        values = with_camel_names(self.read_only_values())
         if not values or before is None:  # for a row that is gone, the service raises NotFound
             return
         current = json.loads(JSONRenderer().render(before))
@@ -255,7 +258,7 @@ class ApiViewSet(GenericViewSet[Row], Generic[Row]):
     def serialized(self, row: Row) -> JsonObject | None:
         """The row as lists show it, read again from the database; None if it is gone."""
         fresh = self.get_queryset().filter(pk=row.pk).first()
-        return flat(self.get_serializer(fresh).data) if fresh is not None else None
+        return with_camel_names(self.get_serializer(fresh).data) if fresh is not None else None
 
     @classmethod
     def serialize_row(cls, row: Row) -> JsonObject | None:
@@ -263,7 +266,7 @@ class ApiViewSet(GenericViewSet[Row], Generic[Row]):
         # A viewset without a queryset takes its rows from the path.
         rows = type(row)._default_manager.all() if cls.queryset is None else cls.queryset.all()
         fresh = rows.filter(pk=row.pk).first()
-        return flat(cls.row_serializer(fresh).data) if fresh is not None else None
+        return with_camel_names(cls.row_serializer(fresh).data) if fresh is not None else None
 
     @classmethod
     def row_serializer(cls, row: Row | None = None) -> Serializer[Row]:

@@ -50,7 +50,7 @@ def about_an_unlisted_proxy(now: float) -> Notice | None:
     if not peer:
         return None
     setting = with_query(reverse("admin:system"), {"q": "trusted proxies"})
-    return Notice("warning", unlisted_proxies.warning(peer), [Link("Show the setting", setting)])
+    return Notice("warning", unlisted_proxies.describe_proxy(peer), [Link("Show the setting", setting)])
 
 
 def about_access_requests(now: float) -> Notice | None:

@@ -20,7 +20,7 @@ Table = TypeVar("Table", bound="ConsoleAdmin[Any]")
 Page = Callable[[Table, HttpRequest, str], HttpResponse]
 
 
-def always(row: Model) -> bool:
+def applies_to_all(row: Model) -> bool:
     return True
 
 
@@ -38,7 +38,7 @@ def row_link(
                 raise Http404
             return HttpResponseRedirect(f"{reverse(f'admin:{page}')}?{parameter}={row.pk}")
 
-        go.applies_to = always
+        go.applies_to = applies_to_all
         return go
 
     return decorate
@@ -51,7 +51,7 @@ def row_action(
     path: str,
     effect: str,
     atomic: bool = True,
-    applies_to: Callable[[Any], bool] = always,
+    applies_to: Callable[[Any], bool] = applies_to_all,
     revokes: bool = False,
     form: type[forms.Form] | None = None,
 ) -> Callable[[Callable[..., HttpResponse | str]], Page[Table]]:

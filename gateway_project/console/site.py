@@ -15,7 +15,7 @@ from gateway_project.api.access import require_licence
 from gateway_project.api.audit import acting_as
 from gateway_project.api.write_limit import count_write
 from gateway_project.console.audit import actor, caller
-from gateway_project.database.guarding import overriding
+from gateway_project.database.guarding import override_access_tests
 from gateway_project.errors import AccessTestFailed, LicenceInvalid, RateLimited
 from gateway_project.hooks import Hook
 from gateway_project.json_types import JsonObject
@@ -144,7 +144,7 @@ class ConsoleSite(UnfoldAdminSite):
         @wraps(view)
         def answer(request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
             try:
-                with overriding(request.POST.get(REASON, ""), field=REASON):
+                with override_access_tests(request.POST.get(REASON, ""), field=REASON):
                     return view(request, *args, **kwargs)
             except AccessTestFailed as error:
                 return self._ask_for_reason(request, error)

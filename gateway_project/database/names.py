@@ -48,7 +48,7 @@ def _has_variants(character: str) -> bool:
     return symbol or unicodedata.name(character, "").startswith("CJK UNIFIED")
 
 
-def composed(name: str) -> str:
+def compose_name(name: str) -> str:
     """The name in the form in which it is stored (NFC): names that look the same are the same text."""
     return unicodedata.normalize("NFC", name)
 
@@ -91,7 +91,7 @@ class ContainsInAnyCase(lookups.IContains):
     """Finds a part of the text, normalized; SQLite's own functions fold the case of ASCII letters only."""
 
     def get_prep_lookup(self) -> object:
-        return composed(self.rhs) if isinstance(self.rhs, str) else self.rhs
+        return compose_name(self.rhs) if isinstance(self.rhs, str) else self.rhs
 
     def as_sqlite(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper) -> tuple[str, Sequence[object]]:
         upper = models.Func(self.lhs, function=SQLITE_UPPER, output_field=models.CharField())
@@ -124,7 +124,7 @@ class NameField(SearchedField):
 
     def to_python(self, value: object) -> object:
         name = super().to_python(value)
-        return composed(name) if isinstance(name, str) else name
+        return compose_name(name) if isinstance(name, str) else name
 
 
 class NameKeyField(_AsText):

@@ -80,7 +80,7 @@ def _add_error(form: forms.Form, error: GatewayError) -> None:
 def withdraw(request: HttpRequest, request_id: int) -> HttpResponse:
     """Take one of the own requests back."""
     row = _row_or_404(AccessRequest.objects.of(caller(request).user), request_id)
-    return _changed(lambda: services.withdraw_request(row, actor=actor(request)))
+    return _change_request(lambda: services.withdraw_request(row, actor=actor(request)))
 
 
 @page
@@ -89,10 +89,10 @@ def decide_request(request: HttpRequest, request_id: int) -> HttpResponse:
     """Grant, refuse or end what somebody else has asked for."""
     decider = featured_caller(request)
     row = _row_or_404(decidable_requests(decider), request_id)
-    return _changed(lambda: decide(row, DecisionForm(request.POST), actor(request, decider)))
+    return _change_request(lambda: decide(row, DecisionForm(request.POST), actor(request, decider)))
 
 
-def _changed(change: Callable[[], object]) -> HttpResponse:
+def _change_request(change: Callable[[], object]) -> HttpResponse:
     with races_as_conflicts(), transaction.atomic():
         change()
     return HttpResponseRedirect(reverse("me:access"))

@@ -7,7 +7,7 @@ from decimal import Decimal
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
-from gateway_project.console.display.money import missing_costs, money, short
+from gateway_project.console.display.money import missing_costs, money, short_count
 from gateway_project.json_types import JsonObject
 from gateway_project.me.site import caller, page, show
 from telemetry import services
@@ -86,8 +86,8 @@ def shown_row(row: JsonObject, name: str, scale: Scale = NO_BARS) -> JsonObject:
         "name": name,
         "width": _width(Decimal(row["requests"]), scale.get(REQUESTS)),
         "requests": row["requests"],
-        "input": short(read),
-        "output": short(row["output_tokens"]),
+        "input": short_count(read),
+        "output": short_count(row["output_tokens"]),
         "costs": [
             (money(_sum(cost), cost["currency"]), _width(_sum(cost), scale.get(cost["currency"])))
             for cost in row["costs"]

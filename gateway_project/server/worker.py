@@ -39,7 +39,7 @@ from gateway_project.server.connections.parking import (
     late_reader,
     may_be_parked,
     parked_parser,
-    peek,
+    peek_bytes,
 )
 from gateway_project.server.connections.refusals import refuse_login, send_error
 from gateway_project.server.connections.stopping import StoppingWorker
@@ -206,7 +206,7 @@ class GatewayThreadWorker(StoppingWorker):
         parser = parked_parser(conn)
         if parser is None:
             self._check_head(conn)
-        elif peek(conn) is None:
+        elif peek_bytes(conn) is None:
             self._drop(conn)
         elif has_arrived(parser.request.body):
             self._unpark(conn)
@@ -218,7 +218,7 @@ class GatewayThreadWorker(StoppingWorker):
 
     def _check_head(self, conn: TConn) -> None:
         buffered = buffered_bytes(conn)
-        data = buffered if logins.is_judgeable(buffered) else peek(conn)
+        data = buffered if logins.is_judgeable(buffered) else peek_bytes(conn)
         if data is None:
             self._drop(conn)
         elif logins.is_login(data) and (host := self._client_of(conn, data)):

@@ -9,7 +9,7 @@ from django.db.models import ProtectedError
 
 from accounts.models import Group, User
 from gateway_project.database.guarding import Access, guarded_change
-from gateway_project.database.names import composed
+from gateway_project.database.names import compose_name
 from gateway_project.database.saving import lock_row, save_or_refuse
 from gateway_project.errors import Conflict, ValidationError
 from providers.models import Model
@@ -90,7 +90,7 @@ def _write(alias: Alias, changes: AliasChanges) -> None:
     for name in PLAIN:
         setattr(alias, name, values.get(name, getattr(alias, name)))
     if "name" in changes:
-        alias.name = composed(changes["name"])
+        alias.name = compose_name(changes["name"])
         _check_name(alias)
     if "fallback_on" in changes:
         alias.fallback_on = list(changes["fallback_on"])

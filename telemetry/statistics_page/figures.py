@@ -12,7 +12,7 @@ from django.utils.safestring import SafeString
 
 from gateway_project.console.display import charts
 from gateway_project.console.display.badges import Badge
-from gateway_project.console.display.money import Figure, in_words, missing_costs, money, short
+from gateway_project.console.display.money import Figure, in_words, missing_costs, money, short_count
 from gateway_project.console.display.paths import page_path
 from gateway_project.console.display.times import MINUTES, utc_time
 from gateway_project.console.links import link
@@ -338,9 +338,9 @@ def _state(badge: Badge | None) -> Cell:
 def _count(name: str, row: JsonObject) -> list[Line]:
     """The number of a measure; below the input tokens that a provider read from its cache those that it wrote."""
     is_long = name.endswith("_tokens") or row[name] >= LONG_COUNT
-    text = short(row[name]) if is_long else f"{row[name]:,}"
+    text = short_count(row[name]) if is_long else f"{row[name]:,}"
     write_tokens = row["cache_write_tokens"] if name == "cache_read_tokens" else 0
-    return [Line(text), *([Line(in_words("+ {} written", short(write_tokens)))] if write_tokens else [])]
+    return [Line(text), *([Line(in_words("+ {} written", short_count(write_tokens)))] if write_tokens else [])]
 
 
 def _price_page(row: JsonObject, form: UsageForm) -> str:

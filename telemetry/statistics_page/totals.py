@@ -6,7 +6,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import NamedTuple
 
-from gateway_project.console.display.money import missing_costs, money, short
+from gateway_project.console.display.money import missing_costs, money, short_count
 from gateway_project.json_types import JsonObject
 from providers.console.model_links import price_form
 from telemetry import services
@@ -44,7 +44,7 @@ def totals(query: UsageQuery, form: UsageForm, page: Page) -> list[Total]:
         Total("Requests", f"{now['requests']:,}", _change(now["requests"], before["requests"])),
         Total("Errors", f"{now['errors']:,} ({_share(now, 'errors')})", _change(now["errors"], before["errors"])),
         Total("From the cache", _share(now, "cache_hits"), f"{_share(before, 'cache_hits')} in the period before"),
-        Total("Tokens", short(now["tokens"]), _change(now["tokens"], before["tokens"])),
+        Total("Tokens", short_count(now["tokens"]), _change(now["tokens"], before["tokens"])),
         *(
             Total("Cost", money(amount, currency), _change(amount, before["costs"].get(currency, Decimal())))
             for currency, amount in sorted(now["costs"].items())

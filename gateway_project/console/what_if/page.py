@@ -71,7 +71,7 @@ def show_result(request: HttpRequest, number: int) -> HttpResponse:
         "what_if": row,
         "percent": round(row.progress * 100),
         "result": template_values(row),
-        "draft": _pretty(row.draft),
+        "draft": _format_draft(row.draft),
     }
     return TemplateResponse(request, template, site.context(request, f"What if {row.pk}", **context))
 
@@ -115,5 +115,5 @@ def _to_page_of(row: WhatIf) -> HttpResponse:
     return HttpResponseRedirect(reverse("admin:what-if-result", args=[row.pk]))
 
 
-def _pretty(draft: JsonObject) -> str:
+def _format_draft(draft: JsonObject) -> str:
     return json.dumps(draft, indent=2, ensure_ascii=False)

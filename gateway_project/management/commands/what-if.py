@@ -142,7 +142,7 @@ def _rows(document: JsonObject) -> Iterator[str]:
     for row in document["byModel"]:
         yield f"Model {row['model']}: {_counts(row)}"
     for row in document["byGuardrail"]:
-        yield f"Guardrail {row['guardrail']}: {_guarded(row)}"
+        yield f"Guardrail {row['guardrail']}: {_describe_guardrail(row)}"
 
 
 def _gaps(document: JsonObject) -> Iterator[str]:
@@ -174,7 +174,7 @@ def _cache(counts: JsonObject) -> str:
     )
 
 
-def _guarded(row: JsonObject) -> str:
+def _describe_guardrail(row: JsonObject) -> str:
     words = ((name, RESULTS[name]) for name in RESULTS if row[name])
     numbers = (f"{row[name]:,} {text}{_examples(row, name)}" for name, text in words)
     return ", ".join(numbers) or "nothing"

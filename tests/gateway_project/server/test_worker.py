@@ -205,7 +205,7 @@ def test_one_free_place_releases_one_body_that_is_ready(monkeypatch):
     worker, handed = object.__new__(GatewayThreadWorker), []
     worker.cfg, worker.slow_bodies, worker.receiving = SimpleNamespace(threads=16), {1}, set()
     worker._submit = handed.append
-    monkeypatch.setattr("gateway_project.server.worker.peek", lambda conn: b"x")
+    monkeypatch.setattr("gateway_project.server.worker.peek_bytes", lambda conn: b"x")
     monkeypatch.setattr("gateway_project.server.worker.is_ready", lambda request, conn: True)
     monkeypatch.setattr("gateway_project.server.worker.has_arrived", lambda body: False)
     monkeypatch.setattr("gateway_project.server.worker.parked_parser", lambda conn: conn.parser)
