@@ -3,7 +3,7 @@
 import os
 
 from gateway_project.work.exchange import Decision, Exchange, Guarding, RequestLimits, RequestOptions, Selection
-from gateway_project.work.failover.candidates import ask
+from gateway_project.work.failover.candidates import ask_candidate
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.limits.admission import admit_to_provider, refuse_unaccountable
 from gateway_project.work.pipeline import Stage, finish, run
@@ -58,7 +58,7 @@ def _ask_mirror(exchange: Exchange, gateway: Gateway) -> None:
     gateway.watcher.add(exchange.call)
     refuse_unaccountable(exchange, gateway, target)
     admit_to_provider(exchange, gateway, target)
-    ask(exchange, gateway, target)
+    ask_candidate(exchange, gateway, target)
 
 
 def _may_serve(target: Target, gateway: Gateway) -> bool:

@@ -21,7 +21,7 @@ from gateway_project.work.failover.candidates import call_candidates
 from gateway_project.work.failover.provider_call import interruption_error
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.limits.admission import count_request
-from gateway_project.work.limits.settlement import uncount
+from gateway_project.work.limits.settlement import uncount_request
 from gateway_project.work.log.entry import CANNOT_BE_LOGGED, write_log
 from gateway_project.work.reading.request import read_request
 from gateway_project.work.routing.mirrors import MirroredBody
@@ -101,9 +101,9 @@ def finish(exchange: Exchange, gateway: Gateway) -> Delivery:
     gateway.watcher.remove(exchange.call)
     end_flight(exchange, gateway, exchange.error if exchange.outcome != "client_closed" else None)
     if isinstance(exchange.error, LimitError):  # of a provider, or while it was to take over from another request
-        uncount(exchange, gateway)
+        uncount_request(exchange, gateway)
     if not _write_log(exchange, gateway):
-        uncount(exchange, gateway)
+        uncount_request(exchange, gateway)
         exchange.end(ServiceUnavailable(CANNOT_BE_LOGGED), exchange.outcome)
     return deliver(exchange, gateway)
 

@@ -48,9 +48,9 @@ def answer(environ: WSGIEnvironment) -> Delivery:
         return _work(environ, endpoint)
     door = door_of(environ)
     if not (models := MODELS.fullmatch(path)):
-        return _refused(nothing_at(decode(environ["PATH_INFO"])), environ, door)
+        return _refusal_response(nothing_at(decode(environ["PATH_INFO"])), environ, door)
     if environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
-        return _refused(refusal(["GET", "HEAD"]), environ, door)
+        return _refusal_response(refusal(["GET", "HEAD"]), environ, door)
     return _list_models(environ, door, models["model"] or "")
 
 
@@ -60,12 +60,12 @@ def _list_models(environ: WSGIEnvironment, door: ClientDoor, model: str) -> Deli
         with MANAGEMENT.place(environ.get("REMOTE_ADDR", "")):
             return model_list.deliver_models(_exchange(environ, Endpoint(door), gateway()), door, model)
     except ServiceUnavailable as error:
-        return _refused(error, environ, door)
+        return _refusal_response(error, environ, door)
 
 
 def _work(environ: WSGIEnvironment, endpoint: Endpoint) -> Delivery:
     if environ["REQUEST_METHOD"] != "POST":
-        return _refused(refusal(["POST"]), environ, endpoint.door)
+        return _refusal_response(refusal(["POST"]), environ, endpoint.door)
     parts = gateway()
     exchange = _exchange(environ, endpoint, parts, take_wait())
     if ASKING in (query := environ.get("QUERY_STRING", "")):
@@ -85,7 +85,7 @@ def _exchange(
     return exchange
 
 
-def _refused(error: GatewayError, environ: WSGIEnvironment, door: Door) -> Delivery:
+def _refusal_response(error: GatewayError, environ: WSGIEnvironment, door: Door) -> Delivery:
     """The response to a request that does not reach the pipeline."""
     delivery = door.refusal(error, correlation_id := request_id(environ))
     delivery.headers += [(name, correlation_id) for name in ("X-Svc-Request-ID", door.request_id_header) if name]

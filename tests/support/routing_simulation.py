@@ -19,7 +19,7 @@ from random import Random
 from typing import NamedTuple
 
 from gateway_project.work.routing.signals import Signals
-from gateway_project.work.routing.strategies import Strategy, Weighted, order, signal_key
+from gateway_project.work.routing.strategies import Strategy, Weighted, order_targets, signal_key
 from providers.health.breakers import Breakers
 from providers.health.rests import Rests
 
@@ -196,7 +196,7 @@ class Simulation:
             targets = [one.target for one in self.targets]
             return [targets[(worker.turn + place) % len(targets)] for place in range(len(targets))]
         seed = request.session.to_bytes(8, "big") if self.strategy == Strategy.STICKY else self.random.randbytes(8)
-        return order(
+        return order_targets(
             Strategy(self.strategy), self.targets, seed, worker.signals,
             cost=lambda target: Decimal(self._estimate(request, target.provider)), is_streamed=True,
         )  # fmt: skip

@@ -18,7 +18,7 @@ from gateway_project.console.what_if.form import WhatIfForm, last_days
 from gateway_project.console.what_if.tables import template_values
 from gateway_project.errors import GatewayError
 from gateway_project.json_types import JsonObject
-from gateway_project.work.what_if.beginning import begin
+from gateway_project.work.what_if.beginning import begin_comparison
 from gateway_project.work.what_if.viewsets import WhatIfViewSet
 from rules.models import WhatIf
 from rules.what_if.services import cancel_what_if
@@ -92,7 +92,7 @@ def cancel(request: HttpRequest, number: int) -> HttpResponse:
 def _begin(request: HttpRequest, draft: JsonObject, start: datetime, end: datetime) -> WhatIf:
     assert request.user.pk is not None, "the console admits nobody without a login"
     with transaction.atomic():
-        row = begin(draft, start, end, user_id=request.user.pk, user_name=request.user.get_username())
+        row = begin_comparison(draft, start, end, user_id=request.user.pk, user_name=request.user.get_username())
         after = WhatIfViewSet.serialize_row(row)
         record(request, "create", WhatIfViewSet.resource_name, row.pk, after=after, attributes=draft)
     return row

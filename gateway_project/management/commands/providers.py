@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db.models import Count
 
 from gateway_project.api.audit import operator, record_command
-from gateway_project.work.failover.checking import CheckResult, check
+from gateway_project.work.failover.checking import CheckResult, check_target
 from gateway_project.work.routing.provider_health import recent_usage
 from gateway_project.work.snapshot.loading import load_providers
 from gateway_project.work.snapshot.records import ProviderSnapshot, Snapshot, Target
@@ -50,7 +50,7 @@ class Command(BaseCommand):
         failures = 0
         with _tester() as (transport, watcher):
             for target in targets:
-                result = check(target, transport, watcher)
+                result = check_target(target, transport, watcher)
                 failures += result.error is not None
                 self.stdout.write(_sentence(result))
         if failures:

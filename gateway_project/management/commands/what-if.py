@@ -18,7 +18,7 @@ from gateway_project.progress import Progress
 from gateway_project.wording import plural
 from gateway_project.work.what_if.drafts import read_draft
 from gateway_project.work.what_if.outcome import COUNTED
-from gateway_project.work.what_if.running import compare, result_of, run_claimed
+from gateway_project.work.what_if.running import compare_requests, result_of, run_claimed
 from rules.what_if.models import WhatIf
 
 MAX_DAYS = 3660
@@ -85,7 +85,7 @@ class Command(BaseCommand):
         start = end - timedelta(days=days)
         try:
             draft = read_draft(_document(file))
-            outcome = compare(draft, start, end, lambda share: progress.show(f"{share:.0%}"))
+            outcome = compare_requests(draft, start, end, lambda share: progress.show(f"{share:.0%}"))
             return result_of(outcome, start, end)
         except GatewayError as error:
             raise CommandError(error.sentence) from error

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from typing import Any
 
 from gateway_project.name_patterns import Pattern, compile_pattern, names_by_pattern
-from gateway_project.work.runtime import running
+from gateway_project.work.runtime import running_gateway
 from gateway_project.work.snapshot.loading import RULE_COLUMNS, rule_record
 from rules.matching import RuleBook, RuleSnapshot
 from rules.models import Rule
@@ -46,6 +46,6 @@ class StoredRules:
 
 def _patterns_in_memory() -> dict[str, Pattern]:
     """The patterns that requests to this process are judged by, by their texts."""
-    gateway = running()
+    gateway = running_gateway()
     rules = () if gateway is None else gateway.snapshot.rule_rows.values()
     return {rule.pattern.pattern: rule.pattern for rule in rules if rule.pattern is not None}

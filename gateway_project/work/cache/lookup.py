@@ -12,7 +12,7 @@ from gateway_project.work.cache.scopes import cache_scope_of, scope_at
 from gateway_project.work.exchange import Exchange
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.guardrails.refusals import needs_new_answer
-from gateway_project.work.limits.admission import admit
+from gateway_project.work.limits.admission import admit_request
 from gateway_project.work.limits.checks import Admission
 from gateway_project.work.limits.settlement import release_reservations
 from gateway_project.work.log.entry import write_start
@@ -128,7 +128,7 @@ def _use_or_follow(exchange: Exchange, gateway: Gateway, admission: Admission | 
         admission, flight_wait = None, FlightWait(token)
     if not token:
         raise CacheMiss
-    admit(exchange, gateway)  # take the reservations, which a cached answer would not have needed
+    admit_request(exchange, gateway)  # take the reservations, which a cached answer would not have needed
 
 
 def _follow(exchange: Exchange, gateway: Gateway, flight_wait: FlightWait) -> Admission | None:
@@ -148,7 +148,7 @@ def _follow(exchange: Exchange, gateway: Gateway, flight_wait: FlightWait) -> Ad
         return None
     if value is not None:
         return Admission([], value=value)
-    return admit(exchange, gateway, exchange.cache.key, flight_wait.token)
+    return admit_request(exchange, gateway, exchange.cache.key, flight_wait.token)
 
 
 def _accepts_heartbeats(exchange: Exchange) -> bool:

@@ -10,7 +10,7 @@ from gateway_project.work.cache.packing import CachedAnswer, pack
 from gateway_project.work.exchange import Exchange
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.limits.checks import NOTHING_HELD
-from gateway_project.work.limits.settlement import final_settlement, provider_settlement, settle
+from gateway_project.work.limits.settlement import final_settlement, provider_settlement, settle_reservations
 from gateway_project.work.log.entry import cache_record
 from providers.formats import ClientResponse
 from providers.formats.usage import COUNTS
@@ -75,7 +75,7 @@ def end_flight(exchange: Exchange, gateway: Gateway, error: GatewayError | None)
     settled, in the same round trip if it leads a flight.
     """
     if exchange.cache.flight is None:
-        settle(exchange, gateway)
+        settle_reservations(exchange, gateway)
         return
     is_shared = isinstance(error, UpstreamError) and exchange.call.end is not End.TOTAL
     settlement = final_settlement(exchange, gateway)

@@ -52,10 +52,10 @@ def omitted_rows(walk: Walk) -> list[JsonObject]:
         return []
     keys = {target.key for target in candidates_of(walk)}
     rows: dict[tuple[int, str], Row] = {}
-    for target, reason in (*_passed_over(walk), *_unlinked(walk), *_without_conditions(walk)):
+    for target, reason in (*_passed_over(walk), *_unlinked_targets(walk), *_without_conditions(walk)):
         if target.key not in keys:
             rows.setdefault(target.key, (target, reason))
-    return [_row(*row) for row in rows.values()] + _disabled(exchange)
+    return [_row(*row) for row in rows.values()] + _disabled_providers(exchange)
 
 
 def _row(target: Target, reason: str, **more: object) -> JsonObject:
@@ -130,7 +130,7 @@ def _refusal_reason(target: Target, walk: Walk) -> str:
     return f"No rule allows {name} of this provider."
 
 
-def _unlinked(walk: Walk) -> Iterator[Row]:
+def _unlinked_targets(walk: Walk) -> Iterator[Row]:
     """Those that a key which is linked to a provider cannot ask."""
     exchange, snapshot = walk.exchange, walk.gateway.snapshot
     key = exchange.identity.key
@@ -139,11 +139,11 @@ def _unlinked(walk: Walk) -> Iterator[Row]:
     linked = snapshot.providers.get(key.provider_id)
     reason = f"The key is linked to {f'provider {linked.name}' if linked is not None else 'a disabled provider'}."
     is_alias = exchange.decision.alias is not None
-    targets = _flat(exchange.decision.tiers) if is_alias else snapshot.targets_for(exchange.model)
+    targets = _flatten_tiers(exchange.decision.tiers) if is_alias else snapshot.targets_for(exchange.model)
     yield from ((target, reason) for target in targets if target.provider.id != key.provider_id)
 
 
-def _flat(tiers: Tiers) -> tuple[Target, ...]:
+def _flatten_tiers(tiers: Tiers) -> tuple[Target, ...]:
     return tuple(one.target for tier in tiers for one in tier)
 
 
@@ -160,7 +160,7 @@ def _without_conditions(walk: Walk) -> Iterator[Row]:
                 yield one.target, f"Its conditions do not hold: {conditions}."
 
 
-def _disabled(exchange: Exchange) -> list[JsonObject]:
+def _disabled_providers(exchange: Exchange) -> list[JsonObject]:
     """Those of disabled providers, which the snapshot does not have."""
     if exchange.decision.alias is not None:
         return []

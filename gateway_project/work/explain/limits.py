@@ -68,9 +68,9 @@ def _end_of_window(check: LimitCheck, now: float) -> str | None:
 
 def _amount(amount: int, limit: LimitDescription) -> int | str:
     """A count, or money as text."""
-    return f"{_plain(money(amount)):f}" if limit.measure == COST else amount
+    return f"{_strip_zeros(money(amount)):f}" if limit.measure == COST else amount
 
 
-def _plain(amount: Decimal) -> Decimal:
+def _strip_zeros(amount: Decimal) -> Decimal:
     """Without zeros at its end."""
     return amount.normalize()

@@ -54,13 +54,13 @@ def call_candidates(exchange: Exchange, gateway: Gateway) -> None:
             _advance(exchange, gateway, error)
         else:
             gateway.watcher.add(exchange.call)
-            error = _try(exchange, gateway, target)
+            error = _try_candidate(exchange, gateway, target)
             if exchange.has_begun:
                 return
             _advance(exchange, gateway, error, target)
 
 
-def _try(exchange: Exchange, gateway: Gateway, target: Target) -> UpstreamError | None:
+def _try_candidate(exchange: Exchange, gateway: Gateway, target: Target) -> UpstreamError | None:
     """Ask a candidate if it may be asked; returns its error if another one may serve, and raises all others."""
     if _is_resting(exchange, gateway, target) or _pauses_too(exchange, gateway, target):
         return None
@@ -95,14 +95,14 @@ def _ask_once_or_twice(exchange: Exchange, gateway: Gateway, target: Target) -> 
     Raises its error if the next candidate is to be asked, which may be the same with another credential.
     """
     try:
-        ask_with_hedge(exchange, gateway, target, ask)
+        ask_with_hedge(exchange, gateway, target, ask_candidate)
     except UpstreamError as error:
         if not wait_for_retry(exchange, gateway, error) or exchange.has_next_credential:
             raise
-        ask(exchange, gateway, target)
+        ask_candidate(exchange, gateway, target)
 
 
-def ask(exchange: Exchange, gateway: Gateway, target: Target) -> None:
+def ask_candidate(exchange: Exchange, gateway: Gateway, target: Target) -> None:
     """Call one candidate and read its response, and tell its breaker how that went."""
     exchange.attempts.target = target
     begin_measuring(exchange, gateway, target)

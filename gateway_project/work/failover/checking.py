@@ -27,14 +27,14 @@ class CheckResult(NamedTuple):
     duration_ms: float
 
 
-def check(target: Target, transport: Transport, watcher: Watcher) -> CheckResult:
+def check_target(target: Target, transport: Transport, watcher: Watcher) -> CheckResult:
     """Ask a target for one token. The watcher has to run: it ends the call when its time is up."""
     started_at = time.perf_counter()
     call = Call(client=None, total_seconds=CHECK_SECONDS)
     error: GatewayError | None = None
     try:
         with watcher.watching(call):
-            _ask(target, transport, call)
+            _ask_target(target, transport, call)
     except Interrupted as interrupted:
         error = interruption_error(interrupted)
     except GatewayError as raised:
@@ -45,7 +45,7 @@ def check(target: Target, transport: Transport, watcher: Watcher) -> CheckResult
     return CheckResult(target, None if is_refusal else error, (time.perf_counter() - started_at) * 1000)
 
 
-def _ask(target: Target, transport: Transport, call: Call) -> None:
+def _ask_target(target: Target, transport: Transport, call: Call) -> None:
     """Raises UpstreamError and Interrupted, and ValidationError if no tiny request can be made for the model."""
     provider, model = target
     if provider.format is None:

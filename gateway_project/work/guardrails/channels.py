@@ -35,7 +35,7 @@ class Channel:
         self._watchers: list[tuple[Detector, tuple[GuardrailSnapshot, ...]]] = []
         self._window: Window | None = None
         if search is not None:
-            self._watchers = _usable(search, kind)
+            self._watchers = _able_detectors(search, kind)
             self._window = Window([detector for detector, _ in self._watchers])
         self._escapes = Escapes() if kind is Kind.CALL_JSON else None
 
@@ -162,7 +162,7 @@ class Channels:
         return self._placeholders.restore(text, json_escape if kind is Kind.CALL_JSON else str)
 
 
-def _usable(search: Search, kind: Kind) -> list[tuple[Detector, tuple[GuardrailSnapshot, ...]]]:
+def _able_detectors(search: Search, kind: Kind) -> list[tuple[Detector, tuple[GuardrailSnapshot, ...]]]:
     """The detectors for a text, without those that can search nothing: their guardrails say what happens."""
     watchers = list(search.detectors_for(kind))
     for detector, guardrails in watchers:

@@ -30,7 +30,7 @@ from gateway_project.work.guardrails.events import (
     with_line_data,
 )
 from gateway_project.work.guardrails.searching import Search
-from gateway_project.work.guardrails.texts import Kind, Path, Visit, of_whole_texts, rewrite, without_logprobs
+from gateway_project.work.guardrails.texts import Kind, Path, Visit, of_whole_texts, rewrite_texts, without_logprobs
 from providers.formats.json_values import dumped, read_json
 from providers.formats.sse import EventSplitter, data_of
 
@@ -211,7 +211,9 @@ class StreamGuard:
         if self._inserted and isinstance(number := value.get("sequence_number"), int):
             safe_value = {**safe_value, "sequence_number": number + self._inserted}
         yield from self._flush(ending)
-        output_value = safe_value if self._placeholders is None else rewrite(safe_value, self._restore(value, scope))
+        output_value = (
+            safe_value if self._placeholders is None else rewrite_texts(safe_value, self._restore(value, scope))
+        )
         channels.end_taken()
         yield self._pass_on(
             event if safe_value is value else self._written(event, dumped(safe_value)),
@@ -222,7 +224,7 @@ class StreamGuard:
         """The event as it is safe; what it only says once more is not counted again. Raises GuardrailBlocked."""
         search = self._search
         counts = search.counts() if search is not None and self._channels.has_texts and is_repetition(value) else None
-        safe_value: JsonObject = rewrite(value, visit)
+        safe_value: JsonObject = rewrite_texts(value, visit)
         if search is not None:
             search.raise_if_blocked("answer")
             if counts is not None:
@@ -255,7 +257,7 @@ class StreamGuard:
         def visit(_: str, kind: Kind, path: Path) -> str:
             return text if path == channel.path else "" if is_part(value, kind, path) else _
 
-        return self._written(event, dumped(rewrite(without_beginnings(value), visit)))
+        return self._written(event, dumped(rewrite_texts(without_beginnings(value), visit)))
 
     def _written(self, event: bytes, data: bytes) -> bytes:
         is_line = self._holds_lines or has_stray_lines(event)

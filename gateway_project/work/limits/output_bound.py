@@ -115,14 +115,16 @@ def _number_of_prompts(prompt: object) -> int:
 def _members(body: JsonObject, names: frozenset[str]) -> Iterator[tuple[str, object]]:
     """The path and value of each member with such a name in the body, and in the objects that it holds."""
     for name, value in body.items():
-        if _plain(name) in names and value is not None:
+        if _plain_name(name) in names and value is not None:
             yield name, value
         elif isinstance(value, dict) and name not in FREE_MEMBERS:
             yield from (
-                (f"{name}.{inner}", one) for inner, one in value.items() if _plain(inner) in names and one is not None
+                (f"{name}.{inner}", one)
+                for inner, one in value.items()
+                if _plain_name(inner) in names and one is not None
             )
 
 
-def _plain(name: str) -> str:
+def _plain_name(name: str) -> str:
     """A name of a parameter in lower case, without _ and -."""
     return name.replace("_", "").replace("-", "").casefold()

@@ -11,7 +11,7 @@ from rules.aliases.models import FallbackCause
 STATE_CAUSES = frozenset((FallbackCause.ERROR, FallbackCause.RATE_LIMITED, FallbackCause.BUDGET))
 
 
-def reachable(tiers: list[list[Target]], causes: frozenset[str], gateway: Gateway) -> list[list[Target]]:
+def reachable_tiers(tiers: list[list[Target]], causes: frozenset[str], gateway: Gateway) -> list[list[Target]]:
     """The tiers up to the first that cannot serve now for a reason that is no cause to leave it."""
     if causes >= STATE_CAUSES:
         return tiers

@@ -208,13 +208,13 @@ class Signals:
         now = self.clock()
         for measures in list(self._measures.values()):
             measures.review(now)
-        return [_exported(key, measures.shared(now), now) for key, measures in list(self._measures.items())]
+        return [_export_row(key, measures.shared(now), now) for key, measures in list(self._measures.items())]
 
     def merge(self, exports: "Iterable[tuple[str, Export]]") -> None:
         """Take over what other processes have exported, each under the name of its process."""
         now = self.clock()
         for process, export in exports:
-            self._peers[process] = now, dict(_imported(row, now) for row in export)
+            self._peers[process] = now, dict(_import_row(row, now) for row in export)
         self._peers = {name: peer for name, peer in self._peers.items() if now - peer[0] < STALE_SECONDS}
         others: dict[Key, Shared] = {}
         for _, measurements in self._peers.values():
@@ -228,12 +228,12 @@ Row = tuple[int, str, bool, int, float, float, float, float, float]
 Export = list[Row]
 
 
-def _exported(key: Key, shared: Shared, now: float) -> Row:
+def _export_row(key: Key, shared: Shared, now: float) -> Row:
     age = now - shared.measured_at if shared.measured_at else -1.0
     return (*key, shared.in_flight, *shared.speed[:2], *shared.failures[:2], age)
 
 
-def _imported(row: Row, now: float) -> tuple[Key, Shared]:
+def _import_row(row: Row, now: float) -> tuple[Key, Shared]:
     provider_id, model, is_streamed, in_flight, *sums, age = row
     speed, failures = Average(sums[0], sums[1], now), Average(sums[2], sums[3], now)
     return (provider_id, model, is_streamed), Shared(in_flight, speed, failures, now - age if age >= 0 else 0.0)

@@ -162,7 +162,7 @@ class Follower(BackgroundThread):
         # Keys last: a request that finds a new key must also find its owner and the rules.
         for kind, ids in sorted(changes.items(), key=lambda change: change[0] == "key"):
             try:
-                loading.load(self.snapshot, kind, ids)
+                loading.load_rows(self.snapshot, kind, ids)
             except DatabaseError:
                 raise
             except Exception as error:  # a row that cannot be read must not keep a revoked key alive

@@ -50,10 +50,10 @@ def _references(exchange: Exchange) -> Sequence[Reference]:
     only = candidates[0].provider.format
     formats = dict.fromkeys(target.provider.format for target in candidates) if len(candidates) > 1 else (only,)
     references = [reference for one in formats if one is not None for reference in one.references(request)]
-    return _checked(list(dict.fromkeys(references))) if references else references
+    return _owned_references(list(dict.fromkeys(references))) if references else references
 
 
-def _checked(references: Sequence[Reference]) -> Sequence[Reference]:
+def _owned_references(references: Sequence[Reference]) -> Sequence[Reference]:
     """The references that are checked for their owners."""
     if not settings.GATEWAY_SHARED_PROVIDER_FILES:
         return references

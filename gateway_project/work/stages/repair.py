@@ -10,7 +10,7 @@ from gateway_project.errors import GatewayError
 from gateway_project.work.billing import bill_both, bill_of
 from gateway_project.work.exchange import Attempts, Exchange, Selection
 from gateway_project.work.failover.attempts import note_cost, take_answer
-from gateway_project.work.failover.candidates import ask
+from gateway_project.work.failover.candidates import ask_candidate
 from gateway_project.work.failover.provider_call import interruption_error
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.guardrails.answers import note_repair
@@ -41,7 +41,7 @@ def repair_answer(exchange: Exchange, gateway: Gateway) -> None:
     is_strict = exchange.limits.is_strict
     if refusal is None or is_strict or not may_repair(exchange.request) or not exchange.call.prepare_retry():
         return
-    repair = _copy(exchange, _corrected(exchange.request, refusal), target)
+    repair = _copy(exchange, _correct_request(exchange.request, refusal), target)
     _ask_again(exchange, repair, gateway, target)
     second = repair.attempts.answer
     is_valid = second is not None and is_valid_answer(second, side)
@@ -50,7 +50,7 @@ def repair_answer(exchange: Exchange, gateway: Gateway) -> None:
     note_repair(guarding, refusal.guardrails, is_valid=is_valid)
 
 
-def _corrected(request: WorkRequest, refusal: Refusal) -> WorkRequest:
+def _correct_request(request: WorkRequest, refusal: Refusal) -> WorkRequest:
     """The request with the answer and the next question."""
     member = request.dialect.conversation
     messages = request.body[member]
@@ -74,7 +74,7 @@ def _ask_again(exchange: Exchange, repair: Exchange, gateway: Gateway, target: T
     count = exchange.attempts.count
     gateway.watcher.add(exchange.call)
     try:
-        ask(repair, gateway, target)
+        ask_candidate(repair, gateway, target)
     except (GatewayError, Interrupted) as error:
         repair.end(interruption_error(error) if isinstance(error, Interrupted) else error)
         if isinstance(error, Interrupted) and error.end in UNAWAITED_ENDS:

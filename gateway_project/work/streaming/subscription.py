@@ -87,7 +87,7 @@ def end_of(problem: BaseException) -> tuple[GatewayError, str]:
     return error, "failed"
 
 
-def guarded(
+def guard_chunks(
     exchange: Exchange, chunks: Iterator[bytes | None], has_ended: Callable[[], bool] = lambda: True
 ) -> Iterator[bytes | None]:
     """The chunks as guardrails let this client have them; what is held follows if the stream has ended.

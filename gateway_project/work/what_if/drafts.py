@@ -86,7 +86,7 @@ def _row(row: object, place: str, kind: type[Attributes]) -> RowDraft:
     if not _is_valid(attributes, place):
         name, problems = next(iter(attributes.errors.items()))
         whole = name == "non_field_errors"
-        raise ValidationError(_first(problems), field=place if whole else f"{place}.{camel(name)}")
+        raise ValidationError(_first_problem(problems), field=place if whole else f"{place}.{camel(name)}")
     if regex := attributes.validated_data.get("regex"):
         compile_pattern(regex, field=f"{place}.regex")
     return RowDraft(row_id, attributes.validated_data, place)
@@ -133,7 +133,7 @@ def _id(value: object, place: str) -> int:
     return value
 
 
-def _first(problems: object) -> str:
+def _first_problem(problems: object) -> str:
     """The first of what may be texts, lists or objects of them."""
     while isinstance(problems, list | dict) and problems:
         problems = next(iter(problems.values() if isinstance(problems, dict) else problems))

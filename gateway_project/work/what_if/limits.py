@@ -210,19 +210,19 @@ def _admit(
     state: LocalState, token: str, own: Limits, candidates: Sequence[Limits], traffic: Traffic, cost: Decimal | None
 ) -> Admission:
     """Ask for room in the limits of the caller, and in those of one of the targets."""
-    checks = _sized(own, traffic, cost)
-    choices = [_sized(limits, traffic, cost) for limits in candidates]
+    checks = _size_checks(own, traffic, cost)
+    choices = [_size_checks(limits, traffic, cost) for limits in candidates]
     return state.admit(checks, token=token, candidate_checks=choices, ignore_lost=True, with_statuses=False)
 
 
-def _sized(limits: Limits, traffic: Traffic, cost: Decimal | None) -> Sequence[LimitCheck]:
+def _size_checks(limits: Limits, traffic: Traffic, cost: Decimal | None) -> Sequence[LimitCheck]:
     """The checks with what the request takes; only reservations differ from request to request."""
     if not limits.reserves:
         return limits.checks
-    return [_reserving(check, traffic, cost) if check.kind == RESERVE else check for check in limits.checks]
+    return [_with_known_use(check, traffic, cost) if check.kind == RESERVE else check for check in limits.checks]
 
 
-def _reserving(check: LimitCheck, traffic: Traffic, cost: Decimal | None) -> LimitCheck:
+def _with_known_use(check: LimitCheck, traffic: Traffic, cost: Decimal | None) -> LimitCheck:
     """The check with what the request is known to use; of a limit that has less room, a part of it has to fit."""
     amount, part = USES[check.limit.measure](check.limit, traffic, cost)
     take = min(amount, MAX_AMOUNT)

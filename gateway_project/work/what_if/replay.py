@@ -16,10 +16,10 @@ from gateway_project.work.what_if.outcome import Cause, Change, Gap, Judgement, 
 from gateway_project.work.what_if.possible import (
     NONE_POSSIBLE,
     PossibleTargets,
+    has_other_draws,
     is_rerouted,
-    possible,
     possible_for,
-    redraws,
+    possible_targets,
 )
 from gateway_project.work.what_if.traffic import Traffic, parts_of, requests_of, traffic_of
 
@@ -73,7 +73,7 @@ class Replay:
         self._averages = Averages()
         self._keys: dict[int, KeySnapshot] = {key.id: key for key in before.keys.values()}
         self._cases: dict[tuple[object, ...], Case | None] = {}
-        self._outcome = Outcome(has_limits=limits is not None, redraws=redraws(before, after))
+        self._outcome = Outcome(has_limits=limits is not None, redraws=has_other_draws(before, after))
         if guardrails is not None:
             self._outcome.guardrails = guardrails.counts
 
@@ -201,7 +201,7 @@ class Replay:
         number = side.admit(traffic, identity, targets, self._costs.for_limits(traffic, targets, is_draft=is_draft))
         if number is None:
             return NONE_POSSIBLE
-        return possible(targets[number : number + 1], targets[number : number + 1]) if number else choice
+        return possible_targets(targets[number : number + 1], targets[number : number + 1]) if number else choice
 
     def _guarded(self, traffic: Traffic, caller: Caller, judgement: Judgement, after: PossibleTargets) -> Judgement:
         """The judgement once guardrails of the draft have been asked; `after` may serve the request with it."""

@@ -28,7 +28,7 @@ Row = type[Rule] | type[Alias] | type[ModelPrice]
 RULE_REFERENCES = {"user_id": User, "group_id": Group, "provider_id": Provider}
 
 
-def drafted(snapshot: Snapshot, draft: Draft) -> Snapshot:
+def draft_snapshot(snapshot: Snapshot, draft: Draft) -> Snapshot:
     """The snapshot with the draft's rules, aliases and prices in force.
 
     Raises ValidationError for the id of no row and the name of no alias.
@@ -46,7 +46,7 @@ def _rules(snapshot: Snapshot, draft: Draft) -> Iterable[RuleSnapshot]:
     _require_references(draft.of(RULES))
     deleted_ids = draft.without(RULES)
     rules = {rule_id: rule for rule_id, rule in snapshot.rule_rows.items() if rule_id not in deleted_ids}
-    for rule_id, values in _numbered(Rule, draft.of(RULES)):
+    for rule_id, values in _number_drafts(Rule, draft.of(RULES)):
         rules.pop(rule_id, None)
         if (record := _rule(rule_id, values)) is not None:
             rules[rule_id] = record
@@ -87,7 +87,7 @@ def _aliases(snapshot: Snapshot, draft: Draft) -> Iterable[AliasRow]:
     _require(Alias, draft, ALIASES)
     deleted_ids = draft.without(ALIASES)
     rows = {row.id: row for row in snapshot.alias_rows if row.id not in deleted_ids}
-    numbered = list(_numbered(Alias, draft.of(ALIASES)))
+    numbered = list(_number_drafts(Alias, draft.of(ALIASES)))
     ids = {row.name: row.id for row in rows.values()} | {values["name"]: alias_id for alias_id, values in numbered}
     for alias_id, values in numbered:
         rows[alias_id] = AliasRow(
@@ -109,7 +109,7 @@ def _target(target: TargetDraft, ids: Mapping[str, int]) -> TargetRow:
     return TargetRow(target.provider_id, target.model, nested_id, target.weight, target.tier, condition)
 
 
-def _numbered(model: Row, drafts: Iterable[RowDraft]) -> Iterator[tuple[int, Mapping[str, Any]]]:
+def _number_drafts(model: Row, drafts: Iterable[RowDraft]) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """The drafts with their ids; new ones come behind all others."""
     numbers = count((model._default_manager.aggregate(last=Max("pk"))["last"] or 0) + 1)
     for one in drafts:

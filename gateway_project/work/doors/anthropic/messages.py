@@ -190,7 +190,7 @@ def _thinking(block: JsonObject, where: str) -> Reasoning:
     return Reasoning(required(block, "thinking", fields.text, where), signature, source=source)
 
 
-def _redacted(block: JsonObject, where: str) -> Reasoning:
+def _redacted_thinking(block: JsonObject, where: str) -> Reasoning:
     source, data = read_signature(required(block, "data", fields.text, where))
     return Reasoning(data=data, source=source)
 
@@ -216,7 +216,7 @@ BLOCKS: dict[str, Callable[[JsonObject, str], Part]] = {
     "image": _image,
     "document": _document,
     "thinking": _thinking,
-    "redacted_thinking": _redacted,
+    "redacted_thinking": _redacted_thinking,
     "tool_use": _call,
     "tool_result": _result,
 }
@@ -282,7 +282,7 @@ def _tool(tool: JsonObject, where: str) -> Tool:
 
 def _read_output(chat: Chat, body: JsonObject) -> None:
     config = optional(body, "output_config", fields.mapping, "", {})
-    chat.thinking = _thoughts(
+    chat.thinking = _read_thinking(
         optional(body, "thinking", fields.mapping, "", {}), optional(config, "effort", fields.text, "output_config", "")
     )
     output, where = optional(config, "format", fields.mapping, "output_config"), "output_config.format"
@@ -297,7 +297,7 @@ def _read_output(chat: Chat, body: JsonObject) -> None:
         chat.extra |= others
 
 
-def _thoughts(thinking: JsonObject, effort: str) -> Thinking | None:
+def _read_thinking(thinking: JsonObject, effort: str) -> Thinking | None:
     if not thinking:
         return Thinking(effort) if effort else None
     kind = required(thinking, "type", fields.non_empty, "thinking")

@@ -101,12 +101,12 @@ def _head(work: WorkRequest, reply_id: str, model: str) -> JsonObject:
 
 def _blocks(part: Part, begin: int, citations: list[Citation]) -> list[Block]:
     if citations and isinstance(part, Text):
-        return _cited(part.text, [citation.within(begin, len(part.text)) for citation in citations])
+        return _split_by_citations(part.text, [citation.within(begin, len(part.text)) for citation in citations])
     write = WRITTEN.get(type(part))
     return write(part) if write else []
 
 
-def _cited(text: str, citations: list[Citation]) -> list[Block]:
+def _split_by_citations(text: str, citations: list[Citation]) -> list[Block]:
     """A text in blocks: each block has the citations of all of its words, so overlapping citations share a block."""
     blocks: list[Block] = []
     at = 0

@@ -119,7 +119,7 @@ def read_message(message: JsonObject, where: str, names: dict[str, str]) -> Mess
         return Message("tool", [_tool_result(message, where, names)])
     parts: list[Part] = [*_content(message, where, may_be_null=role == "assistant")]
     if role == "assistant":
-        thoughts = _reasoning(message, where)
+        thoughts = _read_reasoning(message, where)
         parts += _pictures(message, where, thoughts)
         parts = [*thoughts, *parts]
         if refusal := optional(message, "refusal", fields.text, where):
@@ -242,16 +242,16 @@ def result_parts(parts: Iterable[ContentPart]) -> list[ResultPart]:
     return [Text(part.text) if isinstance(part, Refusal) else part for part in parts]
 
 
-def _reasoning(message: JsonObject, where: str) -> list[Reasoning]:
+def _read_reasoning(message: JsonObject, where: str) -> list[Reasoning]:
     if details := optional(message, "reasoning_details", fields.items, where):
-        return _detailed(details, f"{where}.reasoning_details")
+        return _read_reasoning_details(details, f"{where}.reasoning_details")
     thought = optional(message, "reasoning_content", fields.text, where) or optional(
         message, "reasoning", fields.text, where
     )
     return [Reasoning(thought)] if thought else []
 
 
-def _detailed(details: list[JsonObject], where: str) -> list[Reasoning]:
+def _read_reasoning_details(details: list[JsonObject], where: str) -> list[Reasoning]:
     """Thoughts with their signatures; pieces of a stream that the client has only collected are joined."""
     thoughts: dict[tuple[str, int], Reasoning] = {}
     pieces: dict[tuple[str, int], tuple[list[str], list[str]]] = {}  # of text and data: joined once, there may be many

@@ -14,7 +14,7 @@ from gateway_project.work.doors.openai.chat import ContentPart, result_parts, sp
 from gateway_project.work.doors.openai.responses_items import (
     IMAGE,
     NAME,
-    ending,
+    ending_members,
     envelope,
     items_of,
     read_sealed,
@@ -104,7 +104,7 @@ class OpenAIResponses(Dialect):
         items = items_of(work, reply)
         usage = None if reply.usage is None else usage_body(reply.usage)
         about = envelope(work, reply.id, reply.model) | {"output": items, "usage": usage}
-        return dumped(about | ending(reply.finish_reason, reply.provider_finish_reason))
+        return dumped(about | ending_members(reply.finish_reason, reply.provider_finish_reason))
 
     def writer(self, work: WorkRequest) -> StreamWriter:
         return ResponsesWriter(work)

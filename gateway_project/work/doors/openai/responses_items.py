@@ -62,7 +62,7 @@ def envelope(work: WorkRequest, reply_id: str, model: str) -> Json:
     }
 
 
-def ending(reason: FinishReason, provider_reason: str) -> Json:
+def ending_members(reason: FinishReason, provider_reason: str) -> Json:
     """The members that say how the answer ended."""
     if reason in COMPLETE:
         return {"status": "completed"}
@@ -148,7 +148,9 @@ def reasoning_item(item_id: str, thought: Reasoning) -> Json:
         "id": item_id,
         "type": "reasoning",
         "summary": [summary_part(thought.text)] if thought.text else [],
-        "encrypted_content": _sealed({"from": thought.source, "signature": thought.signature, "data": thought.data}),
+        "encrypted_content": _encode_state(
+            {"from": thought.source, "signature": thought.signature, "data": thought.data}
+        ),
     }
 
 
@@ -169,11 +171,11 @@ def signature_item(item_id: str, call_id: str, signature: str) -> Json:
         "id": item_id,
         "type": "reasoning",
         "summary": [],
-        "encrypted_content": _sealed({"of": {call_id: signature}}),
+        "encrypted_content": _encode_state({"of": {call_id: signature}}),
     }
 
 
-def _sealed(value: Json) -> str:
+def _encode_state(value: Json) -> str:
     return SEAL + base64.urlsafe_b64encode(dumped(value)).decode()
 
 

@@ -9,7 +9,7 @@ from gateway_project.work.doors.openai.responses_items import (
     IMAGE,
     Json,
     call_item,
-    ending,
+    ending_members,
     envelope,
     image_item,
     item_id,
@@ -53,7 +53,7 @@ class ResponsesWriter(StreamWriter):
         super().__init__(work)
         self.output: list[Json] = []
         self._about = envelope(work, "", "")
-        self._end = ending(FinishReason.UNKNOWN, "")
+        self._end = ending_members(FinishReason.UNKNOWN, "")
         self._number = 0
         self.words = 0  # of all texts so far, in characters
         self._message: Message | None = None  # the open item is this message
@@ -141,7 +141,7 @@ class ResponsesWriter(StreamWriter):
         return b"" if call is None else call.add_arguments(delta.arguments)
 
     def _answer_end(self, delta: AnswerEnd) -> bytes:
-        self._end = ending(delta.reason, delta.provider_reason)
+        self._end = ending_members(delta.reason, delta.provider_reason)
         return self._opening() + self._close_all()
 
     def _signature(self, delta: CallStart) -> bytes:

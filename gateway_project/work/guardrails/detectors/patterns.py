@@ -6,7 +6,7 @@ import re2
 
 from gateway_project.work.guardrails.detectors.base import MAX_SPAN, Detector, Match
 from gateway_project.work.guardrails.detectors.composition import Completions, compose
-from gateway_project.work.guardrails.detectors.expressions import TooComplexError, beginnings, longest_match, parse
+from gateway_project.work.guardrails.detectors.expressions import TooComplexError, beginnings_of, longest_match, parse
 from gateway_project.work.guardrails.detectors.kinds.direct_matching import Matcher, matcher
 from gateway_project.work.guardrails.detectors.normalisation import normalise
 from gateway_project.work.guardrails.detectors.parameters import Parameters, invalid
@@ -30,7 +30,7 @@ class Patterns(Detector):
         self._any = matcher(_compile(every, ignore_case=ignore_case, bytes_of_memory=MAX_BYTES_OF_ALL))
         self._set = _set(patterns, ignore_case=ignore_case)
         self._completions = Completions(patterns)
-        self._beginnings, self.longest = _beginnings(patterns, ignore_case=ignore_case)
+        self._beginnings, self.longest = _compile_beginnings(patterns, ignore_case=ignore_case)
 
     def scan(self, text: str, start: int = 0) -> list[Match]:
         if text.isascii():
@@ -131,14 +131,14 @@ def _set(patterns: Sequence[str], *, ignore_case: bool) -> re2.Set:
     return result
 
 
-def _beginnings(patterns: Sequence[str], *, ignore_case: bool) -> tuple[Matcher | None, int]:
+def _compile_beginnings(patterns: Sequence[str], *, ignore_case: bool) -> tuple[Matcher | None, int]:
     """What the beginnings of matches look like, at the end of a text, and the longest match.
 
     None where a pattern is too complex: then a stream holds back as much as the longest match has.
     """
     try:
         nodes = [parse(pattern) for pattern in patterns]
-        every = "|".join(map(beginnings, nodes))
+        every = "|".join(map(beginnings_of, nodes))
         compiled = _compile(rf"(?:{every})\z", ignore_case=ignore_case, bytes_of_memory=MAX_BYTES_OF_ALL)
     except (TooComplexError, re2.error):
         return None, MAX_SPAN

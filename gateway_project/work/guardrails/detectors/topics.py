@@ -82,7 +82,7 @@ def _links(parameters: Parameters) -> list[Detector]:
     """Images and URLs, unless they may stand in a text; those of allowed hosts may."""
     images, urls = parameters.flag("images", default=True), parameters.flag("urls", default=True)
     hosts = tuple(host.lower() for host in parameters.texts("hosts", most=MAX_TEXTS, longest=MAX_TEXT_LENGTH))
-    check = _foreign(hosts)
+    check = _foreign_host_check(hosts)
     kinds = [*([] if images else _image_kinds(check)), *([] if urls else _url_kinds(check))]
     if hosts and not kinds:
         raise invalid("hosts", "only has an effect if images or urls is false.")
@@ -117,7 +117,7 @@ def _reference(text: str) -> int:
     return len(text) if text.endswith("]") and "][" in text else 0
 
 
-def _foreign(hosts: Sequence[str]) -> Callable[[str], int]:
+def _foreign_host_check(hosts: Sequence[str]) -> Callable[[str], int]:
     """The check for what points to another host than those allowed (`example.com`, `*.example.com`)."""
 
     def check(text: str) -> int:

@@ -38,7 +38,7 @@ class Words(Detector):
 
     def _spans(self, normal: Normal, start: int) -> Iterator[tuple[int, int]]:
         """The terms that begin at `start` or later; the longest of those that begin at the same place."""
-        text = _lower(normal.text)
+        text = _lower_case(normal.text)
         last = -1
         for first, end in sorted(self._candidates(text, start), key=lambda span: (span[0], -span[1])):
             if first >= last:
@@ -54,7 +54,7 @@ class Words(Detector):
 
     def pending(self, text: str, start: int = 0) -> int:
         normal = compose(normalise(text))
-        ends = self._completions.of(_lower(normal.text))
+        ends = self._completions.of(_lower_case(normal.text))
         first = min(self._pending(end, normal.position(start)) for end in ends)
         return normal.original(first, len(text)) if first < len(normal.text) else len(text)
 
@@ -79,10 +79,10 @@ def compile_words(members: Mapping[str, object]) -> Words:
 
 
 def _fold(term: str) -> str:
-    return _lower(compose(normalise(term.strip())).text)
+    return _lower_case(compose(normalise(term.strip())).text)
 
 
-def _lower(text: str) -> str:
+def _lower_case(text: str) -> str:
     """In lower case, with as many characters."""
     lower = text.lower().replace("ς", "σ")  # which of both it is depends on what follows
     if len(lower) == len(text):

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from gateway_project.work.routing.signals import Signals
-from gateway_project.work.routing.strategies import Strategy, Weighted, order, signal_key
+from gateway_project.work.routing.strategies import Strategy, Weighted, order_targets, signal_key
 
 pytestmark = pytest.mark.embedded
 
@@ -40,7 +40,7 @@ def signals(clock):
 def ordered(strategy, *targets, signals=None, seed=b"seed", costs=None, weights=None):
     weighted = [Weighted(one, (weights or {}).get(one.provider.id, 1)) for one in targets]
     costs = costs or {}
-    return order(
+    return order_targets(
         strategy, weighted, seed, signals or Signals(), cost=lambda one: costs.get(one.provider.id), is_streamed=True
     )
 

@@ -51,7 +51,7 @@ def ann():
 
 def loaded(kind="key"):
     snapshot = Snapshot()
-    loading.load(snapshot, kind, {0})
+    loading.load_rows(snapshot, kind, {0})
     return snapshot
 
 
@@ -87,11 +87,11 @@ def test_a_locked_key_is_known_as_locked_and_a_deleted_one_not_at_all(ann):
 
 def test_some_keys_are_brought_up_to_date_and_the_others_left(ann, snapshot):
     rest, changed, removed = (issue_key(owner=ann, name=name).key for name in "abc")
-    loading.load(snapshot, "key", {0})
+    loading.load_rows(snapshot, "key", {0})
     before = snapshot.keys[rest.public_id]
     ApiKey.objects.filter(id=changed.id).update(name="new")
     ApiKey.objects.filter(id=removed.id).delete()
-    loading.load(snapshot, "key", {changed.id, removed.id, 999_999})
+    loading.load_rows(snapshot, "key", {changed.id, removed.id, 999_999})
     assert snapshot.keys[rest.public_id] is before
     assert snapshot.keys[changed.public_id].name == "new"
     assert removed.public_id not in snapshot.keys
@@ -104,7 +104,7 @@ def test_a_rotated_key_is_known_by_both_of_its_secrets_and_no_third(ann):
         rotate_key(key, overlap=timedelta(hours=1))
         ids.append(key.public_id)
         digests.append(bytes(key.digest))
-        loading.load(snapshot, "key", {key.id})
+        loading.load_rows(snapshot, "key", {key.id})
     for memory in (snapshot, loaded()):
         assert {public_id: values.digest for public_id, values in memory.keys.items()} == dict(
             zip(ids[1:], digests[1:], strict=True)
@@ -117,7 +117,7 @@ def test_a_rotated_key_is_known_by_both_of_its_secrets_and_no_third(ann):
         loading.load_wanted_keys(empty, {public_id})
         assert empty.keys.keys() == (set() if public_id == ids[0] else set(ids[1:]))
     ApiKey.objects.update(is_deleted=True)
-    loading.load(snapshot, "key", {key.id})
+    loading.load_rows(snapshot, "key", {key.id})
     assert (snapshot.keys, snapshot.public_ids) == ({}, {})
 
 
@@ -141,7 +141,7 @@ def test_a_key_that_comes_to_a_full_memory_takes_the_place_of_the_longest_unused
     assert snapshot.keys.keys() == {keys[number].public_id for number in (0, 1, 3)}
     assert snapshot.public_ids.keys() == {keys[number].id for number in (0, 1, 3)}
     issued = issue_key(owner=ann, name="rotated")
-    loading.load(snapshot, "key", {rotate_key(issued.key, overlap=timedelta(hours=1)).key.id})
+    loading.load_rows(snapshot, "key", {rotate_key(issued.key, overlap=timedelta(hours=1)).key.id})
     assert len(snapshot.keys) == 3
     loading.load_wanted_keys(snapshot, {keys[2].public_id, keys[3].public_id})
     assert {values.id for values in snapshot.keys.values()} == snapshot.public_ids.keys()
@@ -183,18 +183,18 @@ def test_a_change_of_a_group_loads_who_is_or_was_in_it_or_below(ann, snapshot):
     loading.load_all(snapshot)
     unchanged = snapshot.callers[bob.id]
     Group.objects.filter(id=lower.id).update(parent=upper)
-    loading.load(snapshot, "group", {lower.id})
+    loading.load_rows(snapshot, "group", {lower.id})
     assert set(snapshot.callers[ann.id].group_ids) == {lower.id, upper.id}
     Group.objects.filter(id=upper.id).update(parent=other)
-    loading.load(snapshot, "group", {upper.id})
+    loading.load_rows(snapshot, "group", {upper.id})
     assert set(snapshot.callers[ann.id].group_ids) == {lower.id, upper.id, other.id}
     Group.objects.filter(id=upper.id).update(parent=None)
-    loading.load(snapshot, "group", {upper.id})
+    loading.load_rows(snapshot, "group", {upper.id})
     Group.objects.filter(id=lower.id).delete()
-    loading.load(snapshot, "group", {lower.id})
+    loading.load_rows(snapshot, "group", {lower.id})
     assert snapshot.callers[ann.id].group_ids == ()
     assert snapshot.callers[bob.id] is unchanged
-    loading.load(snapshot, "group", {0})
+    loading.load_rows(snapshot, "group", {0})
     assert snapshot.callers[bob.id].group_ids == (other.id,)
 
 
@@ -205,13 +205,13 @@ def test_a_change_for_many_users_loads_all(ann, snapshot, monkeypatch):
     loading.load_all(snapshot)
     unchanged = snapshot.callers[bob.id]
     group.members.add(ann)
-    loading.load(snapshot, "group", {group.id})
+    loading.load_rows(snapshot, "group", {group.id})
     assert snapshot.callers[ann.id].group_ids == (group.id,)
     assert snapshot.callers[bob.id] is unchanged
     group.members.add(bob)
     for kind, row in (("group", group), ("role", Role.objects.get(name="user"))):
         unchanged = snapshot.callers[bob.id]
-        loading.load(snapshot, kind, {row.id})
+        loading.load_rows(snapshot, kind, {row.id})
         assert snapshot.callers[bob.id] is not unchanged
     assert snapshot.callers[bob.id].group_ids == (group.id,)
 
@@ -223,7 +223,7 @@ def test_a_change_of_a_role_loads_who_has_it(ann, snapshot):
     loading.load_all(snapshot)
     unchanged = snapshot.callers[bob.id]
     role.features.add(Feature.objects.get(name="logs.view_all"))
-    loading.load(snapshot, "role", {role.id})
+    loading.load_rows(snapshot, "role", {role.id})
     assert "logs.view_all" in snapshot.callers[ann.id].features
     assert snapshot.callers[bob.id] is unchanged
 
@@ -238,7 +238,7 @@ def test_roles_that_the_same_users_have_count_each_user_once(ann, snapshot, monk
         user.roles.add(*roles[users.index(user) // 2 :])  # the last one has one of them
     loading.load_all(snapshot)
     Role.features.through.objects.filter(role__in=roles).delete()
-    loading.load(snapshot, "role", {role.id for role in roles})
+    loading.load_rows(snapshot, "role", {role.id for role in roles})
     assert not any("logs.view_all" in snapshot.callers[user.id].features for user in users)
 
 
@@ -256,10 +256,10 @@ def test_a_user_who_is_inactive_or_deleted_is_known_as_unusable(ann, change):
 
 def test_one_users_change_leaves_the_others(ann, snapshot):
     bob = create_user(username="bob", password="a long pass phrase")
-    loading.load(snapshot, "user", {0})
+    loading.load_rows(snapshot, "user", {0})
     before = snapshot.callers[bob.id]
     User.objects.filter(id=ann.id).update(is_active=False)
-    loading.load(snapshot, "user", {ann.id, 999_999})
+    loading.load_rows(snapshot, "user", {ann.id, 999_999})
     assert snapshot.callers[bob.id] is before
     assert not snapshot.callers[ann.id].usable
 
@@ -298,16 +298,16 @@ def test_a_provider_comes_with_its_models_credential_and_patience(settings):
 
 def test_a_change_of_one_provider_leaves_the_others(snapshot):
     rows = [create_provider(name=name, url="https://api.example.org", format_name="openai") for name in "abc"]
-    loading.load(snapshot, "provider", {0})
+    loading.load_rows(snapshot, "provider", {0})
     first, second, third = (row.id for row in rows)
     before = dict(snapshot.providers)
     Provider.objects.update(priority=7)
-    loading.load(snapshot, "provider", {second})
+    loading.load_rows(snapshot, "provider", {second})
     assert [snapshot.providers[row.id].priority for row in rows] == [before[first].priority, 7, before[third].priority]
     assert snapshot.providers[third] is before[third]
     add_model(provider=rows[0], name="m")
     Provider.objects.filter(id=third).delete()
-    loading.load(snapshot, "provider", {first, third})
+    loading.load_rows(snapshot, "provider", {first, third})
     assert list(snapshot.providers) == [first, second]
     assert [target.provider.id for target in snapshot.targets_for("m")] == [first]
 
@@ -328,7 +328,7 @@ def test_an_alias_follows_the_names_of_its_models(snapshot):
     change_model(model, name="b")
     change_model(mirrored, name="n")
     add_model(provider=provider, name="a")
-    loading.load(snapshot, "provider", {provider.id})
+    loading.load_rows(snapshot, "provider", {provider.id})
     alias = snapshot.aliases.resolve("al")
     assert [one.target.model for tier in alias.tiers for one in tier] == ["b"]
     assert alias.mirror.target.model == "n"
@@ -393,7 +393,7 @@ def test_a_process_without_the_new_key_keeps_the_credentials_it_has(provider_of_
     snapshot = loaded("provider")
     reseal_credentials()
     settings.GATEWAY_ENCRYPTION_KEYS = [old]
-    loading.load(snapshot, "provider", {0})
+    loading.load_rows(snapshot, "provider", {0})
     provider = snapshot.providers[provider_of_accounts.id]
     assert [account.credential for account in provider.siblings] == ["sk-own-account", "sk-second-account"]
 
@@ -460,11 +460,11 @@ def test_a_change_of_one_limit_leaves_the_others(snapshot):
     loading.load_all(snapshot)
     before = snapshot.limit_rows[second.id]
     Limit.objects.update(amount=9)
-    loading.load(snapshot, "limit", {first.id})
+    loading.load_rows(snapshot, "limit", {first.id})
     assert amounts(snapshot.limits, "group", group.id) == {"requests a day": 9, "requests a month": 7}
     assert snapshot.limit_rows[second.id] is before
     Limit.objects.all().delete()
-    loading.load(snapshot, "limit", {first.id})
+    loading.load_rows(snapshot, "limit", {first.id})
     assert amounts(snapshot.limits, "group", group.id) == {"requests a month": 7}
 
 
@@ -476,8 +476,8 @@ def test_limits_have_the_names_that_groups_and_keys_have_now(ann, snapshot):
     loading.load_all(snapshot)
     Group.objects.update(name="new")
     ApiKey.objects.update(name="new")
-    loading.load(snapshot, "group", {group.id})
-    loading.load(snapshot, "key", {key.id})
+    loading.load_rows(snapshot, "group", {group.id})
+    loading.load_rows(snapshot, "key", {key.id})
     limits = snapshot.limits.for_caller(snapshot.keys[key.public_id], snapshot.callers[ann.id])
     names = {check.limit.subject.kind: check.limit.name for check in limits.checks}
     assert (names["group"], names["key"]) == ("new", "new")
@@ -497,15 +497,15 @@ def test_default_limits_have_the_names_that_users_and_providers_have_now(ann, sn
     assert (names()["user"], names()["provider"]) == ("ann", "old")
     User.objects.filter(id=ann.id).update(username="eve")
     Provider.objects.update(name="new")
-    loading.load(snapshot, "user", {ann.id})
-    loading.load(snapshot, "provider", {provider.id})
+    loading.load_rows(snapshot, "user", {ann.id})
+    loading.load_rows(snapshot, "provider", {provider.id})
     assert (names()["user"], names()["provider"]) == ("eve", "new")
 
 
 def test_a_change_of_a_provider_leaves_all_limits(provider_of_accounts, snapshot):
     loading.load_all(snapshot)
     before = snapshot.limits
-    loading.load(snapshot, "provider", {provider_of_accounts.id})
+    loading.load_rows(snapshot, "provider", {provider_of_accounts.id})
     assert snapshot.limits is before
 
 
@@ -521,7 +521,7 @@ def test_prices_that_hold_or_will_are_known_by_the_providers_address():
     assert target.provider.id == row.id
     assert snapshot.price(target, time.time()) == removed.price
     end_price(removed)
-    loading.load(snapshot, "price", {0})
+    loading.load_rows(snapshot, "price", {0})
     assert snapshot.price(target, time.time() + 1) == any_host.price
     assert snapshot.price(target, later.timestamp()).input == 5
 
