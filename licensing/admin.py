@@ -190,12 +190,12 @@ class LimitAdmin(ServiceAdmin):
 
     @display(description="State")
     def state(self, row: Limit) -> str:
-        return format_html("<div>{}{}</div>", fullness(row, _status(row)).html, unpriced_link(_unpriced(row)))
+        return format_html("<div>{}{}</div>", fullness(row, _status(row)).html, unpriced_link(_unpriced_models(row)))
 
     @display(description="Not counted")
     def not_counted(self, row: Limit) -> str:
         """The work without a price, with where the price is set."""
-        return unpriced_link(_unpriced(row)) or "nothing"
+        return unpriced_link(_unpriced_models(row)) or "nothing"
 
     def badge_of(self, row: Limit) -> Badge:
         return fullness(row, _status(row)).badge
@@ -248,7 +248,7 @@ def _status(limit: Limit) -> LimitStatus:
     return limit.status
 
 
-def _unpriced(limit: Limit) -> UnpricedWork | None:
+def _unpriced_models(limit: Limit) -> UnpricedWork | None:
     """What a limit does not count; lists have fetched it already."""
     if not hasattr(limit, "unpriced_work"):
         limit.unpriced_work = read_unpriced([limit])[0]
@@ -272,7 +272,7 @@ def licence(request: HttpRequest) -> HttpResponse:
     form = LicenceForm(request.POST or None)
     if request.method == "POST" and form.is_valid() and _install(request, form):
         return HttpResponseRedirect(reverse("admin:licence"))
-    now, terms = time.time(), services.current()
+    now, terms = time.time(), services.current_terms()
     statistics = services.statistics(DAYS)
     most = max((day["peakUse"] for day in statistics["peakDailyUses"]), default=0)
     context = console_site().context(

@@ -47,8 +47,8 @@ def install(key: str, record: ChangeRecorder, *, installed_by_id: int | None = N
     """Install a licence key, write it to the log by `record`, and return a sentence. Raises ValidationError."""
     now = time.time()
     with transaction.atomic():
-        before = status_document(services.current(), now)
-        terms = services.install(key, installed_by_id=installed_by_id)
+        before = status_document(services.current_terms(), now)
+        terms = services.install_licence(key, installed_by_id=installed_by_id)
         record(before=before, after=status_document(terms, now))
     return f"The licence key is installed. {terms.sentence(now)}"
 
@@ -63,7 +63,7 @@ class LicenceViewSet(ApiViewSet):
     def list(self, request: Request, **kwargs: str) -> Response:
         """The current licence."""
         self.filter_values()
-        return Response(Plain(data={"attributes": status_document(services.current(), time.time())}))
+        return Response(Plain(data={"attributes": status_document(services.current_terms(), time.time())}))
 
     def create(self, request: Request, **kwargs: str) -> Response:
         """Install a licence key; an invalid one changes nothing."""

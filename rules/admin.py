@@ -202,7 +202,7 @@ class RuleAdmin(ServiceAdmin):
 
     @display(description="Warning")
     def hint(self, row: Rule) -> str:
-        return format_html_join(" ", "{}", ((_warning(problem),) for problem in row.warnings))
+        return format_html_join(" ", "{}", ((_format_warning(problem),) for problem in row.warnings))
 
     # -- Changes ----------------------------------------------------------------------------------------
 
@@ -260,11 +260,11 @@ def _attributes(values: JsonObject) -> JsonObject:
     if "provider" in values:
         attributes["provider_id"] = values["provider"].pk if values["provider"] else None
     if "audience" in values:
-        attributes |= {"user_id": None, "group_id": None} | _audience(values)
+        attributes |= {"user_id": None, "group_id": None} | _audience_fields(values)
     return attributes
 
 
-def _audience(values: JsonObject) -> dict[str, int]:
+def _audience_fields(values: JsonObject) -> dict[str, int]:
     kind = values["audience"]
     if kind == "nobody":
         return {}
@@ -298,7 +298,7 @@ def drafted_rule(values: JsonObject, number: int | None) -> Rule:
     )
 
 
-def _warning(problem: RuleProblem) -> SafeString:
+def _format_warning(problem: RuleProblem) -> SafeString:
     """The sentence, with links to the rules that it names."""
     links = (link(f"Open {rule.name}", reverse("admin:rules_rule_change", args=[rule.id])) for rule in problem.rules)
     return format_html_join(" ", "{}", ((part,) for part in (problem.message, *links)))

@@ -64,10 +64,10 @@ class TargetSets:
             return self._tried(pattern, "")
         if SIMPLE.fullmatch(text):
             return _union(self._alternative(pattern, one) for one in text.split("|"))
-        return self._tried(pattern, "" if "|" in text else beginning(text))
+        return self._tried(pattern, "" if "|" in text else literal_prefix(text))
 
     def _alternative(self, pattern: Pattern, text: str) -> int:
-        literal, rest = beginning(text), rest_of(text)
+        literal, rest = literal_prefix(text), rest_of(text)
         if rest == ".*":
             return self._between(*self._range(literal))
         if rest:
@@ -103,7 +103,7 @@ class TargetSets:
         return ends
 
 
-def beginning(pattern: str) -> str:
+def literal_prefix(pattern: str) -> str:
     """A text with which all matches of a pattern without alternatives begin; perhaps shorter than it could be."""
     match = BEGINNING.match(pattern)
     assert match is not None, "it matches the empty text"
@@ -126,7 +126,7 @@ def may_match_like(pattern: str, prefix: str, fits: Callable[[str], bool]) -> bo
 
 
 def _may_match_like(alternative: str, prefix: str, fits: Callable[[str], bool]) -> bool:
-    literal = beginning(alternative)
+    literal = literal_prefix(alternative)
     if not rest_of(alternative):
         return fits(literal)
     return literal.startswith(prefix) or prefix.startswith(literal)

@@ -226,7 +226,7 @@ def problems_of(draft: RuleDraft, verdict: Verdict, *, nobody: str) -> list[Rule
         problems.append(RuleProblem(kind, f"{reason}: the rule currently {verb} nothing."))
     elif verdict.hiding:
         verb = verb if len(verdict.hiding) == 1 else verb.replace("ies", "y").removesuffix("s")
-        names = _listed([rule.name for rule in verdict.hiding])
+        names = _quote_names([rule.name for rule in verdict.hiding])
         sentence = f"The rule has no effect: {names} {verb} the same requests before it."
         problems.append(RuleProblem(Problem.SHADOWED, sentence, verdict.hiding))
     return problems
@@ -281,7 +281,7 @@ def _first_rule(rule: RuleSnapshot, provider_id: int, covered: Iterable[CoveredM
     return min(candidates, key=order_of, default=None)
 
 
-def _listed(names: list[str]) -> str:
+def _quote_names(names: list[str]) -> str:
     quoted = [repr(name) for name in names[:MAX_NAMED]]
     if len(names) > MAX_NAMED:
         return f"{', '.join(quoted)} and {len(names) - MAX_NAMED} more"

@@ -252,7 +252,7 @@ class RuleBook:
             if trace is not None:
                 trace[rule.id] = matches
             if matches:
-                return rule, offers if rule.provider_id is None else _of(rule.provider_id, offers)
+                return rule, offers if rule.provider_id is None else _offers_of(rule.provider_id, offers)
         return DENIED
 
 
@@ -276,7 +276,7 @@ def _without_denied(
     return offers
 
 
-def _of(provider_id: int, offers: tuple[Target, ...]) -> tuple[Target, ...]:
+def _offers_of(provider_id: int, offers: tuple[Target, ...]) -> tuple[Target, ...]:
     return tuple(target for target in offers if target.provider.id == provider_id)
 
 

@@ -21,7 +21,7 @@ from rules.serializers import RuleAttributes, RuleSerializer
 from rules.versions.serializers import Restoration
 
 
-def _for(field: str, everyone: str) -> Filter:
+def _audience_filter(field: str, everyone: str) -> Filter:
     """Rules for one user or group; 0 selects the rules for everyone, which no other id selects."""
     return IntegerFilter(
         lambda rules, row_id: rules.filter(**{field: row_id}) if row_id else rules.filter(everyone=everyone),
@@ -40,8 +40,8 @@ class RuleViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
     restore_attributes = Restoration
     response_specs = {"restore": ResponseSpec(errors=(Conflict,))}
     filters = {
-        "userId": _for("user_id", Everyone.USER),
-        "groupId": _for("group_id", Everyone.GROUP),
+        "userId": _audience_filter("user_id", Everyone.USER),
+        "groupId": _audience_filter("group_id", Everyone.GROUP),
         "providerId": IntegerFilter(
             lambda rules, row_id: rules.filter(provider_id=row_id or None),
             "0: only the rules for any provider.",

@@ -37,7 +37,7 @@ def notices() -> list[Notice]:
 
 def about_the_licence(now: float) -> Notice | None:
     """The licence expires within 30 days, or is not valid any more."""
-    terms = licensing.current()
+    terms = licensing.current_terms()
     if not (warning := terms.warning(now)):
         return None
     severity = "error" if terms.problem(now) else "warning"

@@ -14,7 +14,7 @@ from gateway_project.work.snapshot.records import Target
 from gateway_project.work.stages.authentication import is_usable, may_work
 from gateway_project.work.stages.guardrails import guard_answer
 from gateway_project.work.streaming.stream import ClientConnection
-from providers.catalogue import servable
+from providers.catalogue import servable_targets
 from providers.transport.calls import Call
 from rules.aliases.models import FallbackCause
 
@@ -62,7 +62,7 @@ def _ask_mirror(exchange: Exchange, gateway: Gateway) -> None:
 
 
 def _may_serve(target: Target, gateway: Gateway) -> bool:
-    return bool(servable((target,))) and account_state(target, gateway) in (None, FallbackCause.BUDGET)
+    return bool(servable_targets((target,))) and account_state(target, gateway) in (None, FallbackCause.BUDGET)
 
 
 def _is_allowed(mirrored: MirroredRequest, gateway: Gateway) -> bool:

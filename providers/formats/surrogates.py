@@ -44,7 +44,7 @@ class SurrogateJoiner:
         name = TEXT_FIELDS.get(type(delta), "")
         text = getattr(delta, name, "")
         joined: list[Delta] = []
-        if waiting is not None and _continues(waiting, delta):
+        if waiting is not None and _may_continue(waiting, delta):
             text = getattr(waiting, name) + text
         elif waiting is not None:
             joined.append(_with_text(waiting, REPLACEMENT))
@@ -69,7 +69,7 @@ def _with_complete_fields(delta: Delta) -> Delta:
     return replace(delta, **changes) if changes else delta
 
 
-def _continues(waiting: Delta, delta: Delta) -> bool:
+def _may_continue(waiting: Delta, delta: Delta) -> bool:
     same = type(waiting) is type(delta) and getattr(waiting, "index", 0) == getattr(delta, "index", 0)
     return same and not getattr(delta, "begins", False)
 

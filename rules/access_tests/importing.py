@@ -48,7 +48,7 @@ def import_access_tests(entries: Sequence[FileEntry]) -> ImportResult:
             values, test = _values(entry, names), present.get(compose_name(entry.name))
             if test is None:
                 created.append(create_access_test(**values).name)
-            elif _differs(test, values):
+            elif _has_changed(test, values):
                 update_access_test(test, **values)
                 changed.append(test.name)
         except GatewayError as error:
@@ -58,7 +58,7 @@ def import_access_tests(entries: Sequence[FileEntry]) -> ImportResult:
     return result
 
 
-def _differs(test: AccessTest, values: AccessTestChanges) -> bool:
+def _has_changed(test: AccessTest, values: AccessTestChanges) -> bool:
     return any(getattr(test, name) != value for name, value in values.items() if name != "name")
 
 

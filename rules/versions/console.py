@@ -62,7 +62,7 @@ def show_versions(request: HttpRequest, rule_id: int) -> HttpResponse:
     if not versions and rule is None:
         raise Http404
     names = _names(versions)
-    before, after = _chosen(request, versions)
+    before, after = _chosen_versions(request, versions)
     context = {
         "versions": [(version, list(_changes(version, names))) for version in versions],
         "before": before,
@@ -113,7 +113,9 @@ def _restore(request: HttpRequest, version: RuleVersion, back: str) -> HttpRespo
     return HttpResponseRedirect(reverse("admin:rules_rule_change", args=[rule.pk]))
 
 
-def _chosen(request: HttpRequest, versions: list[RuleVersion]) -> tuple[RuleVersion | None, RuleVersion | None]:
+def _chosen_versions(
+    request: HttpRequest, versions: list[RuleVersion]
+) -> tuple[RuleVersion | None, RuleVersion | None]:
     """The versions that the query names, the older one first; by default the last two."""
     by_number = {str(version.number): version for version in versions}
     before = by_number.get(request.GET.get("from", ""), next(iter(versions[1:]), None))

@@ -80,17 +80,17 @@ def test_credentials_in_headers(text, name):
     names = ("HTTP_AUTHORIZATION", "HTTP_X_API_KEY", "HTTP_API_KEY")
     credential = ENDPOINTS[name].door.credential(dict.fromkeys(names, text))
     assert isinstance(credential, str)
-    assert secrets.parse(credential) is None
+    assert secrets.parse_key(credential) is None
 
 
-KEYS = st.binary(max_size=10).map(lambda noise: secrets.generate().text + noise.hex()) | st.text(max_size=90)
+KEYS = st.binary(max_size=10).map(lambda noise: secrets.generate_key().text + noise.hex()) | st.text(max_size=90)
 
 
 @parses
 @given(KEYS, st.integers(0, 70), st.text(max_size=3))
 def test_keys_in_texts(text, place, noise):
     damaged = text[:place] + noise + text[place + len(noise) :]
-    parsed = secrets.parse(damaged)
+    parsed = secrets.parse_key(damaged)
     assert parsed is None or damaged == text or len(damaged) == secrets.LENGTH
     shown = secrets.without_secrets(f"say {text} twice")
     assert text[secrets.SECRET_START : secrets.SECRET_END] not in shown or not text.startswith(secrets.PREFIX)

@@ -50,7 +50,7 @@ class Top(NamedTuple):
 def cards_of(totals: JsonObject, period: Period) -> list[Card]:
     """The figures; the cost says what it does not contain."""
     requests = totals["requests"] or 1
-    terms, uses = licensing.current(), licensing.statistics(1)["currentUses"]
+    terms, uses = licensing.current_terms(), licensing.statistics(1)["currentUses"]
     denied = log_of(period, result=DENIED)
     by_day = {name: usage_of(period, by="day", chart=name) for name in CHARTS}
     cached = log_of(period, cache_status__exact=CacheStatus.HIT)

@@ -17,7 +17,7 @@ from gateway_project.work.explain.subjects import Subject, authentication_as
 from gateway_project.work.explain.walk import walk
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.streaming.stream import ClientConnection
-from providers.formats.json_values import dumped
+from providers.formats.json_values import dump_value
 from providers.transport.calls import Call
 
 NO_HEADERS: Mapping[str, str] = MappingProxyType({})
@@ -68,7 +68,7 @@ def explain_question(question: Question, gateway: Gateway, actor: Actor, name: s
 
 
 def _environ(question: Question) -> JsonObject:
-    body = dumped(question.body)
+    body = dump_value(question.body)
     headers = {f"HTTP_{name.upper().replace('-', '_')}": value for name, value in question.headers.items()}
     return headers | {
         "REQUEST_METHOD": "POST",

@@ -10,7 +10,7 @@ from gateway_project.work.failover.provider_call import hide_credential, interru
 from gateway_project.work.snapshot.records import Target
 from gateway_project.work.streaming.watch import Watcher
 from providers.formats import WorkRequest
-from providers.formats.json_values import dumped
+from providers.formats.json_values import dump_value
 from providers.transport.calls import Call, Interrupted
 from providers.transport.transport import ProviderRequest, Transport
 
@@ -70,4 +70,4 @@ def tiny_request(target: Target) -> WorkRequest:
     operation = "embedding" if facts is not None and "embedding" in facts.output_modalities else "chat"
     chat: JsonObject = {"messages": [{"role": "user", "content": PROMPT}], "max_tokens": 1}
     body = {"model": model} | (chat if operation == "chat" else {"input": PROMPT})
-    return WorkRequest(operation, model, body, dumped(body), dialect=DIALECTS[operation])
+    return WorkRequest(operation, model, body, dump_value(body), dialect=DIALECTS[operation])

@@ -13,7 +13,7 @@ from gateway_project.work.guardrails.searching import Search
 from gateway_project.work.guardrails.streams import StreamGuard
 from gateway_project.work.guardrails.texts import Kind, Path, Visit, of_whole_texts, rewrite_texts, without_logprobs
 from gateway_project.work.streaming.stream import EVENT_STREAM, Stream
-from providers.formats.json_values import dumped, read_json
+from providers.formats.json_values import dump_value, read_json
 
 
 def guard_whole_answer(exchange: Exchange, gateway: Gateway, guarding: Guarding) -> None:
@@ -141,11 +141,11 @@ def _guarded_body(
         output = safe if placeholders is None else placeholders.restore(safe)
         return (body if safe == text else safe.encode()), (body if output == text else output.encode())
     safe_value = value if visit is None else rewrite_texts(value, of_whole_texts(visit))
-    safe_body = body if safe_value is value else dumped(without_logprobs(safe_value))
+    safe_body = body if safe_value is value else dump_value(without_logprobs(safe_value))
     if placeholders is None:
         return safe_body, safe_body
     output_value = rewrite_texts(safe_value, partial(_restore_text, placeholders))
-    return safe_body, safe_body if output_value is safe_value else dumped(without_logprobs(output_value))
+    return safe_body, safe_body if output_value is safe_value else dump_value(without_logprobs(output_value))
 
 
 def _restore_text(placeholders: Placeholders, text: str, kind: Kind, path: Path) -> str:

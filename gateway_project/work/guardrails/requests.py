@@ -11,7 +11,7 @@ from gateway_project.work.guardrails.texts import of_whole_texts, rewrite_texts
 from gateway_project.work.limits.admission import count_request
 from gateway_project.work.reading.body import replace_body
 from gateway_project.work.snapshot.records import Caller, KeySnapshot, Snapshot
-from providers.catalogue import servable
+from providers.catalogue import servable_targets
 from providers.formats import WorkRequest
 
 # A longer request is counted before it is searched: whoever is over a limit costs a round trip, and no search.
@@ -40,7 +40,7 @@ def _applicable(snapshot: Snapshot, caller: Caller, key: KeySnapshot | None, dec
 
 def _rule_ids(snapshot: Snapshot, caller: Caller, decision: Decision) -> frozenset[int]:
     rule_id = None if decision.rule is None else decision.rule.id
-    targets = () if decision.alias is None else servable(decision.allowed)
+    targets = () if decision.alias is None else servable_targets(decision.allowed)
     return rule_ids_of(rule_id, snapshot.rules, targets, user_id=caller.id, group_ids=caller.group_ids)
 
 

@@ -31,7 +31,7 @@ from gateway_project.work.guardrails.events import (
 )
 from gateway_project.work.guardrails.searching import Search
 from gateway_project.work.guardrails.texts import Kind, Path, Visit, of_whole_texts, rewrite_texts, without_logprobs
-from providers.formats.json_values import dumped, read_json
+from providers.formats.json_values import dump_value, read_json
 from providers.formats.sse import EventSplitter, data_of
 
 DONE = b"[DONE]"
@@ -216,8 +216,8 @@ class StreamGuard:
         )
         channels.end_taken()
         yield self._pass_on(
-            event if safe_value is value else self._written(event, dumped(safe_value)),
-            event if output_value is value else self._written(event, dumped(output_value)),
+            event if safe_value is value else self._written(event, dump_value(safe_value)),
+            event if output_value is value else self._written(event, dump_value(output_value)),
         )
 
     def _rewritten(self, value: JsonObject, visit: Visit) -> JsonObject:
@@ -257,7 +257,7 @@ class StreamGuard:
         def visit(_: str, kind: Kind, path: Path) -> str:
             return text if path == channel.path else "" if is_part(value, kind, path) else _
 
-        return self._written(event, dumped(rewrite_texts(without_beginnings(value), visit)))
+        return self._written(event, dump_value(rewrite_texts(without_beginnings(value), visit)))
 
     def _written(self, event: bytes, data: bytes) -> bytes:
         is_line = self._holds_lines or has_stray_lines(event)

@@ -89,7 +89,7 @@ def admit_to_provider(exchange: Exchange, gateway: Gateway, target: Target) -> N
 
 
 def count_request(exchange: Exchange, gateway: Gateway) -> None:
-    """Count a request before the stage of limits: it has failed, or is costly to search. Raises what admit_request() does."""
+    """Count a request before the stage of limits: it failed, or is costly to search. Raises as admit_request() does."""
     if exchange.identity.caller is not None and exchange.limits.statuses is None:
         _set_own_limits(exchange, gateway)
         if exchange.limits.own.checks:

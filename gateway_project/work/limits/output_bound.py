@@ -8,7 +8,7 @@ from gateway_project.errors import ValidationError
 from gateway_project.json_types import JsonObject
 from gateway_project.wording import plural
 from providers.formats import WorkRequest
-from providers.formats.json_values import dumped
+from providers.formats.json_values import dump_value
 
 if TYPE_CHECKING:
     from gateway_project.work.snapshot.records import KeySnapshot
@@ -71,7 +71,7 @@ def bound_unknown_output(work: WorkRequest, identity: KeyHolder) -> WorkRequest:
     names = next((names for field, names in UNKNOWN_BOUNDS.items() if field in work.body), work.dialect.output_bounds)
     body = dict(work.body)
     added_bound = bound_output(body, names, most)
-    return replace(work, body=body, raw=dumped(body), added_bound=added_bound) if added_bound else work
+    return replace(work, body=body, raw=dump_value(body), added_bound=added_bound) if added_bound else work
 
 
 def most_tokens(identity: KeyHolder) -> int | None:

@@ -11,7 +11,7 @@ from gateway_project.work.exchange import Exchange
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.limits.output_bound import bound_unknown_output
 from providers.formats import WorkRequest
-from providers.formats.json_values import dumped
+from providers.formats.json_values import dump_value
 
 
 def receive_body(exchange: Exchange, gateway: Gateway) -> bytes:
@@ -41,7 +41,7 @@ def receive_body(exchange: Exchange, gateway: Gateway) -> bytes:
 def replace_body(exchange: Exchange, body: JsonObject) -> None:
     """Go on with this body in the place of the client's."""
     assert exchange.request is not None
-    exchange.request = replace(exchange.request, body=body, raw=dumped(body))
+    exchange.request = replace(exchange.request, body=body, raw=dump_value(body))
 
 
 def bound_unknown_answer(exchange: Exchange) -> WorkRequest:

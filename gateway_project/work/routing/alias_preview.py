@@ -17,7 +17,7 @@ from gateway_project.work.routing.readiness import (
 )
 from gateway_project.work.routing.strategies import DRAWABLE, Strategy, Weighted, rank_targets, signal_key
 from gateway_project.work.snapshot.records import AliasSnapshot, ProviderSnapshot, Target
-from providers.catalogue import servable
+from providers.catalogue import servable_targets
 from providers.formats import Usage
 from providers.pricing.prices import cost_of
 from rules.aliases.routing import RoutedTarget
@@ -120,7 +120,7 @@ def _plain_tiers(alias: AliasSnapshot) -> dict[int, list[Routed]]:
     keys: set[tuple[int, str]] = set()
     for number, tier in enumerate(alias.tiers):
         for one in tier:
-            if not one.conditions and one.target.key not in keys and servable((one.target,)):
+            if not one.conditions and one.target.key not in keys and servable_targets((one.target,)):
                 keys.add(one.target.key)
                 tiers.setdefault(number, []).append(one)
     return {number: sorted(tier, key=_is_drained) for number, tier in tiers.items()}

@@ -214,7 +214,7 @@ def load_grants(snapshot: Snapshot) -> None:
 
 def load_terms(snapshot: Snapshot) -> None:
     """Load the licence."""
-    snapshot.terms = licence.current()
+    snapshot.terms = licence.current_terms()
 
 
 def load_guardrail_book(snapshot: Snapshot) -> None:

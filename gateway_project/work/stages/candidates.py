@@ -10,14 +10,14 @@ from gateway_project.work.routing.credentials import account_seed, with_credenti
 from gateway_project.work.routing.ordering import in_order, seed_of, tiers_of
 from gateway_project.work.routing.readiness import account_state, reachable_tiers, without_full, without_resting
 from gateway_project.work.snapshot.records import Target, target_key
-from providers.catalogue import servable
+from providers.catalogue import servable_targets
 from rules.aliases.models import FallbackCause
 from telemetry.models import Candidate
 
 
 def choose_candidates(exchange: Exchange, gateway: Gateway) -> None:
     """Set the candidates in the order in which they are tried. Raises ProviderNotSelected."""
-    request, usable = exchange.request, list(servable(exchange.decision.allowed))
+    request, usable = exchange.request, list(servable_targets(exchange.decision.allowed))
     assert request is not None
     if not usable:
         raise ProviderNotSelected(_why_none(exchange))

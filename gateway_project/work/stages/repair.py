@@ -17,7 +17,7 @@ from gateway_project.work.guardrails.answers import note_repair
 from gateway_project.work.guardrails.refusals import Refusal, is_valid_answer, may_repair, refusal_of
 from gateway_project.work.snapshot.records import Target
 from providers.formats import WorkRequest
-from providers.formats.json_values import dumped
+from providers.formats.json_values import dump_value
 from providers.pricing.prices import KNOWN, Cost
 from providers.transport.calls import End, Interrupted
 
@@ -58,7 +58,7 @@ def _correct_request(request: WorkRequest, refusal: Refusal) -> WorkRequest:
     more = [{"role": "assistant", "content": refusal.text}, {"role": "user", "content": question}]
     earlier = [{"role": "user", "content": messages}] if isinstance(messages, str) else messages
     body = {**request.body, member: [*earlier, *more]}
-    return replace(request, body=body, raw=dumped(body))
+    return replace(request, body=body, raw=dump_value(body))
 
 
 def _copy(exchange: Exchange, request: WorkRequest, target: Target) -> Exchange:

@@ -67,14 +67,14 @@ class Command(BaseCommand):
             id=uuid4().hex,
             issued=datetime.now(UTC).date(),
         )
-        self.stdout.write(signing.sign(claims, _read(options["private_key"])))
+        self.stdout.write(signing.sign_licence(claims, _read(options["private_key"])))
 
     def install(self, options: JsonObject) -> None:
         record = partial(record_command, "create", "licence", attributes=("licenceKey",))
         self.stdout.write(install(_key(options["key"]), record))
 
     def status(self, options: JsonObject) -> None:
-        terms, now = services.current(), time.time()
+        terms, now = services.current_terms(), time.time()
         if options["json"]:
             self.stdout.write(json.dumps(status_document(terms, now)))
             return

@@ -4,7 +4,7 @@ from gateway_project.errors import ProviderError
 from gateway_project.json_types import JsonObject
 from providers.formats.anthropic.request import NAME
 from providers.formats.cited_blocks import WEB, CitedBlocks
-from providers.formats.json_values import as_dict, as_list, as_text, dumped
+from providers.formats.json_values import as_dict, as_list, as_text, dump_value
 from providers.formats.neutral.messages import Part, Reasoning, Refusal, Text, ToolCall, Verbatim
 from providers.formats.neutral.reply import Citation, FinishReason, Reply
 from providers.formats.parts import normalise_reason
@@ -72,16 +72,16 @@ def _thinking(block: JsonObject) -> Part:
     return Reasoning(as_text(block.get("thinking")), as_text(block.get("signature")), source=NAME)
 
 
-def _redacted(block: JsonObject) -> Part:
+def _redacted_thinking(block: JsonObject) -> Part:
     return Reasoning(data=as_text(block.get("data")), source=NAME)
 
 
 def _call(block: JsonObject) -> Part:
-    arguments = dumped(as_dict(block.get("input"))).decode()
+    arguments = dump_value(as_dict(block.get("input"))).decode()
     return ToolCall(as_text(block.get("id")), as_text(block.get("name")), arguments)
 
 
-READERS = {"text": _text, "thinking": _thinking, "redacted_thinking": _redacted, "tool_use": _call}
+READERS = {"text": _text, "thinking": _thinking, "redacted_thinking": _redacted_thinking, "tool_use": _call}
 
 
 def pages_of(block: JsonObject) -> list[Citation | None]:

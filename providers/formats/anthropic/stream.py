@@ -11,7 +11,7 @@ from providers.formats.base import error_message, late_rejection
 from providers.formats.cited_blocks import CitedBlocks
 from providers.formats.dialect import WorkRequest
 from providers.formats.json_stream import JsonStreamReader
-from providers.formats.json_values import as_dict, as_text, dumped
+from providers.formats.json_values import as_dict, as_text, dump_value
 from providers.formats.neutral.deltas import (
     AnswerEnd,
     AnswerStart,
@@ -90,7 +90,7 @@ class AnthropicReader(JsonStreamReader):
             number = self._calls[index] = len(self._calls)
             self.emit(CallStart(number, as_text(block.get("id")), as_text(block.get("name"))))
             if arguments := block.get("input"):  # some servers send the arguments whole
-                self.emit(CallDelta(number, dumped(arguments).decode()))
+                self.emit(CallDelta(number, dump_value(arguments).decode()))
         else:
             self.drop(as_text(kind))
 

@@ -4,7 +4,7 @@ from gateway_project.errors import ProviderError
 from gateway_project.json_types import JsonObject
 from providers.formats.bedrock.request import NAME
 from providers.formats.cited_blocks import WEB, CitedBlocks
-from providers.formats.json_values import as_dict, as_list, as_text, dumped
+from providers.formats.json_values import as_dict, as_list, as_text, dump_value
 from providers.formats.neutral.messages import Image, Part, Reasoning, Text, ToolCall, Verbatim
 from providers.formats.neutral.reply import Citation, FinishReason, Reply
 from providers.formats.parts import normalise_reason, text_of
@@ -63,7 +63,7 @@ def _read_part(block: JsonObject) -> list[Part]:
     if isinstance(text := block.get("text"), str):
         return [Text(text)]
     if call := as_dict(block.get("toolUse")):
-        arguments = dumped(as_dict(call.get("input"))).decode()
+        arguments = dump_value(as_dict(call.get("input"))).decode()
         return [ToolCall(as_text(call.get("toolUseId")), as_text(call.get("name")), arguments)]
     if thought := as_dict(block.get("reasoningContent")):
         return [_read_thought(thought)]

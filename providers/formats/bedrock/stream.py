@@ -9,7 +9,7 @@ from providers.formats.bedrock.request import NAME
 from providers.formats.cited_blocks import CitedBlocks
 from providers.formats.dialect import WorkRequest
 from providers.formats.json_stream import JsonStreamReader
-from providers.formats.json_values import as_dict, as_text, dumped
+from providers.formats.json_values import as_dict, as_text, dump_value
 from providers.formats.neutral.deltas import AnswerEnd, AnswerStart, CallDelta, CallStart, ReasoningDelta, TextDelta
 from providers.formats.parts import normalise_reason
 
@@ -55,7 +55,7 @@ class BedrockReader(JsonStreamReader):
         status = error.code
         kind = next((name for name, code in OVERLOADS.items() if code == status), "internalServerException")
         headers = {":exception-type": kind, ":content-type": "application/json", ":message-type": EXCEPTION}
-        return write_frame(headers, dumped(error.body()))
+        return write_frame(headers, dump_value(error.body()))
 
     def data(self, event: bytes) -> bytes:
         self._frame = frame = read_frame(event)

@@ -32,7 +32,7 @@ def read_reply(value: JsonObject) -> Reply:
     calls = _calls(message, as_text(value.get("id")))
     reason = as_text(choice.get("finish_reason"))
     return Reply(
-        [*_thoughts(message), *_content_parts(message), *calls],
+        [*_read_thoughts(message), *_content_parts(message), *calls],
         finish_reason(reason, called=bool(calls)),
         reason,
         usage_of(value.get("usage")),
@@ -158,7 +158,7 @@ def _image(url: str) -> Image:
     return Image(data=data, media_type=about.removeprefix("data:")) if comma else Image(url)
 
 
-def _thoughts(message: JsonObject) -> list[Part]:
+def _read_thoughts(message: JsonObject) -> list[Part]:
     if details := [as_dict(detail) for detail in as_list(message.get("reasoning_details"))]:
         return [read_thought(detail) for detail in details]
     texts = ((source, as_text(message.get(name))) for source, name in THOUGHTS.items())

@@ -58,7 +58,7 @@ def test_a_first_run_makes_all_that_a_first_request_needs():
     admin = User.objects.admins().get()
     assert admin.check_password(prepared.adminPassword)
     assert admin.username == prepared.adminUser
-    public_id, digest = secrets.parse(prepared.apiKey)
+    public_id, digest = secrets.parse_key(prepared.apiKey)
     assert bytes(ApiKey.objects.usable().get(public_id=public_id).digest) == digest
     assert Provider.objects.enabled().filter(models__name=prepared.model).exists()
     assert Rule.objects.enabled().count() == 1

@@ -9,7 +9,7 @@ from gateway_project.errors import GatewayError, ProviderOverloaded, ProviderRej
 from gateway_project.json_types import JsonObject
 from gateway_project.server.http_delivery import Delivery
 from gateway_project.work.doors.base import ClientDoor, Model
-from providers.formats.json_values import dumped
+from providers.formats.json_values import dump_value
 
 OVERLOADED = 529
 # Any other status below 500 is an invalid request, any other one from 500 on an API error.
@@ -86,7 +86,7 @@ def _message(error: GatewayError) -> str:
 
 def error_event(error: GatewayError, request_id: str) -> bytes:
     """The same in the middle of a stream: the SDKs raise on it."""
-    return b"event: error\ndata: " + dumped(error_body(error, request_id)) + b"\n\n"
+    return b"event: error\ndata: " + dump_value(error_body(error, request_id)) + b"\n\n"
 
 
 def status_of(error: GatewayError) -> int:

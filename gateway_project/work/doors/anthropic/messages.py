@@ -11,7 +11,7 @@ from gateway_project.work.doors.fields import invalid, optional, required
 from providers.formats.anthropic.foreign import read_signature
 from providers.formats.anthropic.request import NAME, SHAPE
 from providers.formats.dialect import Dialect, StreamWriter, WorkRequest
-from providers.formats.json_values import as_dict, dumped
+from providers.formats.json_values import as_dict, dump_value
 from providers.formats.neutral.chat import Chat, OutputFormat, OutputKind, Thinking, Tool, ToolChoice, ToolMode
 from providers.formats.neutral.messages import (
     File,
@@ -88,7 +88,7 @@ class AnthropicMessages(Dialect):
         return "thread" if body.get("thread") is not None else ""  # the SDKs' tool runners ask for one by themselves
 
     def write_reply(self, work: WorkRequest, reply: Reply) -> bytes:
-        return dumped(reply_body(work, reply))
+        return dump_value(reply_body(work, reply))
 
     def writer(self, work: WorkRequest) -> StreamWriter:
         return MessagesWriter(work)
@@ -196,7 +196,7 @@ def _redacted_thinking(block: JsonObject, where: str) -> Reasoning:
 
 
 def _call(block: JsonObject, where: str) -> ToolCall:
-    arguments = dumped(required(block, "input", fields.mapping, where)).decode()
+    arguments = dump_value(required(block, "input", fields.mapping, where)).decode()
     name = required(block, "name", fields.non_empty, where)
     return ToolCall(required(block, "id", fields.non_empty, where), name, arguments, cache=_cache(block, where))
 

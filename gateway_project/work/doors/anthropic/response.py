@@ -10,7 +10,7 @@ from providers.formats.anthropic.foreign import foreign_citation, mark_signature
 from providers.formats.anthropic.request import NAME
 from providers.formats.anthropic.stream import AnthropicReader
 from providers.formats.dialect import StreamWriter, WorkRequest
-from providers.formats.json_values import dumped
+from providers.formats.json_values import dump_value
 from providers.formats.neutral.deltas import (
     AnswerEnd,
     AnswerStart,
@@ -238,7 +238,7 @@ class MessagesWriter(StreamWriter):
 
     def _text(self, delta: TextDelta | RefusalDelta) -> bytes:
         opened = b"" if self._kind == "text" else self._open("text", {"type": "text", "text": ""})
-        return opened + TEXT % (self._index, dumped(delta.text))
+        return opened + TEXT % (self._index, dump_value(delta.text))
 
     def _citation(self, delta: Citation) -> bytes:
         opened = b"" if self._kind == "text" else self._open("text", {"type": "text", "text": ""})
@@ -285,7 +285,7 @@ class MessagesWriter(StreamWriter):
         index = self._calls.get(delta.index, self._index)
         if index == self._index:
             self._arguments.append(delta.arguments)
-        return JSON % (index, dumped(delta.arguments))
+        return JSON % (index, dump_value(delta.arguments))
 
     def _all_calls(self) -> bytes:
         """The calls that wait until the call before them is complete."""
@@ -318,4 +318,4 @@ JSON = DELTA + b'{"type":"input_json_delta","partial_json":%b}}\n\n'
 
 
 def _event(name: str, about: JsonObject) -> bytes:
-    return b"event: %b\ndata: %b\n\n" % (name.encode(), dumped({"type": name, **about}))
+    return b"event: %b\ndata: %b\n\n" % (name.encode(), dump_value({"type": name, **about}))

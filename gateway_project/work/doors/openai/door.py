@@ -7,7 +7,7 @@ from wsgiref.types import WSGIEnvironment
 from gateway_project.errors import GatewayError
 from gateway_project.json_types import JsonObject
 from gateway_project.work.doors.base import ClientDoor, Model
-from providers.formats.json_values import dumped
+from providers.formats.json_values import dump_value
 
 # Codes that clients know; the code of any other error is its name.
 CODES = {
@@ -56,7 +56,7 @@ def error_body(error: GatewayError) -> JsonObject:
 
 def error_event(error: GatewayError) -> bytes:
     """The same in the middle of a stream: the SDKs raise on it."""
-    return b"data: " + dumped(error_body(error)) + b"\n\n"
+    return b"data: " + dump_value(error_body(error)) + b"\n\n"
 
 
 def code_of(error: GatewayError) -> str:

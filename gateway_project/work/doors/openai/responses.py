@@ -23,7 +23,7 @@ from gateway_project.work.doors.openai.responses_items import (
 from gateway_project.work.doors.openai.responses_stream import ResponsesWriter
 from gateway_project.work.doors.openai.tools import read_tools
 from providers.formats.dialect import Dialect, StreamWriter, WorkRequest
-from providers.formats.json_values import as_dict, as_list, as_text, dumped, read_json
+from providers.formats.json_values import as_dict, as_list, as_text, dump_value, read_json
 from providers.formats.neutral.chat import Chat, OutputFormat, OutputKind, Thinking
 from providers.formats.neutral.messages import (
     File,
@@ -104,7 +104,7 @@ class OpenAIResponses(Dialect):
         items = items_of(work, reply)
         usage = None if reply.usage is None else usage_body(reply.usage)
         about = envelope(work, reply.id, reply.model) | {"output": items, "usage": usage}
-        return dumped(about | ending_members(reply.finish_reason, reply.provider_finish_reason))
+        return dump_value(about | ending_members(reply.finish_reason, reply.provider_finish_reason))
 
     def writer(self, work: WorkRequest) -> StreamWriter:
         return ResponsesWriter(work)

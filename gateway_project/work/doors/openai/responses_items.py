@@ -9,7 +9,7 @@ from gateway_project.api.strict_json import parse_object
 from gateway_project.errors import ValidationError
 from gateway_project.json_types import JsonObject
 from providers.formats.dialect import WorkRequest
-from providers.formats.json_values import as_dict, as_text, dumped
+from providers.formats.json_values import as_dict, as_text, dump_value
 from providers.formats.neutral.messages import Image, Reasoning, Refusal, Text, ToolCall
 from providers.formats.neutral.reply import FinishReason, Reply, cited_parts
 from providers.formats.openai.annotations import annotation
@@ -176,7 +176,7 @@ def signature_item(item_id: str, call_id: str, signature: str) -> Json:
 
 
 def _encode_state(value: Json) -> str:
-    return SEAL + base64.urlsafe_b64encode(dumped(value)).decode()
+    return SEAL + base64.urlsafe_b64encode(dump_value(value)).decode()
 
 
 def read_sealed(content: str, text: str) -> tuple[Reasoning, dict[str, str]]:

@@ -23,7 +23,7 @@ from gateway_project.work.doors.openai.responses_items import (
 )
 from providers.formats.base import CONTEXT_LENGTH_EXCEEDED
 from providers.formats.dialect import StreamWriter, WorkRequest
-from providers.formats.json_values import dumped
+from providers.formats.json_values import dump_value
 from providers.formats.neutral.deltas import (
     AnswerEnd,
     AnswerStart,
@@ -62,7 +62,7 @@ class ResponsesWriter(StreamWriter):
 
     def event(self, name: str, /, **fields: object) -> bytes:
         """One event, with the next number."""
-        body = dumped({"type": name, "sequence_number": self._number, **fields})
+        body = dump_value({"type": name, "sequence_number": self._number, **fields})
         self._number += 1
         return b"event: %b\ndata: %b\n\n" % (name.encode(), body)
 

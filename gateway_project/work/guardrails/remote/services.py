@@ -13,7 +13,7 @@ from gateway_project.database.ids import MAX_ID
 from gateway_project.json_types import JsonObject
 from gateway_project.work.guardrails.detectors.base import Detector, Match
 from gateway_project.work.guardrails.detectors.parameters import Parameters, invalid
-from providers.formats.json_values import dumped, read_json
+from providers.formats.json_values import dump_value, read_json
 from providers.transport.addresses import url_refusal
 
 HTTP, PROVIDER = "http", "provider"
@@ -73,8 +73,8 @@ class Service:
         """The body of a request."""
         texts = list(question.texts)
         if self.provider_id:
-            return dumped({"model": self.model, "input": texts})
-        return dumped({
+            return dump_value({"model": self.model, "input": texts})
+        return dump_value({
             "direction": question.direction,
             "texts": texts,
             "model": question.model,

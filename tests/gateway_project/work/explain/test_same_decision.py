@@ -29,7 +29,7 @@ from gateway_project.work.runtime import make_gateway
 from gateway_project.work.snapshot.records import Caller, KeySnapshot, Target, as_siblings, target_key
 from gateway_project.work.streaming.stream import ClientConnection
 from keys.restrictions import KeyRestrictions, restrictions_of
-from keys.secrets import generate
+from keys.secrets import generate_key
 from licensing.terms import Terms
 from providers.health.breakers import Breakers
 from providers.health.rests import Rests
@@ -108,7 +108,7 @@ class RandomWorld:
         return as_siblings(accounts)
 
     def add_key(self, number: int) -> None:
-        new, expires = generate(), time.time() - 5 if self.chance(0.05) else math.inf
+        new, expires = generate_key(), time.time() - 5 if self.chance(0.05) else math.inf
         permissions = frozenset({"work"} if self.chance(0.95) else ())
         owner, linked = self.random.randrange(1, 33), self.maybe(0.2, self.random.randrange(1, 9))
         locked, restrictions = self.chance(0.05), self.maybe(0.5, self.restrictions())

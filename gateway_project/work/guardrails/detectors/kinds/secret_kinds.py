@@ -29,7 +29,7 @@ SECRET_KINDS = (
         "gateway_key",
         "svc_",
         r"[0-9A-Za-z]{10}_[0-9A-Za-z]{49}\b",
-        check_if(lambda text: gateway_keys.parse(text) is not None),
+        check_if(lambda text: gateway_keys.parse_key(text) is not None),
     ),
     _token("aws_access_key", "(?:AKIA|ASIA|ABIA|ACCA)", r"[A-Z2-7]{16}\b"),
     Kind(
