@@ -33,13 +33,13 @@ from gateway_project.console.tables import ReadOnlyAdmin
 from gateway_project.errors import GatewayError
 from gateway_project.json_types import JsonObject
 from providers.models import Provider
-from telemetry.details import LONG_FIELDS, details, tokens
+from telemetry.details import LONG_FIELDS, entry_context, tokens
 from telemetry.export import log_as_csv, log_as_json_lines
 from telemetry.guardrails.filters import GuardrailFilter, GuardrailResultFilter
 from telemetry.log_page.cells import NameCells, unknown_cost
 from telemetry.log_page.group_filter import GroupFilter
 from telemetry.log_page.histogram import histogram
-from telemetry.log_page.periods import periods
+from telemetry.log_page.periods import period_links
 from telemetry.log_page.result_filter import ResultFilter
 from telemetry.log_page.row_filters import (
     KeyIdFilter,
@@ -272,7 +272,7 @@ class LogAdmin(EntryAdmin):
     def list_context(self, request: HttpRequest) -> JsonObject:
         query, tab = request.GET.dict(), _tab(request)
         assert isinstance(request.user, User)  # the console's pages are for users
-        context: JsonObject = {"tab": tab, "periods": periods(query), "filters": filter_links(request.user, query)}
+        context: JsonObject = {"tab": tab, "periods": period_links(query), "filters": filter_links(request.user, query)}
         if tab == REQUESTS:
             with suppress(IncorrectLookupParameters, GatewayError):  # the list says what is wrong
                 context["histogram"] = histogram(query, self.selected(request))
@@ -344,7 +344,7 @@ class LogAdmin(EntryAdmin):
         return TemplateResponse(request, "console/log_tail_rows.html" if part else "console/log_tail.html", context)
 
     def details_context(self, request: HttpRequest, entry: LogEntry) -> JsonObject:
-        return details(entry, period_of(request.GET.dict()), self._opened_from(request))
+        return entry_context(entry, period_of(request.GET.dict()), self._opened_from(request))
 
     def _opened_from(self, request: HttpRequest) -> LogEntryQuerySet | None:
         """The entries of the list that an entry's page was opened from; None if its address names no filters."""

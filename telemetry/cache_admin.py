@@ -115,7 +115,7 @@ class CacheAdmin(EntryAdmin):
             return TemplateResponse(request, "console/confirm.html", context)
         try:
             services.complete_cache_list()
-            removed = services.purge(entries.order_by())
+            removed = services.purge_entries(entries.order_by())
         except GatewayError as error:
             self.message_user(request, error.sentence, messages.ERROR)
             return HttpResponseRedirect(back)

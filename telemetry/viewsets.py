@@ -156,7 +156,7 @@ class CacheViewSet(EntryViewSet):
         entries = self.chosen()
         services.complete_cache_list()
         with transaction.atomic():
-            removed = services.purge(entries)
+            removed = services.purge_entries(entries)
             self.record(self.target_entry(), before={"removed": removed, "filters": dict(request.query_params.items())})
         return Response(Plain())
 
@@ -326,7 +326,7 @@ class UnpricedViewSet(ApiViewSet):
     def list(self, request: Request, **kwargs: str) -> Response:
         """List models that were used and have no price."""
         values = self.filter_values()
-        rows = services.unpriced(*services.period(values.get("from"), values.get("to")))
+        rows = services.list_models_without_price(*services.period(values.get("from"), values.get("to")))
         assert isinstance(self.paginator, ApiPagination)
         page: list[JsonObject] = self.paginator.paginate_queryset(rows, request, self)  # type: ignore[arg-type]  # a list has pages too
         return self.get_paginated_response(self.get_serializer(page, many=True).data)

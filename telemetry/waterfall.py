@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from gateway_project.json_types import JsonObject
 from telemetry.attempts import LoggedAttempt, Timing
-from telemetry.comparison import Comparison, compare
+from telemetry.comparison import Comparison, compare_entry
 from telemetry.models import LogEntry
 
 MIN_PERCENT = 0.5
@@ -27,7 +27,7 @@ def waterfall(entry: LogEntry) -> JsonObject:
     timings = [timing for part in parts for timing in part.timings]
     if not timings:
         return {"parts": []}
-    comparison = compare(entry)
+    comparison = compare_entry(entry)
     begin = min(0.0, *(begin for _, begin, _ in timings), 0.0)
     end = max(entry.duration_ms or 0.0, *(begin + length for _, begin, length in timings), 0.0)
     whole = (end - begin) or 1.0
@@ -35,13 +35,13 @@ def waterfall(entry: LogEntry) -> JsonObject:
         "parts": [
             {"title": part.title, "bars": list(_bars(part, begin, whole, comparison))} for part in parts if part.timings
         ],
-        "ticks": _ticks(begin, whole),
+        "ticks": _axis_marks(begin, whole),
         "sample": _sample_text(comparison),
         "is_compared": bool(comparison and comparison.requests),
     }
 
 
-def _ticks(begin: float, whole: float) -> list[str]:
+def _axis_marks(begin: float, whole: float) -> list[str]:
     """The marks of the axis, with as many decimals as tell them apart."""
     step = whole / TICKS
     decimals = 0 if step >= 10 else 1 if step >= 1 else 2

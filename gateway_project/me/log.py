@@ -5,7 +5,7 @@ from django.urls import reverse
 
 from gateway_project.json_types import JsonObject
 from gateway_project.me.site import caller, page, show
-from telemetry.details import LONG_FIELDS, content, cost, tokens
+from telemetry.details import LONG_FIELDS, content_context, cost, tokens
 from telemetry.models import EntryType, LogEntry
 from telemetry.querysets import LogEntryQuerySet
 
@@ -23,7 +23,7 @@ def request_list(request: HttpRequest) -> HttpResponse:
 def request_page(request: HttpRequest, entry_id: int) -> HttpResponse:
     """One request; raises Http404 for one that is not the user's."""
     entry = entry_or_404(_own_entries(request), entry_id)
-    return show(request, "request", "Request", content(entry, _pages(entry)))
+    return show(request, "request", "Request", content_context(entry, _pages(entry)))
 
 
 def entry_rows(request: HttpRequest, entries: LogEntryQuerySet[LogEntry]) -> JsonObject:

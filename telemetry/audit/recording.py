@@ -40,7 +40,7 @@ LOCK = (
 )
 
 
-def record(change: Change) -> None:
+def record_change(change: Change) -> None:
     """Store the rows of one change; they and the change are one transaction."""
     message = change.message or _sentence(change)
     caller = change.caller
@@ -57,11 +57,11 @@ def record(change: Change) -> None:
         address=change.address,
         **(REFUSED if change.is_refusal else {}),
     )
-    append(_audit_record(change, message))
+    append_record(_audit_record(change, message))
 
 
 @transaction.atomic
-def append(audit_record: AuditRecord) -> AuditEntry:
+def append_record(audit_record: AuditRecord) -> AuditEntry:
     """Add a record to the end of the chain; the head goes to the log file once the transaction has ended."""
     lock_chain()
     previous_hash = head_hash()

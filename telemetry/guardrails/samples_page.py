@@ -39,7 +39,7 @@ def show_samples(request: HttpRequest) -> HttpResponse:
     """The newest samples, of one guardrail or of all."""
     number = guardrail_number(request)
     samples = GuardrailSample.objects.readable(timezone.now()).newest_first()
-    rows = _shown(samples[:MAX_SHOWN] if number is None else samples.filter(guardrail_id=number)[:MAX_SHOWN])
+    rows = _show_samples(samples[:MAX_SHOWN] if number is None else samples.filter(guardrail_id=number)[:MAX_SHOWN])
     message = "read samples of all guardrails" if number is None else f"read samples of {number}"
     record(request, "list", RESOURCE, number, message=message)
     title = "Samples of guardrails" if number is None else f"Samples of {name_of_guardrail(number)}"
@@ -65,7 +65,7 @@ def delete_samples(request: HttpRequest, guardrail_id: int) -> HttpResponse:
     return TemplateResponse(request, "console/confirm.html", context)
 
 
-def _shown(samples: Iterable[GuardrailSample]) -> list[ShownSample]:
+def _show_samples(samples: Iterable[GuardrailSample]) -> list[ShownSample]:
     rows = list(samples)
     users = dict(User.objects.filter(pk__in={row.user_id for row in rows}).values_list("pk", "username"))
     entries = _entries(rows)

@@ -39,7 +39,7 @@ def insert_log_entries(records: Sequence[bytes]) -> None:
     """Store log entries in their order and add them to the hourly usage, and to the counts of guardrails that ran."""
     if not records:
         return
-    has_overflow, has_guardrails = tags.admit(records), have_guardrails(records)
+    has_overflow, has_guardrails = tags.admit_tags(records), have_guardrails(records)
     with _cursor() as cursor:
         if connection.vendor == "postgresql":
             statement = _insert_and_aggregate(has_overflow=has_overflow, has_guardrails=has_guardrails)

@@ -60,7 +60,7 @@ def quota_usage(subject: str, ids: Iterable[int], *, begin: float, until: float)
     ended = _DIALECTS[connection.vendor]["ended"]
     maybe = f'({whose} OR "asked_before" IS NOT NULL)' if subject == "provider" else whose
     entries = rollups.log_rows(f'{maybe} AND {times} AND "timestamp" <= %s AND {ended} <= %s')
-    parts = f"SELECT * FROM {hours} WHERE {whose} UNION ALL {rollups.aggregation(entries)}"
+    parts = f"SELECT * FROM {hours} WHERE {whose} UNION ALL {rollups.aggregation_sql(entries)}"
     count = _ASKED if subject == "provider" else _REQUESTS
     query = (
         f"SELECT {number}, {count}, {_ALL_TOKENS}, {SUM_OF_COSTS}, {_UNPRICED} FROM ({parts}) AS used {each}"

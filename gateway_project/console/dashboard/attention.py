@@ -131,7 +131,7 @@ def _about_limits(limits: list[Link]) -> Iterator[Notice]:
 
 def unpriced_models(start: datetime) -> list[ModelWithoutPrice]:
     """Models that were used since then and have no price now, the most requests first."""
-    rows = services.unpriced(*services.period(start, None))
+    rows = services.list_models_without_price(*services.period(start, None))
     return [ModelWithoutPrice(row["model"], row["provider_id"], row["provider_name"]) for row in rows if row["model"]]
 
 
