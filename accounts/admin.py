@@ -321,12 +321,12 @@ class GroupAdmin(RevocableAdmin[Group]):
         for name in ("members", "admins"):
             if name in values:
                 values[f"{name[:-1]}_ids"] = _ids(values.pop(name))
-        losing = self._losing(row, values)
+        losing = self._losing_members(row, values)
         services.update_group(row, **values)
         if losing:
             self.order(request, row.pk, losing)
 
-    def _losing(self, row: Group, values: JsonObject) -> list[Credential]:
+    def _losing_members(self, row: Group, values: JsonObject) -> list[Credential]:
         """The users whom a change takes out of the group, or out of the groups above it."""
         if "parent_id" in values:
             return credentials_within(row)

@@ -383,6 +383,6 @@ GATEWAY_LOG_LEVEL = env.choice("GATEWAY_LOG_LEVEL", LOG_LEVELS, "INFO")
 LOGGING = logging_configuration(GATEWAY_LOG_LEVEL)
 
 # The checks warn of these: they are set and have no effect.
-MISSPELT = env.misspelt()
+MISSPELT = env.misspelt_variables()
 
 env.raise_problems()

@@ -134,7 +134,7 @@ def _manage(environ: WSGIEnvironment, start_response: StartResponse, is_login: b
     """Django's response, within the bounds of its resources. Raises ServiceUnavailable and UnsupportedMediaType."""
     refuse_other_charsets(environ.get("CONTENT_TYPE", ""))
     # A login's body is read before it takes its place, which slow bodies would keep from others.
-    with BODIES.bounding(environ, at_once=is_login):
+    with BODIES.bound_body(environ, at_once=is_login):
         if is_login:  # needs no turn: it waits for its hash
             with _login_place(environ):
                 return django_application(environ, start_response)

@@ -104,8 +104,8 @@ class KeyViewSet(RevocationMixin, ListMixin):
             creator = self.authenticated_caller.user
             issued = services.issue_key(owner=owner, provider=provider, created_by=creator, **values)
             set_own_limits(issued.key, limits, self.authenticated_caller)
-            self.record(issued.key.pk, after=self.serialized(issued.key))
-        return self.created(issued.key.pk, _issued_response(issued))
+            self.record(issued.key.pk, after=self.serialize_stored(issued.key))
+        return self.created_response(issued.key.pk, _issued_response(issued))
 
     # -- Changes ----------------------------------------------------------------------------------------
 

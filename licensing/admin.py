@@ -202,8 +202,8 @@ class LimitAdmin(ServiceAdmin):
 
     # -- Changes ----------------------------------------------------------------------------------------
 
-    def serialized(self, row: Limit) -> JsonObject | None:
-        return without_usage(super().serialized(row))
+    def serialize_stored(self, row: Limit) -> JsonObject | None:
+        return without_usage(super().serialize_stored(row))
 
     def create(self, request: HttpRequest, values: JsonObject) -> Limit:
         subject, measure = values["subject"], values["measure"]

@@ -141,9 +141,9 @@ class LimitViewSet(ListMixin[Limit], CreateMixin[Limit], UpdateMixin[Limit], Des
         statuses = getattr(self, "_statuses", {})
         return statuses[limit.pk] if limit.pk in statuses else limit_statuses([limit])[0]
 
-    def serialized(self, row: Limit) -> JsonObject | None:
+    def serialize_stored(self, row: Limit) -> JsonObject | None:
         """Without the status, which changes by itself and would look like a change by the caller."""
-        return without_usage(super().serialized(row))
+        return without_usage(super().serialize_stored(row))
 
     def perform_create(self, values: JsonObject) -> Limit:
         subject = {name: values[name] for name in SUBJECTS if name in values}

@@ -158,7 +158,7 @@ class ProviderAdmin(ServiceAdmin):
         row = self.get_object(request, object_id)
         context: JsonObject = {}
         if row is not None:
-            attempts = log_tab(attempted=row.name).during(period_of(request.GET.dict()))
+            attempts = log_tab(attempted=row.name).for_period(period_of(request.GET.dict()))
             context = {"health": health_of([row], with_usage=True)[0], "attempts_page": attempts.address}
         return super().change_view(request, object_id, form_url, {**(extra_context or {}), **context})
 

@@ -97,7 +97,7 @@ class CoveredModels:
         if len({one.provider_id for one in same} | {rule.provider_id}) > len(same):
             same.append(rule)
 
-    def matching(self, text: str) -> Iterator[RuleSnapshot]:
+    def covering_rules(self, text: str) -> Iterator[RuleSnapshot]:
         """The rules that surely match all names that a rule with this pattern matches."""
         yield from self.patterns.get("", ())
         if text:
@@ -277,7 +277,9 @@ def _without_covered(
 def _first_rule(rule: RuleSnapshot, provider_id: int, covered: Iterable[CoveredModels]) -> RuleSnapshot | None:
     """The first rule that surely covers whatever name the rule matches at the provider."""
     text = text_of(rule)
-    candidates = (one for each in covered for one in each.matching(text) if one.provider_id in (None, provider_id))
+    candidates = (
+        one for each in covered for one in each.covering_rules(text) if one.provider_id in (None, provider_id)
+    )
     return min(candidates, key=order_of, default=None)
 
 

@@ -86,7 +86,7 @@ class RuleViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
         rule_id = self.target_id()
         assert rule_id is not None, "the path has it"
         with transaction.atomic():
-            before = self.serialized(Rule(pk=rule_id))
+            before = self.serialize_stored(Rule(pk=rule_id))
             rule = services.restore_rule(rule_id=rule_id, version=version)
-            self.record(rule_id, before=before, after=self.serialized(rule))
+            self.record(rule_id, before=before, after=self.serialize_stored(rule))
         return Response(Plain())

@@ -204,7 +204,7 @@ class EntryAdmin(ReadOnlyAdmin):
 
         return self.admin_site.admin_view(answer)
 
-    def selected(self, request: HttpRequest) -> EntryQuerySet:
+    def selected_entries(self, request: HttpRequest) -> EntryQuerySet:
         """The entries that the filters and the search in the address select.
 
         Raises IncorrectLookupParameters and QueryTimeout.
@@ -275,7 +275,7 @@ class LogAdmin(EntryAdmin):
         context: JsonObject = {"tab": tab, "periods": period_links(query), "filters": filter_links(request.user, query)}
         if tab == REQUESTS:
             with suppress(IncorrectLookupParameters, GatewayError):  # the list says what is wrong
-                context["histogram"] = histogram(query, self.selected(request))
+                context["histogram"] = histogram(query, self.selected_entries(request))
         return context
 
     @display(description="Time (UTC)", ordering="timestamp")
@@ -323,7 +323,7 @@ class LogAdmin(EntryAdmin):
         if kind not in EXPORTS:
             return HttpResponseRedirect(self.list_path)
         write, content_type = EXPORTS[kind]
-        lines = write(self.selected(request))
+        lines = write(self.selected_entries(request))
         headers = start_export("logs", {**filters_of(request.GET), "format": kind}, file_name=f"log.{kind}")
         return StreamingHttpResponse(lines, content_type=content_type, headers={**headers, "X-Accel-Buffering": "no"})
 
@@ -331,7 +331,7 @@ class LogAdmin(EntryAdmin):
         """The newest entries; the page polls for their rows."""
         entries, problem, cells = [], "", NameCells(period_of(request.GET.dict()))
         try:
-            selection = self.selected(request)
+            selection = self.selected_entries(request)
             with statement_timeout(PAGE_MS):
                 entries = selection.slice(0, TAIL)
         except QueryTimeout:
@@ -356,7 +356,7 @@ class LogAdmin(EntryAdmin):
         list_request.GET, list_request.resolver_match = QueryDict(urlencode(query)), None
         try:
             with statement_timeout(PAGE_MS):
-                entries = self.selected(list_request)
+                entries = self.selected_entries(list_request)
         except (IncorrectLookupParameters, QueryTimeout):
             return None
         assert isinstance(entries, LogEntryQuerySet)

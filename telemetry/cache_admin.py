@@ -92,7 +92,7 @@ class CacheAdmin(EntryAdmin):
 
     def purge(self, request: HttpRequest) -> HttpResponse:
         """After a confirmation, remove the filtered entries from the list and from the cache that serves them."""
-        entries = self.selected(request)
+        entries = self.selected_entries(request)
         back = f"{self.list_path}?{request.GET.urlencode()}"
         if request.method != "POST":
             with statement_timeout(PAGE_MS):

@@ -153,14 +153,14 @@ class CacheViewSet(EntryViewSet):
         """
         if self.document or self.document.id is not None:
             raise ValidationError("Select the entries in the query, not in the body.")
-        entries = self.chosen()
+        entries = self.selected_entries()
         services.complete_cache_list()
         with transaction.atomic():
             removed = services.purge_entries(entries)
             self.record(self.target_entry(), before={"removed": removed, "filters": dict(request.query_params.items())})
         return Response(Plain())
 
-    def chosen(self) -> EntryQuerySet:
+    def selected_entries(self) -> EntryQuerySet:
         """The selected entries: an id in the path applies in addition to the filters.
 
         Raises ValidationError and NotFound.

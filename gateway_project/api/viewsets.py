@@ -255,7 +255,7 @@ class ApiViewSet(GenericViewSet[Row], Generic[Row]):
 
     # -- The response, and the log ----------------------------------------------------------------------
 
-    def serialized(self, row: Row) -> JsonObject | None:
+    def serialize_stored(self, row: Row) -> JsonObject | None:
         """The row as lists show it, read again from the database; None if it is gone."""
         fresh = self.get_queryset().filter(pk=row.pk).first()
         return with_camel_names(self.get_serializer(fresh).data) if fresh is not None else None
@@ -278,7 +278,7 @@ class ApiViewSet(GenericViewSet[Row], Generic[Row]):
         """The URL of a row."""
         return f"{settings.GATEWAY_BASE_URL}/{self.resource_name}/{row_id}/"
 
-    def created(self, row_id: int, body: Plain | None = None) -> Response:
+    def created_response(self, row_id: int, body: Plain | None = None) -> Response:
         """201 with the headers that name the row; the body is {} unless given."""
         location = self.location(row_id)
         headers = {"Location": location, "Content-Location": location}
@@ -303,10 +303,10 @@ class ApiViewSet(GenericViewSet[Row], Generic[Row]):
     @contextmanager
     def recorded_change(self, row: Row) -> Iterator[None]:
         """Around a change of a row: writes the row before and after it to the log."""
-        before = self.serialized(row)
+        before = self.serialize_stored(row)
         self.refuse_read_only_changes(before)
         yield
-        self.record(row.pk, before=before, after=self.serialized(row))
+        self.record(row.pk, before=before, after=self.serialize_stored(row))
 
     def record_session_event(
         self, message: str, *, user: object = None, severity: str = "info", is_refusal: bool = False
@@ -342,8 +342,8 @@ class CreateMixin(ApiViewSet[Row]):
         values = self.values(self.create_attributes)
         with transaction.atomic():
             row = self.perform_create(values)
-            self.record(row.pk, after=self.serialized(row))
-        return self.created(row.pk)
+            self.record(row.pk, after=self.serialize_stored(row))
+        return self.created_response(row.pk)
 
     def perform_create(self, values: JsonObject) -> Row:
         """The new row; raises GatewayError."""
@@ -376,9 +376,9 @@ class DestroyMixin(ApiViewSet[Row]):
         self.values(Attributes, partial=True)  # an id, and nothing else
         with transaction.atomic():
             row = self.get_object()
-            row_id, before = row.pk, self.serialized(row)
+            row_id, before = row.pk, self.serialize_stored(row)
             self.perform_destroy(row)
-            self.record(row_id, before=before, after=self.serialized(row))
+            self.record(row_id, before=before, after=self.serialize_stored(row))
         return Response(Plain())
 
     def perform_destroy(self, row: Row) -> None:

@@ -59,7 +59,7 @@ def bulk_action(
                 return TemplateResponse(request, "console/bulk.html", page)
             act = partial(do, self, request, **({"form": answers} if answers is not None else {}))
             open_rows = [row for row in rows if not is_done(row, answers)]
-            with self.proven(request) if revokes else nullcontext(), transaction.atomic():
+            with self.prove_in_force(request) if revokes else nullcontext(), transaction.atomic():
                 count = sum(self.attempt(request, act, row) for row in open_rows)
             text = f"{count} of {len(queryset)} {self.opts.verbose_name_plural} changed."
             self.message_user(request, text + _count_unchanged(len(rows) - len(open_rows)))

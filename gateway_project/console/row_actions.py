@@ -78,7 +78,7 @@ def row_action(
                 return TemplateResponse(
                     request, "console/confirm.html", self.admin_site.context(request, description, **context)
                 )
-            with self.proven(request) if revokes else nullcontext():
+            with self.prove_in_force(request) if revokes else nullcontext():
                 act = do if answers is None else partial(do, form=answers)
                 return _answer(self, request, row, act, atomic=atomic)
 

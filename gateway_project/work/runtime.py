@@ -187,7 +187,7 @@ def make_gateway() -> Gateway:
 
 def _add_threads(parts: Gateway) -> None:
     """Add the threads that need the whole gateway, or other parts of it."""
-    parts.follower.cut = parts.watcher.cut
+    parts.follower.cut = parts.watcher.cut_calls
     parts.acknowledger = Acknowledger(parts.state.acknowledgements, parts.follower, parts.watcher.cuts)
     parts.health_checker = HealthChecker(parts)
     parts.issuer_keys = IssuerKeys(parts)

@@ -169,10 +169,10 @@ class PriceAdmin(ServiceAdmin):
         """The stored row: a new row if the price had begun."""
         if form.instance.pk is None or not form.changed_data:
             return super().store(request, form)
-        row, before = form.instance, self.serialized(form.instance)
+        row, before = form.instance, self.serialize_stored(form.instance)
         changed = {name: form.cleaned_data[name] for name in form.changed_data}
         new = services.change_price(row, **changed)
-        self.record(request, "update", new.pk, before=before, after=self.serialized(new), attributes=changed)
+        self.record(request, "update", new.pk, before=before, after=self.serialize_stored(new), attributes=changed)
         return new
 
     def destroy(self, request: HttpRequest, row: ModelPrice) -> None:

@@ -159,7 +159,7 @@ class PriceBook:
         """
         since, until, prices = era = self._era
         if not since <= at < until or len(prices) >= REMEMBERED:
-            since, until, prices = era = self._era = self._around(at)
+            since, until, prices = era = self._era = self._era_around(at)
         key = provider_id, host, model, upstream
         try:
             return prices[key]
@@ -168,7 +168,7 @@ class PriceBook:
             price = prices[key] = self._find(subject, era.since)
             return price
 
-    def _around(self, at: float) -> "Era":
+    def _era_around(self, at: float) -> "Era":
         """The time around a moment in which no price begins or ends."""
         turns = [moment for offer in self._offers for moment in (offer.valid_from, offer.valid_until)]
         since = max((moment for moment in turns if moment <= at), default=-inf)

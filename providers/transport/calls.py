@@ -101,7 +101,7 @@ class Call:
         """Start an attempt with a provider, which has this long for its whole answer."""
         self.attempt_deadline = time.monotonic() + seconds
 
-    def received(self) -> None:
+    def note_arrival(self) -> None:
         """The provider sent something: restart the idle time-out."""
         self.waiting_since, self.phase, self.timeout_seconds = time.monotonic(), End.IDLE, self.idle_seconds
 

@@ -276,7 +276,7 @@ class Transport:
         try:
             call.attach(connection.sock)
             call.expect(End.FIRST_BYTE, limits.first_byte)
-            response = HTTPResponse(connection.sock, limit=limits.response_bytes, on_bytes=call.received)
+            response = HTTPResponse(connection.sock, limit=limits.response_bytes, on_bytes=call.note_arrival)
             try:
                 connection.sock.sendall(data)  # in one piece, and gone before the wait
                 if connection.is_secure:

@@ -32,7 +32,7 @@ def watch_tests(parts: Collection[Access]) -> Iterator[None]:
     yield
     judge.reload(parts)
     if failures := [test for test in valid if not judge.holds(test)]:
-        _refuse_or_record([BrokenTest(test.pk, test.name, judge.because(test)) for test in failures])
+        _refuse_or_record([BrokenTest(test.pk, test.name, judge.explain(test)) for test in failures])
 
 
 def _lock() -> None:

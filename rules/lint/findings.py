@@ -130,7 +130,7 @@ def _own_models(key: Key, offers: Offers) -> int:
     """The models that the key's own list names."""
     models = 0
     for pattern in _readable_patterns(key.models):
-        models |= offers.sets.matching(pattern)
+        models |= offers.sets.matching_targets(pattern)
     return models
 
 

@@ -114,7 +114,7 @@ class AuditAdmin(EntryAdmin):
         """The filtered entries as a streamed file; the export is an entry of the audit itself, so it needs a button."""
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
-        entries = self.selected(request)
+        entries = self.selected_entries(request)
         assert isinstance(entries, AuditQuerySet)
         headers = start_export("audit", filters_of(request.GET), file_name="audit.jsonl")
         return StreamingHttpResponse(audit_as_json_lines(entries), content_type="application/x-ndjson", headers=headers)

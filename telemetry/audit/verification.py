@@ -13,7 +13,7 @@ Counting = Callable[[Iterable[Link]], Iterable[Link]]
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What verify_chain() has read: the number of rows and segments, the last hash, and the first fault as a sentence."""
+    """What verify_chain() has read: numbers of rows and segments, the last hash, and the first fault as a sentence."""
 
     rows: int
     segments: int
@@ -40,7 +40,7 @@ def _verify(segments: Sequence[AuditSegment], expected_head: str, counting: Coun
     walk = _Walk(expected_head)
     walk.is_expected = expected_head in ("", start, *(segment.hash for segment in segments))
     problem = _gap_problem(segments)
-    if not problem and (fault := first_break(walk.watching(counting(_links())), start)):
+    if not problem and (fault := first_break(walk.watch_links(counting(_links())), start)):
         problem = _row_problem(fault)
     problem = problem or _beginning_problem(segments, walk.attestation)
     if not problem and not walk.is_expected:
@@ -57,7 +57,7 @@ class _Walk:
         self.rows, self.head = 0, ""
         self.attestation: AuditRecord | None = None
 
-    def watching(self, links: Iterable[Link]) -> Iterator[Link]:
+    def watch_links(self, links: Iterable[Link]) -> Iterator[Link]:
         for link in links:
             self.rows, self.head = self.rows + 1, link.hash
             self.is_expected = self.is_expected or link.hash == self.expected_hash

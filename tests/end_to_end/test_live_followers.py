@@ -485,7 +485,7 @@ class TestBroadcast:
     @pytest.mark.long
     def test_the_provider_waits_for_the_fastest_and_for_nobody_who_has_left(self, call):
         call.idle_seconds = 0.1
-        call.received()
+        call.note_arrival()
         one, (quick, _) = self.subscribed(call, 2)
         chunk = b"x" * (broadcast.WINDOW_BYTES // 2)
         writer = threading.Thread(target=lambda: [one.publish(chunk) for _ in range(4)], daemon=True)

@@ -190,7 +190,7 @@ def alias_row(name, *targets, number=1, nested=()) -> AliasRow:
 
 
 def offers_with(*aliases: AliasRow, providers=(EAST, WEST)) -> Offers:
-    return Offers(providers, AliasBook(aliases, {one.id: one for one in providers}).offered())
+    return Offers(providers, AliasBook(aliases, {one.id: one for one in providers}).offered_aliases())
 
 
 FAST = offers_with(alias_row("fast", (1, "gpt-5-mini")))

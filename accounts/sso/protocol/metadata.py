@@ -86,11 +86,11 @@ class ProviderMemory:
         """
         with self._lock:
             self._refresh_keys(MAX_AGE_SECONDS)
-            matches = self._matching(algorithm, key_id)
+            matches = self._find_key(algorithm, key_id)
             if not matches and self._clock() - self._unknown_key_at >= UNKNOWN_KEY_SECONDS:
                 self._unknown_key_at = self._clock()
                 self._refresh_keys(0)
-                matches = self._matching(algorithm, key_id)
+                matches = self._find_key(algorithm, key_id)
             return matches
 
     def fetch(self) -> int:
@@ -106,7 +106,7 @@ class ProviderMemory:
                 self._current_metadata(REFRESH_SECONDS)
                 self._refresh_keys(REFRESH_SECONDS)
 
-    def _matching(self, algorithm: str, key_id: str) -> list[SigningKey]:
+    def _find_key(self, algorithm: str, key_id: str) -> list[SigningKey]:
         return [
             key
             for key in self._keys

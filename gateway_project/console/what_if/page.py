@@ -31,7 +31,7 @@ MAX_SHOWN = 50
 def what_if(request: HttpRequest) -> HttpResponse:
     """The form, and the latest what-ifs; POST begins one and leads to its page."""
     if request.method != "POST":
-        return _form_page(request, WhatIfForm.blank())
+        return _form_page(request, WhatIfForm.for_last_days())
     form = WhatIfForm(request.POST)
     if form.is_valid():
         try:
@@ -57,7 +57,11 @@ def try_form(request: HttpRequest, table: str) -> HttpResponse:
         except GatewayError as error:
             problem = capfirst(error.sentence)
     messages.error(request, problem)
-    form = WhatIfForm.blank(json.dumps(draft, indent=2, ensure_ascii=False)) if draft else WhatIfForm.blank()
+    form = (
+        WhatIfForm.for_last_days(json.dumps(draft, indent=2, ensure_ascii=False))
+        if draft
+        else WhatIfForm.for_last_days()
+    )
     return _form_page(request, form)
 
 

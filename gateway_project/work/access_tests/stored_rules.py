@@ -27,7 +27,7 @@ class StoredRules:
         return [record for record in self._records.values() if record is not None]
 
     def _record(self, row: tuple[Any, ...]) -> RuleSnapshot | None:
-        return rule_record(*row, compiled=self._compiled)
+        return rule_record(*row, compiled=self._compile_pattern)
 
     def prepare(self, book: RuleBook, names: frozenset[str]) -> None:
         """Compute which of the names each pattern of the rule book matches."""
@@ -37,7 +37,7 @@ class StoredRules:
         self._matches |= names_by_pattern(texts - self._matches.keys(), names)
         book.expect(names, self._matches)
 
-    def _compiled(self, text: str) -> Pattern:
+    def _compile_pattern(self, text: str) -> Pattern:
         """The pattern; many rules have the same. Raises ValidationError."""
         if text not in self._patterns:
             self._patterns[text] = compile_pattern(text)

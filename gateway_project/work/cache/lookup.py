@@ -137,7 +137,7 @@ def _follow(exchange: Exchange, gateway: Gateway, flight_wait: FlightWait) -> Ad
     release_reservations(exchange, gateway)
     seconds = settings.GATEWAY_HEARTBEAT if _accepts_heartbeats(exchange) else math.inf
     try:
-        with gateway.watcher.watching(exchange.call):
+        with gateway.watcher.watch_call(exchange.call):
             value = gateway.flights.follow(exchange.cache.key, exchange.call, seconds, flight_wait.flight)
     except FlightPending as pending:
         exchange.cache.wait = FlightWait(flight_wait.token, pending.flight)

@@ -121,7 +121,7 @@ def _refusal_reason(target: Target, walk: Walk) -> str:
     assert caller is not None, "who is not known has no targets"
     is_allowed = book.allows(target, user_id=caller.id, group_ids=caller.group_ids)
     name = exchange.model if is_allowed else target.model
-    considered = book.considered(name, (target,), user_id=caller.id, group_ids=caller.group_ids)
+    considered = book.consider_rules(name, (target,), user_id=caller.id, group_ids=caller.group_ids)
     rule = next((one.rule for one in considered if one.has_matched and one.rule.denies), None)
     if rule is not None:
         return f"Rule {rule.name} denies it."

@@ -31,7 +31,7 @@ def consider_rules(walk: Walk, *, with_all: bool) -> Consideration:
         return Consideration((), 0, exchange.model)
     name, offers, lacks_targets = _judged_name_and_targets(walk, caller, snapshot)
     book = RuleBook([*snapshot.rules.rules, *_disabled_rules(snapshot)])
-    considered = book.considered(name, offers, user_id=caller.id, group_ids=caller.group_ids)
+    considered = book.consider_rules(name, offers, user_id=caller.id, group_ids=caller.group_ids)
     return shown_to(caller, considered, name, with_all=with_all)._replace(lacks_targets=lacks_targets)
 
 

@@ -118,13 +118,13 @@ def ask_candidate(exchange: Exchange, gateway: Gateway, target: Target) -> None:
         if error.allows_failover:
             _inform_breaker(error, exchange, gateway, target)
         else:
-            gateway.breakers.succeeded(target.provider)
+            gateway.breakers.record_success(target.provider)
         raise
     note_answer(exchange, gateway, target)
     if exchange.attempts.sending is not None and exchange.attempts.stream is None:
-        exchange.attempts.sending.answered()  # a stream's first text is noticed where its chunks are read
-    gateway.breakers.succeeded(target.provider)
-    gateway.rests.succeeded(target)
+        exchange.attempts.sending.note_first_token()  # a stream's first text is noticed where its chunks are read
+    gateway.breakers.record_success(target.provider)
+    gateway.rests.record_success(target)
 
 
 def _drop_smaller(exchange: Exchange, error: UpstreamError) -> None:
@@ -262,6 +262,6 @@ def _inform_breaker(error: UpstreamError, exchange: Exchange, gateway: Gateway, 
         gateway.rests.pause(target)
     provider = target.provider
     if retry_after is not None or error.code == TOO_MANY_REQUESTS:
-        gateway.breakers.succeeded(provider)
+        gateway.breakers.record_success(provider)
     elif error.refuses_account or (target.model in provider.models and exchange.call.end is not End.TOTAL):
-        gateway.breakers.failed(provider, for_good=error.refuses_account and bool(provider.siblings))
+        gateway.breakers.record_failure(provider, for_good=error.refuses_account and bool(provider.siblings))

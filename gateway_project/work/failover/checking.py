@@ -33,7 +33,7 @@ def check_target(target: Target, transport: Transport, watcher: Watcher) -> Chec
     call = Call(client=None, total_seconds=CHECK_SECONDS)
     error: GatewayError | None = None
     try:
-        with watcher.watching(call):
+        with watcher.watch_call(call):
             _ask_target(target, transport, call)
     except Interrupted as interrupted:
         error = interruption_error(interrupted)

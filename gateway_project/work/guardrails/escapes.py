@@ -51,7 +51,7 @@ class Escapes:
         rest, self._rest = self._rest, ""
         return self._note(rest)
 
-    def written(self, reading: str) -> str:
+    def take_written(self, reading: str) -> str:
         """The next part of what was read, as it was written."""
         start, end = self._passed, self._passed + len(reading)
         position, parts = start + self._skipped, []

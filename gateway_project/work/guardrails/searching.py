@@ -128,7 +128,7 @@ class Search:
         spans: list[Span] = []
         for detector, guardrails in self.detectors_for(kind):
             spans += self._scan(detector, guardrails, text)
-        return self.without(text, spans) if spans else text
+        return self.remove_spans(text, spans) if spans else text
 
     def detectors_for(self, kind: Kind) -> Iterator[tuple[Detector, tuple[GuardrailSnapshot, ...]]]:
         """The detectors for texts of a kind; those that judge whole answers are for these alone."""
@@ -220,7 +220,7 @@ class Search:
             self.tallies[guardrail.id].has_failed = True
         return self.note(closed, [Match(0, length, UNAVAILABLE)])
 
-    def without(self, text: str, spans: Sequence[Span]) -> str:
+    def remove_spans(self, text: str, spans: Sequence[Span]) -> str:
         """The text with a mask or a placeholder for each part that goes; parts that overlap go as one."""
         parts = merge_spans(spans, self._is_reversible)
         reversible = {(part.start, part.end): part.is_reversible for part in parts}

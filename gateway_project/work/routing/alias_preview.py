@@ -74,7 +74,7 @@ class Preview:
 
     def _is_asked(self, one: Routed, drawn: list[Routed]) -> bool:
         """Whether a target is asked first where its tier is drawn like this."""
-        tiers = [self._ranked(drawn if _is_one_of(one, tier) else tier) for tier in self._tiers.values()]
+        tiers = [self._rank_tier(drawn if _is_one_of(one, tier) else tier) for tier in self._tiers.values()]
         causes, gateway = self._alias.fallback_on, self._gateway
         targets = [target for tier in reachable_tiers(tiers, causes, gateway) for target in tier]
         accounts = [one for target in targets for one in with_accounts(target)]
@@ -82,7 +82,7 @@ class Preview:
         first = first_to_ask(ready, causes, gateway)
         return first is not None and first.key == one.target.key
 
-    def _ranked(self, tier: Sequence[Routed]) -> list[Target]:
+    def _rank_tier(self, tier: Sequence[Routed]) -> list[Target]:
         weighted = [Weighted(one.target, one.weight) for one in tier]
         return rank_targets(self._strategy, weighted, self._signals, cost=self._cost, is_streamed=True)
 

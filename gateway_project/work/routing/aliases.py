@@ -177,7 +177,7 @@ class AliasBook(Generic[P]):
         yield from self._by_name.values()
         yield from (pattern.alias for pattern in self._patterns)
 
-    def offered(self) -> list[OfferedAlias]:
+    def offered_aliases(self) -> list[OfferedAlias]:
         """Each alias with all its targets, by id, as the linter of rules takes them."""
         aliases = [_offer_alias(alias, name.__eq__) for name, alias in self._by_name.items()]
         aliases += [_offer_alias(pattern.alias, pattern.fits) for pattern in self._patterns]

@@ -47,12 +47,12 @@ class Shared(NamedTuple):
     failures: Average = Average()
     measured_at: float = 0.0
 
-    def plus(self, other: "Shared", now: float) -> "Shared":
+    def merged_with(self, other: "Shared", now: float) -> "Shared":
         """The measurements of both."""
         return Shared(
             self.in_flight + other.in_flight,
-            self.speed.plus(other.speed, now),
-            self.failures.plus(other.failures, now),
+            self.speed.merged_with(other.speed, now),
+            self.failures.merged_with(other.failures, now),
             max(self.measured_at, other.measured_at),
         )
 
@@ -66,13 +66,13 @@ class Sending:
         self._measures, self._signals, self.started = measures, signals, started
         self.has_answered = False
 
-    def answered(self) -> None:
+    def note_first_token(self) -> None:
         """Its first token has arrived; only the first call counts."""
         if not self.has_answered:
             self.has_answered = True
             self._measures.add_time(self.started, self._signals.clock())
 
-    def failed(self) -> None:
+    def note_failure(self) -> None:
         """The target could not serve it."""
         self._measures.add_outcome(1.0, self._signals.clock())
 
@@ -120,8 +120,8 @@ class Measures:
 
     def shared(self, now: float) -> Shared:
         """The measurements as the other processes need them."""
-        speed = self.speed.plus(self.overdue, now)
-        return Shared(len(self.live), speed, self.failures.aged(now), self.measured_at)
+        speed = self.speed.merged_with(self.overdue, now)
+        return Shared(len(self.live), speed, self.failures.aged_to(now), self.measured_at)
 
 
 class Signals:
@@ -151,7 +151,7 @@ class Signals:
             return View()
         shared = measures.shared(now) if measures is not None else Shared()
         if others is not None:
-            shared = shared.plus(others, now)
+            shared = shared.merged_with(others, now)
         return View(shared.in_flight, shared.speed.mean, shared.failures.mean or 0.0, shared.measured_at)
 
     def in_flight(self, provider_id: int, model: str) -> int:
@@ -219,7 +219,7 @@ class Signals:
         others: dict[Key, Shared] = {}
         for _, measurements in self._peers.values():
             for key, shared in measurements.items():
-                others[key] = others[key].plus(shared, now) if key in others else shared
+                others[key] = others[key].merged_with(shared, now) if key in others else shared
         self._others = others
 
 

@@ -184,11 +184,11 @@ class Follower(BackgroundThread):
             connection.ensure_connection()  # if this fails the database is down
             try:
                 with connection.statement_timeout(PROMPT_SECONDS):
-                    return self._feed.since(since)
+                    return self._feed.read_since(since)
             except DatabaseError:
                 connection.close()
         begin = time.monotonic()
-        changes = self._feed.since(since)
+        changes = self._feed.read_since(since)
         self._is_prompt = time.monotonic() - begin < PROMPT_SECONDS
         return changes
 

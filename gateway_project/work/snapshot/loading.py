@@ -202,7 +202,7 @@ def stored_aliases() -> tuple[AliasRow, ...]:
 
 def resolve_stored_aliases(providers: Mapping[int, OfferedProvider]) -> list[OfferedAlias]:
     """The stored aliases that are enabled, by id, with those of their targets that these providers have."""
-    return AliasBook(stored_aliases(), providers).offered()
+    return AliasBook(stored_aliases(), providers).offered_aliases()
 
 
 def load_grants(snapshot: Snapshot) -> None:

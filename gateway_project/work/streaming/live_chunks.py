@@ -245,7 +245,7 @@ def _record_chunks(exchange: Exchange, max_kept: int, chunks: list[bytes]) -> No
     if times is not None and not times.first_token and _has_text(exchange, b"".join(chunks)):
         exchange.call.note_first_token()
         if exchange.attempts.sending is not None:
-            exchange.attempts.sending.answered()
+            exchange.attempts.sending.note_first_token()
     delivery.last_chunk = chunks[-1]
     surplus = _keep(delivery, max_kept, chunks)
     delivery.size += sum(map(len, chunks))
@@ -318,7 +318,7 @@ def _close(exchange: Exchange, gateway: Gateway, started_at: float, problem: Bas
     gateway.watcher.remove(exchange.call)
     exchange.call.note_last_token()
     if problem is None and exchange.attempts.sending is not None:
-        exchange.attempts.sending.answered()  # at the latest: an answer may have no text
+        exchange.attempts.sending.note_first_token()  # at the latest: an answer may have no text
     stream.provider_response.close()
     if exchange.answer is None:
         exchange.delivery.answer = _read(exchange, stream)
@@ -364,7 +364,7 @@ def _fail(exchange: Exchange, gateway: Gateway, stream: Stream, problem: BaseExc
         if isinstance(problem, UpstreamError):
             measure_failure(exchange, problem)
         if exchange.call.end is not End.TOTAL and is_failure(problem):
-            gateway.breakers.failed(target.provider)
+            gateway.breakers.record_failure(target.provider)
     error, outcome = end_of(problem)
     exchange.end(error, "failed" if stream.reader.error is problem else outcome)
 

@@ -52,7 +52,7 @@ def subscriber_stream(
     last = subscription.last_chunk
     exchange.connection.bind_pace(subscription.call)
     try:
-        with gateway.watcher.watching(subscription.call):
+        with gateway.watcher.watch_call(subscription.call):
             yield b""
             for chunk in _guarded_subscription(exchange, subscription.chunks(settings.GATEWAY_HEARTBEAT)):
                 last = chunk or last

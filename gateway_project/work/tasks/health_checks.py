@@ -64,8 +64,8 @@ class HealthChecker(BackgroundThread):
         """Count the result, tell the circuit breaker, and log it if it differs from that of the last check."""
         gateway, (target, error, duration_ms) = self._gateway, result
         if error is None:
-            gateway.breakers.succeeded(target.provider)
-            gateway.rests.succeeded(target)
+            gateway.breakers.record_success(target.provider)
+            gateway.rests.record_success(target)
             gateway.metrics.note_attempt(AttemptSuccess(subject_of(target), time.time(), is_check=True))
         else:
             gateway.metrics.note_attempt(failure_event(target, error, is_broken=True, is_check=True))

@@ -47,17 +47,17 @@ class Draft:
         """The drafted rows of a kind."""
         return self.rows.get(kind, ())
 
-    def without(self, kind: str) -> frozenset[int]:
+    def deleted_ids(self, kind: str) -> frozenset[int]:
         """The ids of the rows of a kind that would be deleted."""
         return self.deletions.get(kind, frozenset())
 
-    def replaced(self, kind: str) -> frozenset[int]:
+    def replaced_ids(self, kind: str) -> frozenset[int]:
         """The ids of the rows of a kind that would not be there, or be others."""
-        return self.without(kind) | {row.id for row in self.of(kind) if row.id is not None}
+        return self.deleted_ids(kind) | {row.id for row in self.of(kind) if row.id is not None}
 
     def changes(self, kind: str) -> bool:
         """Whether anything of this kind would be another."""
-        return bool(self.of(kind) or self.without(kind))
+        return bool(self.of(kind) or self.deleted_ids(kind))
 
 
 def read_draft(document: object) -> Draft:

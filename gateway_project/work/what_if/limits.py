@@ -85,7 +85,7 @@ class LimitSide:
         counters = Counters(clock=self.clock)
         for check in map(self.book.check, limits):
             _count_before(counters, check, self.clock)
-        self._state = LocalState.around(counters)
+        self._state = LocalState.from_counters(counters)
         self._in_flight: list[Admitted] = []
         self._numbers = count()
 
@@ -163,7 +163,7 @@ def is_refused_by_limit(traffic: Traffic) -> bool:
 
 def touched_rows(draft: Draft) -> tuple[list[LimitRow], list[LimitRow]]:
     """The limits that the draft touches, as they are and as it has them; a default stands where there is none."""
-    replaced = draft.replaced(LIMITS)
+    replaced = draft.replaced_ids(LIMITS)
     if missing := replaced - set(Limit.objects.filter(pk__in=replaced).values_list("pk", flat=True)):
         raise ValidationError(f"no row with id {min(missing)}.", field=LIMITS)
     rows = {_place(row): row for row in limit_rows(Limit.objects.all()).values()}
@@ -226,7 +226,7 @@ def _with_known_use(check: LimitCheck, traffic: Traffic, cost: Decimal | None) -
     """The check with what the request is known to use; of a limit that has less room, a part of it has to fit."""
     amount, part = USES[check.limit.measure](check.limit, traffic, cost)
     take = min(amount, MAX_AMOUNT)
-    return check.taking(take, take if check.limit.is_strict else min(part, take))
+    return check.with_take(take, take if check.limit.is_strict else min(part, take))
 
 
 def _use_of_tokens(limit: LimitDescription, traffic: Traffic, cost: Decimal | None) -> tuple[int, int]:

@@ -44,7 +44,7 @@ def draft_snapshot(snapshot: Snapshot, draft: Draft) -> Snapshot:
 def _rules(snapshot: Snapshot, draft: Draft) -> Iterable[RuleSnapshot]:
     _require(Rule, draft, RULES)
     _require_references(draft.of(RULES))
-    deleted_ids = draft.without(RULES)
+    deleted_ids = draft.deleted_ids(RULES)
     rules = {rule_id: rule for rule_id, rule in snapshot.rule_rows.items() if rule_id not in deleted_ids}
     for rule_id, values in _number_drafts(Rule, draft.of(RULES)):
         rules.pop(rule_id, None)
@@ -85,7 +85,7 @@ def _rule(rule_id: int, values: Mapping[str, Any]) -> RuleSnapshot | None:
 
 def _aliases(snapshot: Snapshot, draft: Draft) -> Iterable[AliasRow]:
     _require(Alias, draft, ALIASES)
-    deleted_ids = draft.without(ALIASES)
+    deleted_ids = draft.deleted_ids(ALIASES)
     rows = {row.id: row for row in snapshot.alias_rows if row.id not in deleted_ids}
     numbered = list(_number_drafts(Alias, draft.of(ALIASES)))
     ids = {row.name: row.id for row in rows.values()} | {values["name"]: alias_id for alias_id, values in numbered}
@@ -119,7 +119,7 @@ def _number_drafts(model: Row, drafts: Iterable[RowDraft]) -> Iterator[tuple[int
 def _prices(draft: Draft) -> PriceBook:
     """The prices of now with those of the draft, which hold at any time."""
     _require(ModelPrice, draft, PRICES)
-    prices = ModelPrice.objects.not_over().exclude(pk__in=draft.replaced(PRICES))
+    prices = ModelPrice.objects.not_over().exclude(pk__in=draft.replaced_ids(PRICES))
     return PriceBook([*(row.offer for row in prices), *map(_offer, draft.of(PRICES))])
 
 
@@ -131,6 +131,6 @@ def _offer(row: RowDraft) -> Offer:
 
 def _require(model: Row, draft: Draft, kind: str) -> None:
     """Raise ValidationError unless there are rows with the ids of this kind; disabled ones are, too."""
-    ids = draft.replaced(kind)
+    ids = draft.replaced_ids(kind)
     if missing := ids - set(model._default_manager.filter(pk__in=ids).values_list("pk", flat=True)):
         raise ValidationError(f"no row with id {min(missing)}.", field=kind)

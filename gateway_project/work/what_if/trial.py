@@ -63,7 +63,7 @@ def check_draft(draft: Draft) -> None:
 
 
 def _delete(kind: str, services: Services, draft: Draft) -> None:
-    for row_id in sorted(draft.without(kind)):
+    for row_id in sorted(draft.deleted_ids(kind)):
         with _name_place(f"delete.{kind}"):
             services.delete(_row(services, row_id))
 

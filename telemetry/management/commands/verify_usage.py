@@ -54,13 +54,13 @@ class Command(BaseCommand):
         period = f"From {start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC"
         progress, parts = Progress(self.stderr), list(days(start, end))
         if options["repair"]:
-            days_shown = progress.counting(parts, "Repairing days")
+            days_shown = progress.count_items(parts, "Repairing days")
             repaired = sum(repair_hours(*day, allow_fewer=bool(options["allow_fewer"])) for day in days_shown)
             if repaired:
                 message = f"{operator()} repaired {plural(repaired, 'hour')} of usage, by manage.py. {period}."
                 record_command("repair", "usage", message=message)
             self.stdout.write(f"{period}: {plural(repaired, 'hour')} repaired.")
-        remaining = [item for day in progress.counting(parts, "Comparing days") for item in differences(*day)]
+        remaining = [item for day in progress.count_items(parts, "Comparing days") for item in differences(*day)]
         if remaining:
             hint = [FEWER] if any(one.amounts.get("requests", 0) < 0 for one in remaining) else []
             raise CommandError("\n".join([f"{period}: log and usage differ.", *_lines(remaining), *hint]))

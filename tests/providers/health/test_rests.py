@@ -96,14 +96,14 @@ def test_a_pause_doubles_as_long_as_it_is_in_vain(rests, clock):
         clock.now += lengths[-1]
         assert rests.paused(ONE) is None
     assert lengths == [1, 2, 4, 8, 16, 32, 32, 32]
-    rests.succeeded(ONE)
+    rests.record_success(ONE)
     rests.pause(ONE)
     assert rests.paused(ONE).seconds == 1
 
 
 def test_an_answer_to_an_earlier_request_ends_no_pause(rests):
     rests.pause(ONE)
-    rests.succeeded(ONE)
+    rests.record_success(ONE)
     assert rests.paused(ONE) is not None
 
 

@@ -65,7 +65,7 @@ class AnthropicDoor(ClientDoor):
         about = {"id": model.name, "type": "model", "display_name": model.name}
         bounds = {"max_input_tokens": model.facts.context_length, "max_tokens": model.facts.max_output_tokens}
         limits = {name: value for name, value in bounds.items() if value}
-        return about | {"created_at": BEGINNING, "lifecycle": "active"} | limits | model.described()
+        return about | {"created_at": BEGINNING, "lifecycle": "active"} | limits | model.describe_facts()
 
 
 def error_body(error: GatewayError, request_id: str) -> JsonObject:

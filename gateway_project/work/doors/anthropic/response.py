@@ -101,7 +101,7 @@ def _head(work: WorkRequest, reply_id: str, model: str) -> JsonObject:
 
 def _blocks(part: Part, begin: int, citations: list[Citation]) -> list[Block]:
     if citations and isinstance(part, Text):
-        return _split_by_citations(part.text, [citation.within(begin, len(part.text)) for citation in citations])
+        return _split_by_citations(part.text, [citation.clipped_to(begin, len(part.text)) for citation in citations])
     write = WRITTEN.get(type(part))
     return write(part) if write else []
 

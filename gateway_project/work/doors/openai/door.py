@@ -35,7 +35,7 @@ class OpenAIDoor(ClientDoor):
 
     def model(self, model: Model) -> JsonObject:
         about = {"id": model.name, "object": "model", "created": 0, "owned_by": model.provider}
-        return about | model.described()
+        return about | model.describe_facts()
 
 
 class AzureDoor(OpenAIDoor):

@@ -170,7 +170,7 @@ class ItemReader:
             raise ValidationError(f"{where}: this provider does not support items of the type {kind}.", field=where)
         read(self, item, where)
 
-    def _say(self, parts: Iterable[Part]) -> None:
+    def _add_parts(self, parts: Iterable[Part]) -> None:
         if not self._messages or self._messages[-1].role != "assistant":
             self._messages.append(Message("assistant", []))
         self._messages[-1].parts += parts
@@ -179,7 +179,7 @@ class ItemReader:
         role = ROLES[required(item, "role", fields.one_of(*ROLES), where)]
         parts = _content(item.get("content"), f"{where}.content")
         if role == "assistant":
-            self._say(parts)
+            self._add_parts(parts)
         else:
             self._messages.append(Message(role, [*parts]))
 
@@ -190,7 +190,7 @@ class ItemReader:
         )
         self._names[call_id] = name
         arguments = optional(item, "arguments", fields.text, where, "")
-        self._say([ToolCall(call_id, name, arguments, self._signatures.get(call_id, ""))])
+        self._add_parts([ToolCall(call_id, name, arguments, self._signatures.get(call_id, ""))])
 
     def _result(self, item: JsonObject, where: str) -> None:
         call_id = required(item, "call_id", fields.non_empty, where)
@@ -200,9 +200,11 @@ class ItemReader:
     def _image_made(self, item: JsonObject, where: str) -> None:
         result = required(item, "result", fields.non_empty, where)
         if result.startswith(ADDRESSES):
-            self._say([Image(result)])
+            self._add_parts([Image(result)])
         else:
-            self._say([Image("", result, f"image/{optional(item, 'output_format', fields.text, where) or 'png'}")])
+            self._add_parts(
+                [Image("", result, f"image/{optional(item, 'output_format', fields.text, where) or 'png'}")]
+            )
 
     def _reasoning(self, item: JsonObject, where: str) -> None:
         texts = [
@@ -214,7 +216,7 @@ class ItemReader:
         thought, signatures = read_sealed(content, "".join(texts))
         self._signatures.update(signatures)
         if not signatures:
-            self._say([thought])
+            self._add_parts([thought])
 
 
 ITEMS: dict[str, Callable[[ItemReader, JsonObject, str], None]] = {

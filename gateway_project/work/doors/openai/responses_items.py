@@ -94,7 +94,7 @@ def items_of(work: WorkRequest, reply: Reply) -> list[Json]:
         if isinstance(part, Text | Refusal):
             if not items or items[-1]["type"] != "message":
                 items.append(message_item(_id(work, "msg", items), "completed"))
-            cited = [annotation(citation.within(begin, len(part.text))) for citation in citations]
+            cited = [annotation(citation.clipped_to(begin, len(part.text))) for citation in citations]
             content = text_part(part.text, cited) if isinstance(part, Text) else refusal_part(part.text)
             items[-1]["content"].append(content)
         elif isinstance(part, Reasoning):

@@ -63,18 +63,18 @@ class Patterns(Detector):
         # A set that runs out of memory says that nothing matches, which is known to be wrong here.
         return self._set.Match(text) or range(len(self._patterns))
 
-    def pending(self, text: str, start: int = 0) -> int:
+    def pending_start(self, text: str, start: int = 0) -> int:
         if self._beginnings is None:
-            return super().pending(text, start)
-        first = min(self._pending(end, start) for end in self._completions.of(text))
+            return super().pending_start(text, start)
+        first = min(self._pending_start(end, start) for end in self._completions.of(text))
         if not text.isascii():
             normal = compose(normalise(text))
             position = normal.position(start)
-            pending = min(self._pending(end, position) for end in self._completions.of(normal.text))
+            pending = min(self._pending_start(end, position) for end in self._completions.of(normal.text))
             first = min(first, normal.original(pending, len(text)))
         return first
 
-    def _pending(self, text: str, start: int) -> int:
+    def _pending_start(self, text: str, start: int) -> int:
         encoded = text.encode("utf-8", "surrogatepass")
         offset = start if len(encoded) == len(text) else len(text[:start].encode("utf-8", "surrogatepass"))
         first = self._beginnings(encoded, offset, len(encoded))[0][0] if self._beginnings else -1

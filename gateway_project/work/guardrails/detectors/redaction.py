@@ -123,7 +123,7 @@ class Restorer:
     def push(self, piece: str) -> str:
         """What can be passed on after the next piece."""
         text = self._rest + piece
-        end = self._pending(text)
+        end = self._pending_start(text)
         self._rest = text[end:]
         return self._placeholders.restore(text[:end], self._escape)
 
@@ -132,7 +132,7 @@ class Restorer:
         rest, self._rest = self._rest, ""
         return rest
 
-    def _pending(self, text: str) -> int:
+    def _pending_start(self, text: str) -> int:
         """Where the beginning of a placeholder stands at the end of the text."""
         for place in range(max(0, len(text) - self._placeholders.longest), len(text)):
             if text[place] in "<\\" and self._placeholders.may_begin(text[place:]):

@@ -49,8 +49,8 @@ class Topic(Detector):
         """Without the length, which `excess` judges: the text may be a part."""
         return sorted(match for detector in self._detectors for match in detector.scan(text, start))
 
-    def pending(self, text: str, start: int = 0) -> int:
-        return min((one.pending(text, start) for one in self._detectors), default=len(text))
+    def pending_start(self, text: str, start: int = 0) -> int:
+        return min((one.pending_start(text, start) for one in self._detectors), default=len(text))
 
 
 class Names(Detector):

@@ -52,13 +52,13 @@ class Words(Detector):
             if first + offset >= start and (not self._whole_words or _is_whole(part, first, end)):
                 yield first + offset, end + offset
 
-    def pending(self, text: str, start: int = 0) -> int:
+    def pending_start(self, text: str, start: int = 0) -> int:
         normal = compose(normalise(text))
         ends = self._completions.of(_lower_case(normal.text))
-        first = min(self._pending(end, normal.position(start)) for end in ends)
+        first = min(self._pending_start(end, normal.position(start)) for end in ends)
         return normal.original(first, len(text)) if first < len(normal.text) else len(text)
 
-    def _pending(self, text: str, start: int) -> int:
+    def _pending_start(self, text: str, start: int) -> int:
         for place in range(max(start, len(text) - self.longest), len(text)):
             if text[place : place + BEGINNING] in self._beginnings and self._may_become_term(text, place):
                 return place

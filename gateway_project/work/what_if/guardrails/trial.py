@@ -67,7 +67,7 @@ class GuardrailTrial:
     """The guardrails of a draft beside those that they replace or that are deleted."""
 
     def __init__(self, draft: Draft) -> None:
-        touched = draft.replaced(GUARDRAILS)
+        touched = draft.replaced_ids(GUARDRAILS)
         rows = {row.pk: row for row in Guardrail.objects.filter(pk__in=touched)}
         if missing := touched - rows.keys():
             raise ValidationError(f"no row with id {min(missing)}.", field=GUARDRAILS)

@@ -180,8 +180,8 @@ def test_tests_hold_if_the_pipeline_says_so(gateway, seed, worlds):
         for test in tests:
             is_served = requests.serves(test)
             counts[is_served] += 1
-            assert judge.holds(test) is (is_served is not test.expects_denial), (vars(test), judge.because(test))
-            assert judge.because(test).endswith(".")
+            assert judge.holds(test) is (is_served is not test.expects_denial), (vars(test), judge.explain(test))
+            assert judge.explain(test).endswith(".")
     assert min(counts.values()) > worlds * TESTS * 0.08, counts
     assert sum(counts.values()) == worlds * TESTS
 

@@ -225,7 +225,7 @@ class RandomWorld:
         account = self.random.choice(self.random.choice(list(self.gateway.snapshot.providers.values())).accounts)
         if self.chance(0.6):
             for _ in range(5):
-                self.gateway.breakers.failed(account)
+                self.gateway.breakers.record_failure(account)
         else:
             target = Target(account, self.random.choice(sorted(account.models) or ["m0"]))
             if self.chance(0.3):

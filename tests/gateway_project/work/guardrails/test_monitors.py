@@ -109,7 +109,7 @@ def services():
 
 
 def means_of(transport):
-    return ServiceClients(transport, SimpleNamespace(watching=lambda call: nullcontext()), None)
+    return ServiceClients(transport, SimpleNamespace(watch_call=lambda call: nullcontext()), None)
 
 
 def question_of(text="Some words."):

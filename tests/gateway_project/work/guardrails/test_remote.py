@@ -179,7 +179,7 @@ class SlowService:
 
 def test_so_many_are_asked_at_one_moment():
     slow, services = SlowService(), RemoteGuardrails()
-    watcher = SimpleNamespace(watching=lambda call: nullcontext())
+    watcher = SimpleNamespace(watch_call=lambda call: nullcontext())
     question = Question("request", ["Some words."], "m", 1, None, "r")
     guardrails = [
         GuardrailSnapshot(

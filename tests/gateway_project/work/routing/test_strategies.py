@@ -54,7 +54,7 @@ def measure(signals, one, seconds, times=1):
     for _ in range(times):
         sending = signals.begin(signal_key(one, is_streamed=True))
         sending.started = signals.clock() - seconds
-        sending.answered()
+        sending.note_first_token()
         sending.end()
 
 
@@ -129,7 +129,7 @@ class TestFastest:
         measure(signals, ONE, 0.5, times=5)
         measure(signals, TWO, 0.7, times=5)
         for _ in range(5):
-            signals.begin((1, "fast", True)).failed()
+            signals.begin((1, "fast", True)).note_failure()
         assert ordered(Strategy.FASTEST, ONE, TWO, signals=signals) == [TWO, ONE]
 
     def test_a_slow_one_is_measured_again_and_found_when_it_is_fast(self, signals, clock):

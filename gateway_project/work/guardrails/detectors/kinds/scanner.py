@@ -201,7 +201,7 @@ class KindScanner(Detector):
             first, end = search(encoded, end, size)[0]
         return places
 
-    def pending(self, text: str, start: int = 0) -> int:
+    def pending_start(self, text: str, start: int = 0) -> int:
         normal = normalise(text)
         encoded = normal.text.encode("latin-1", "replace")
         first = self._beginnings(encoded, normal.position(start), len(encoded))[0][0]

@@ -88,7 +88,7 @@ class Languages(Detector):
             and self._is_other(sentence)
         ]
 
-    def pending(self, text: str, start: int = 0) -> int:
+    def pending_start(self, text: str, start: int = 0) -> int:
         """Where the last sentence begins, unless it is known to be long enough to be judged."""
         first = max((first for first, _ in _sentences(text, start)), default=len(text))
         return len(text) if len(text) - first >= MAX_SENTENCE else first
