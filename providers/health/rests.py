@@ -112,7 +112,7 @@ class Rests:
         rests = (self._rests.get((account, ALL_MODELS)), self._rests.get(_key(target)))
         return self._longest_rest(rests, target.provider)
 
-    def paused(self, target: Target) -> Rest | None:
+    def pause_of(self, target: Target) -> Rest | None:
         """The pause that nobody asked for, if there is one now."""
         if self._clock() >= self._pauses_end:
             return None
@@ -120,7 +120,7 @@ class Rests:
 
     def holds_back(self, target: Target) -> bool:
         """Whether it rests or pauses now: it is not counted on."""
-        return self.current(target) is not None or self.paused(target) is not None
+        return self.current(target) is not None or self.pause_of(target) is not None
 
     def seconds_left(self, target: Target) -> float:
         """For how long it still rests; 0 if it does not."""
@@ -150,7 +150,7 @@ class Rests:
         return list(chain.from_iterable(groups))
 
     def _pauses_now(self, target: Target) -> bool:
-        return self.paused(target) is not None
+        return self.pause_of(target) is not None
 
     def _first_pauses_now(self, targets: Sequence[Target]) -> bool:
         return self._pauses_now(targets[0])

@@ -150,7 +150,7 @@ class Call:
         """Lower the whole call's time limit, counted from its start."""
         self.total_deadline = min(self.total_deadline, self.started + total_seconds)
 
-    def remaining(self) -> float:
+    def remaining_seconds(self) -> float:
         return min(self.total_deadline, self.attempt_deadline) - time.monotonic()
 
     def attach(self, sock: socket.socket) -> None:

@@ -298,7 +298,7 @@ class Transport:
 
 def _seconds_to_connect(limits: TransportLimits, call: Call) -> float:
     """How long a connection may take. Raises TimeoutError if there is no time left."""
-    seconds = min(limits.connect, call.remaining())
+    seconds = min(limits.connect, call.remaining_seconds())
     if seconds <= 0:
         raise TimeoutError
     return seconds

@@ -83,11 +83,11 @@ def _missing_of(totals: JsonObject, period: Period) -> tuple[str, str, str]:
 
 def _price_page(period: Period) -> str:
     """The form for a price of the model with the most requests without one in the period, or the list of prices."""
-    models = _unpriced(period)
+    models = _models_without_price(period)
     return price_form(models[0].name, models[0].provider_id) if models else list_of("providers_modelprice")
 
 
-def _unpriced(period: Period) -> list[ModelWithoutPrice]:
+def _models_without_price(period: Period) -> list[ModelWithoutPrice]:
     return unpriced_since(period.start) if period.start else []
 
 
@@ -112,7 +112,7 @@ def _model(row: TopRow, period: Period) -> TableRow:
 
 def _price_page_of(name: str, period: Period) -> str:
     """The form for a price of the model, at the provider with the most requests of it without one."""
-    provider_ids = (model.provider_id for model in _unpriced(period) if model.name == name)
+    provider_ids = (model.provider_id for model in _models_without_price(period) if model.name == name)
     return price_form(name, next(provider_ids, None))
 
 

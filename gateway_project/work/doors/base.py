@@ -85,7 +85,7 @@ class ClientDoor(Door, ABC):
         return delivery
 
     @abstractmethod
-    def listing(self, models: Iterable[Model], query: str) -> JsonObject:
+    def list_models(self, models: Iterable[Model], query: str) -> JsonObject:
         """The document that lists models; `query` is the query string."""
 
     @abstractmethod

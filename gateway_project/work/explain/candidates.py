@@ -68,7 +68,7 @@ def _position_reason(number: int, targets: Sequence[Target], walk: Walk) -> str:
         return "It is another credential of the provider before it."
     if len(targets) == 1:
         return "It is the only target that can serve."
-    if walk.gateway.rests.paused(target) is not None:
+    if walk.gateway.rests.pause_of(target) is not None:
         return "Its provider refused a request with 429 a moment ago. It is asked only if no other target can serve."
     for tier_number, tier in enumerate(tiers_of(exchange, targets), 1):
         if weighted := next((one for one in tier if one.target.key == target.key), None):

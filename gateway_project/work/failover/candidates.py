@@ -68,7 +68,7 @@ def _try_candidate(exchange: Exchange, gateway: Gateway, target: Target) -> Upst
         return None
     try:
         admit_to_provider(exchange, gateway, target)
-        if gateway.rests.paused(target) is not None:
+        if gateway.rests.pause_of(target) is not None:
             exchange.attempts.has_asked_paused = True
         _ask_once_or_twice(exchange, gateway, target)
     except (LimitError, ValidationError) as unfit:  # its limit is reached, or its format cannot express it
@@ -226,7 +226,7 @@ def _is_resting(exchange: Exchange, gateway: Gateway, target: Target) -> bool:
 def _pauses_too(exchange: Exchange, gateway: Gateway, target: Target) -> bool:
     """Whether it is paused, and a paused candidate that this request has asked was still limited: one try is enough."""
     failure = exchange.attempts.failure
-    if failure is None or not exchange.attempts.has_asked_paused or not gateway.rests.paused(target):
+    if failure is None or not exchange.attempts.has_asked_paused or not gateway.rests.pause_of(target):
         return False
     if cause_of(failure) is not FallbackCause.RATE_LIMITED:
         return False

@@ -48,7 +48,7 @@ def account_state(target: Target, gateway: Gateway) -> FallbackCause | None:
         return FallbackCause.ERROR
     if gateway.full_providers.is_full(target.provider):
         return FallbackCause.BUDGET
-    return FallbackCause.RATE_LIMITED if gateway.rests.paused(target) is not None else None
+    return FallbackCause.RATE_LIMITED if gateway.rests.pause_of(target) is not None else None
 
 
 def first_to_ask(ordered: Sequence[Target], causes: frozenset[str], gateway: Gateway) -> Target | None:

@@ -118,7 +118,7 @@ class Measures:
         copy.speed, copy.failures, copy.overdue = self.speed, self.failures, self.overdue
         return copy
 
-    def shared(self, now: float) -> Shared:
+    def as_shared(self, now: float) -> Shared:
         """The measurements as the other processes need them."""
         speed = self.speed.merged_with(self.overdue, now)
         return Shared(len(self.live), speed, self.failures.aged_to(now), self.measured_at)
@@ -149,7 +149,7 @@ class Signals:
         measures, others, now = self._measures.get(key), self._others.get(key), self.clock()
         if measures is None and others is None:
             return View()
-        shared = measures.shared(now) if measures is not None else Shared()
+        shared = measures.as_shared(now) if measures is not None else Shared()
         if others is not None:
             shared = shared.merged_with(others, now)
         return View(shared.in_flight, shared.speed.mean, shared.failures.mean or 0.0, shared.measured_at)
@@ -208,7 +208,7 @@ class Signals:
         now = self.clock()
         for measures in list(self._measures.values()):
             measures.review(now)
-        return [_export_row(key, measures.shared(now), now) for key, measures in list(self._measures.items())]
+        return [_export_row(key, measures.as_shared(now), now) for key, measures in list(self._measures.items())]
 
     def merge(self, exports: "Iterable[tuple[str, Export]]") -> None:
         """Take over what other processes have exported, each under the name of its process."""

@@ -63,7 +63,7 @@ def test_another_provider_is_tried_where_the_last_one_used_up_its_own_time(end, 
     call.attempt(0.001)
     call.interrupt(end)
     assert call.prepare_retry() is goes_on
-    assert call.remaining() > 1
+    assert call.remaining_seconds() > 1
 
 
 def test_the_end_and_the_socket_are_changed_under_the_lock(ends):

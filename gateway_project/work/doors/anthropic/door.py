@@ -49,7 +49,7 @@ class AnthropicDoor(ClientDoor):
         delivery.status = status_of(error)
         return delivery
 
-    def listing(self, models: Iterable[Model], query: str) -> JsonObject:
+    def list_models(self, models: Iterable[Model], query: str) -> JsonObject:
         """One page, as `limit`, `after_id` and `before_id` of the query say."""
         all_models, limit = list(models), _limit(query)
         begin, end = _span([model.name for model in all_models], limit, parse_qs(query))

@@ -30,7 +30,7 @@ class OpenAIDoor(ClientDoor):
     def error_body(self, error: GatewayError, request_id: str) -> JsonObject:
         return error_body(error)
 
-    def listing(self, models: Iterable[Model], query: str) -> JsonObject:
+    def list_models(self, models: Iterable[Model], query: str) -> JsonObject:
         return {"object": "list", "data": [self.model(model) for model in models]}
 
     def model(self, model: Model) -> JsonObject:

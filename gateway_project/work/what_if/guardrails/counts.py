@@ -48,7 +48,7 @@ class GuardrailCounts:
             "guardrailId": self.id if self.id > 0 else None,
             "guardrail": self.name,
             **self.numbers,
-            "examples": self.examples.sorted(),
+            "examples": self.examples.sorted_ids(),
         }
 
     def unknown(self) -> Iterator[str]:
