@@ -163,7 +163,7 @@ class TestParts:
 
     def test_a_licence_that_is_over(self, process, monkeypatch):
         over = community_terms(0, 60)
-        monkeypatch.setattr(parts.licensing, "current", lambda: replace(over, latest_time=time.time() + 10**6))
+        monkeypatch.setattr(parts.licensing, "current_terms", lambda: replace(over, latest_time=time.time() + 10**6))
         licence = next(part for part in parts.parts_of(process) if part.name == "Licence")
         assert (licence.badge.text, licence.badge.kind) == ("Invalid", "danger")
         assert licence.links[0].address == "/admin/licence/"
