@@ -4,6 +4,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from django.core.exceptions import ValidationError
 from django.db import models
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import lookups
@@ -35,6 +36,12 @@ def missing_names(rows: models.QuerySet, names: Iterable[str]) -> list[str]:
 def is_clear(name: str) -> bool:
     """Whether all of a name is visible: no blanks around it, no unprintable and no invisible characters."""
     return name == name.strip() and name.isprintable() and not INVISIBLE & set(name) and not _stray_selector(name)
+
+
+def require_clear(name: str, noun: str = "A name") -> None:
+    """Raise Django's ValidationError for a name that a reader could not tell from another; `noun` is the subject."""
+    if not is_clear(name):
+        raise ValidationError(f"{noun} must not begin or end with blanks, and all its characters must be visible.")
 
 
 def _stray_selector(name: str) -> bool:
