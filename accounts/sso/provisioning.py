@@ -1,4 +1,4 @@
-"""From a provider's claims to a user: the identity, the first login, and what rules give and take away."""
+"""From a provider's claims to a user: the identity, the first login, and the roles and groups that rules give."""
 
 import logging
 from collections.abc import Collection
@@ -29,7 +29,7 @@ MAX_DISPLAY_NAME = 200
 
 
 class LoginRefused(PermissionDenied):
-    """The provider has authenticated somebody who may not log in here; `event` is what the log says of it."""
+    """The provider has authenticated somebody who may not log in here; `event` is the message for the log."""
 
     def __init__(self, message: str, event: str, user: User | None = None) -> None:
         super().__init__(message)
@@ -38,7 +38,7 @@ class LoginRefused(PermissionDenied):
 
 @transaction.atomic
 def user_of(provider: IdentityProvider, claims: JsonObject, actor: audit.Actor) -> User:
-    """The user of these claims, with what the claims say now; raises LoginRefused and GatewayError.
+    """The user of these claims, updated by them. Raises LoginRefused and GatewayError.
 
     The user is created, or an existing one linked, where the provider's settings permit it.
     """
@@ -80,7 +80,7 @@ def _first_login(
 ) -> Identity:
     """The new identity of a new user, or of the user of this name."""
     name = User.normalize_username(compose_name(claim_text(claims, provider.user_name_claim)))
-    if not name or not is_clear(name):  # PostgreSQL must not even be asked for some of them
+    if not name or not is_clear(name):  # PostgreSQL raises an error for some characters
         raise LoginRefused(
             "The identity provider did not send your user name. Tell an administrator.",
             f"{provider.name} sends no user name in the claim {provider.user_name_claim!r}: the login was refused.",
@@ -102,8 +102,9 @@ def _first_login(
 
 
 def _find_local_user(provider: IdentityProvider, user: User) -> User:
-    """The local user whom the login takes over, if the settings permit it: never somebody with power over others, or
-    with a second factor, which the login would do without.
+    """The local user whom the login takes over. Raises LoginRefused unless the settings permit it.
+
+    Nobody takes over users with power over others, nor users with a second factor, which the login would not ask for.
     """
     is_powerful = user.is_admin or MANAGE_USERS in user.feature_names() or Group.objects.administered_by(user).exists()
     is_protected = user.must_have_second_factor or has_second_factor(user)
@@ -123,7 +124,7 @@ def _find_local_user(provider: IdentityProvider, user: User) -> User:
 def _refresh(
     provider: IdentityProvider, claims: JsonObject, identity: Identity, rules: list[ClaimRule], grants: set[Grant]
 ) -> None:
-    """Store what the claims say now."""
+    """Store the roles, groups, name and address that the claims give."""
     roles = _ids_of(GrantKind.ROLE, [rule.grant for rule in rules])
     groups = _ids_of(GrantKind.GROUP, [rule.grant for rule in rules])
     granted_role_ids = {id_ for grant, id_ in roles.items() if grant in grants}
@@ -174,7 +175,7 @@ def _update_user(
 def _store_user(
     user: User, roles: set[int], current: set[int], *, display_name: str | None, email: str | None
 ) -> set[int]:
-    """Store roles and attributes; the last admin stays one, whatever rules say. The ids of the roles then."""
+    """Store roles and attributes, and return the ids of the roles. The last admin stays one, whatever rules say."""
     try:
         services.update_user(user, role_ids=sorted(roles), display_name=display_name, email=email)
     except Conflict:
@@ -199,18 +200,18 @@ def _update_groups(identity: Identity, granted: set[int], *, managed: set[int]) 
 
 
 def _own_grants(granted: set[int], current: set[int], earlier_grants: Collection[int]) -> set[int]:
-    """The ids that rules gave, of those that they give now. What an administrator gave before stays without a rule."""
-    return {one for one in granted if one not in current or one in earlier_grants}
+    """The ids that rules gave and still give, without those that an administrator gave before."""
+    return {row_id for row_id in granted if row_id not in current or row_id in earlier_grants}
 
 
 def _display_name(claims: JsonObject, provider: IdentityProvider) -> str | None:
-    """The name to show; None if there is none that can be stored."""
+    """The name to show; None without one that can be stored."""
     name = claim_text(claims, provider.display_name_claim)[:MAX_DISPLAY_NAME]
     return name if name and name.isprintable() else None
 
 
 def _email(claims: JsonObject, provider: IdentityProvider) -> str | None:
-    """The address; None if there is none that can be stored."""
+    """The e-mail address; None without one that can be stored."""
     address = claim_text(claims, provider.email_claim)
     try:
         validate_email(address)

@@ -21,13 +21,13 @@ BY_STRATEGY = {
     Strategy.LEAST_BUSY: "in the order of the requests in flight",
     Strategy.STICKY: "drawn by weight for the session",
 }
-# Why a target that the stages have passed over is not asked.
+# Why the stages leave a target out.
 PASSED_OVER = {
     Candidate.FULL: "One of its limits is used up.",
     Candidate.NOT_WANTED: "The request names another provider.",
     Candidate.NOT_TRIED: "It comes after targets whose failure ends the request.",
 }
-Row = tuple[Target, str]  # with the reason
+Row = tuple[Target, str]  # a target and the reason
 
 
 def candidates_of(walk: Walk) -> tuple[Target, ...]:
@@ -37,7 +37,7 @@ def candidates_of(walk: Walk) -> tuple[Target, ...]:
 
 
 def candidate_rows(walk: Walk) -> list[JsonObject]:
-    """The same as data, each with the reason for its position."""
+    """The targets that would be asked as data, each with the reason for its position."""
     targets = candidates_of(walk)
     return [
         _row(target, _position_reason(number, targets, walk), position=number + 1)
@@ -89,7 +89,7 @@ def _place(
 
 
 def _passed_over(walk: Walk) -> Iterator[Row]:
-    """Those that were offered, or chosen, and are not asked."""
+    """The targets that have been candidates at some stage, and are not asked."""
     exchange = walk.exchange
     for target in (*exchange.candidates, *exchange.selection.targets, *exchange.decision.offers):
         outcome, detail = outcome_at(target, exchange)
@@ -116,7 +116,7 @@ def _rest_reason(target: Target, walk: Walk) -> str:
 
 
 def _refusal_reason(target: Target, walk: Walk) -> str:
-    """Why the rules leave it out: by its own name, or else by that of the alias."""
+    """Why the rules leave the target out. They judge its own name, or else that of the alias."""
     exchange, caller, book = walk.exchange, walk.exchange.identity.caller, walk.gateway.snapshot.rules
     assert caller is not None, "who is not known has no targets"
     is_allowed = book.allows(target, user_id=caller.id, group_ids=caller.group_ids)
@@ -131,7 +131,7 @@ def _refusal_reason(target: Target, walk: Walk) -> str:
 
 
 def _unlinked_targets(walk: Walk) -> Iterator[Row]:
-    """Those that a key which is linked to a provider cannot ask."""
+    """The targets of other providers than the one that the key is linked to."""
     exchange, snapshot = walk.exchange, walk.gateway.snapshot
     key = exchange.identity.key
     if key is None or key.provider_id is None:
@@ -148,7 +148,7 @@ def _flatten_tiers(tiers: Tiers) -> tuple[Target, ...]:
 
 
 def _without_conditions(walk: Walk) -> Iterator[Row]:
-    """Those of an alias whose conditions do not hold."""
+    """The targets of the alias whose conditions do not hold."""
     exchange = walk.exchange
     caller, key, alias = exchange.identity.caller, exchange.identity.key, exchange.decision.alias
     if alias is None or caller is None:
@@ -161,7 +161,7 @@ def _without_conditions(walk: Walk) -> Iterator[Row]:
 
 
 def _disabled_providers(exchange: Exchange) -> list[JsonObject]:
-    """Those of disabled providers, which the snapshot does not have."""
+    """The models of disabled providers, which are not in the snapshot."""
     if exchange.decision.alias is not None:
         return []
     models = Model.objects.filter(name=exchange.model, provider__enabled=False).select_related("provider")

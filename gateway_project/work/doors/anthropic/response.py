@@ -53,7 +53,7 @@ def reply_body(work: WorkRequest, reply: Reply) -> JsonObject:
 
 
 def _without_fragments(reply: Reply) -> Reply:
-    """An answer that was cut off, without the arguments of a call that are incomplete because of it."""
+    """An answer that reached its token limit, without the incomplete arguments of its last call."""
     return replace(reply, parts=[_without_fragment(part) for part in reply.parts])
 
 
@@ -66,7 +66,7 @@ def _without_fragment(part: Part) -> Part:
 def stop_reason(reason: FinishReason, provider_reason: str, stop_sequence: str | None, refused: bool) -> str | None:
     """The reason in Anthropic's words; a reason that Anthropic does not have keeps the provider's word.
 
-    A refusal is never `end_turn`, although OpenAI, which reports it beside the text, stops with `stop`.
+    A refusal is never `end_turn`. OpenAI reports a refusal beside the text and stops with `stop`.
     """
     if reason == FinishReason.STOP and refused:
         return "refusal"
@@ -178,11 +178,12 @@ WRITTEN: dict[type, Callable[[Any], list[Block]]] = {
 
 
 class MessagesWriter(StreamWriter):
-    """Writes named events, one block after the other; `message_start` comes with the first that says something.
+    """Writes named events, one block after the other.
 
-    Until then nothing is written, so that another provider can still take over from one that fails. The input tokens
-    are reported at the end, where other providers report them. Clients act on a call once its block ends. Some
-    providers mix parallel calls: a call waits until the arguments of the call before it are complete.
+    Nothing is written before the first text, thought, image or call, so that another provider can take over from one
+    that fails. The input tokens are reported at the end, where other providers report them. Clients act on a call once
+    its block ends. Some providers mix parallel calls: a call waits until the arguments of the call before it are
+    complete.
     """
 
     def __init__(self, work: WorkRequest) -> None:
@@ -190,11 +191,11 @@ class MessagesWriter(StreamWriter):
         self._id, self._model = "", ""
         self._started = False
         self._kind = ""  # of the block that is open
-        self._index = -1  # of the block that is open, or was the last to be
-        self._unsigned = ""  # what ends an open thought that nobody has signed
-        self._calls: dict[int, int] = {}  # the answer's calls: which block each of them is
+        self._index = -1  # of the block that is open, or else of the last one
+        self._unsigned = ""  # the signature of an open thought, if the provider sends none
+        self._calls: dict[int, int] = {}  # the block of each call, by the index of the call
         self._arguments: list[str] = []  # of the call that is open
-        self._waiting: dict[int, tuple[CallStart, list[str]]] = {}  # calls and their arguments, in their order
+        self._waiting: dict[int, tuple[CallStart, list[str]]] = {}  # calls with their arguments, in order
         self._ending = AnswerEnd(FinishReason.UNKNOWN)
         self._refused = False
 
@@ -202,9 +203,9 @@ class MessagesWriter(StreamWriter):
         return b"".join([EVENTS[type(delta)](self, delta) for delta in deltas])
 
     def end(self, usage: Usage | None) -> bytes:
-        finished = self._ending
-        reason = stop_reason(finished.reason, finished.provider_reason, finished.stop_sequence, self._refused)
-        delta = {"stop_reason": reason, "stop_sequence": finished.stop_sequence}
+        ending = self._ending
+        reason = stop_reason(ending.reason, ending.provider_reason, ending.stop_sequence, self._refused)
+        delta = {"stop_reason": reason, "stop_sequence": ending.stop_sequence}
         last = _event("message_delta", {"delta": delta, "usage": usage_body(usage)})
         return self._start() + self._all_calls() + self._close() + last + _event("message_stop", {})
 
@@ -288,12 +289,12 @@ class MessagesWriter(StreamWriter):
         return JSON % (index, dump_value(delta.arguments))
 
     def _all_calls(self) -> bytes:
-        """The calls that wait until the call before them is complete."""
+        """The calls that have waited for the call before them."""
         waiting, self._waiting = self._waiting, {}
         events = []
-        for began, arguments in waiting.values():
-            events.append(self._open_call(began))
-            events += [self._call_delta(CallDelta(began.index, piece)) for piece in arguments]
+        for start, arguments in waiting.values():
+            events.append(self._open_call(start))
+            events += [self._call_delta(CallDelta(start.index, piece)) for piece in arguments]
         return b"".join(events)
 
     def _answer_end(self, delta: AnswerEnd) -> bytes:
