@@ -22,7 +22,7 @@ from gateway_project.console.bulk_actions import bulk_action
 from gateway_project.console.display.badges import Badge
 from gateway_project.console.display.money import NOT_COUNTED
 from gateway_project.console.display.times import MINUTES, utc_time
-from gateway_project.console.filters import equals
+from gateway_project.console.filters import text_filter
 from gateway_project.console.links import link_column
 from gateway_project.console.row_actions import row_action, row_link
 from gateway_project.console.tabs import Tab, log_tab, usage_tab
@@ -89,8 +89,8 @@ class KeyAdmin(RevocableAdmin[ApiKey]):
     ]
     list_filter = [
         StateFilter,
-        equals("owner", "owner", "owner__name_key"),
-        equals("provider", "provider", "provider__name"),
+        text_filter("owner", "owner", "owner__name_key"),
+        text_filter("provider", "provider", "provider__name"),
     ]
     search_fields = ["name"]  # get_search_results() looks at more
     autocomplete_fields = ["owner", "provider"]

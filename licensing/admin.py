@@ -17,9 +17,9 @@ from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget
 
 import licensing.console.limit_links  # noqa: F401 - its page
 from accounts.models import User
-from gateway_project.console.audit import record
+from gateway_project.console.audit import record_change
 from gateway_project.console.display.badges import Badge
-from gateway_project.console.filters import equals
+from gateway_project.console.filters import text_filter
 from gateway_project.console.forms.service_form import ServiceForm
 from gateway_project.console.links import link_to
 from gateway_project.console.site import console_site
@@ -35,7 +35,7 @@ from licensing.models import SUBJECTS, Limit, LimitStatus, Measure, Unpriced, Un
 from licensing.serializers import status_document
 from licensing.signing import MAX_SENT_LENGTH
 from licensing.status import limit_statuses, read_unpriced
-from licensing.viewsets import LimitViewSet, install, without_usage
+from licensing.viewsets import LimitViewSet, install_key, without_usage
 from providers.console.currency import current_currencies, note_of
 
 DAYS = 30
@@ -131,7 +131,7 @@ class LimitAdmin(ServiceAdmin):
         SubjectFilter,
         "measure",
         "window",
-        *(equals("key id" if name == "key" else name, name, lookup) for name, lookup in NAME_LOOKUPS.items()),
+        *(text_filter("key id" if name == "key" else name, name, lookup) for name, lookup in NAME_LOOKUPS.items()),
     ]
     list_before_template = "console/default_limits.html"
     search_fields = [
@@ -283,9 +283,9 @@ def licence(request: HttpRequest) -> HttpResponse:
 
 
 def _install(request: HttpRequest, form: LicenceForm) -> bool:
-    record_change = partial(record, request, "create", "licence", None, attributes=["licenceKey"])
+    record = partial(record_change, request, "create", "licence", None, attributes=["licenceKey"])
     try:
-        message = install(form.cleaned_data["key"], record_change, installed_by_id=request.user.pk)
+        message = install_key(form.cleaned_data["key"], record, installed_by_id=request.user.pk)
     except GatewayError as error:
         form.add_error("key", capfirst(error.message))
         return False

@@ -43,7 +43,7 @@ class ChangeRecorder(Protocol):
     def __call__(self, *, before: object, after: object) -> None: ...
 
 
-def install(key: str, record: ChangeRecorder, *, installed_by_id: int | None = None) -> str:
+def install_key(key: str, record: ChangeRecorder, *, installed_by_id: int | None = None) -> str:
     """Install a licence key, write it to the log by `record`, and return a sentence. Raises ValidationError."""
     now = time.time()
     with transaction.atomic():
@@ -68,7 +68,7 @@ class LicenceViewSet(ApiViewSet):
     def create(self, request: Request, **kwargs: str) -> Response:
         """Install a licence key; an invalid one changes nothing."""
         key = self.values(self.create_attributes)["licence_key"]
-        message = install(key, partial(self.record, None), installed_by_id=self.authenticated_caller.user.pk)
+        message = install_key(key, partial(self.record, None), installed_by_id=self.authenticated_caller.user.pk)
         return Response(Plain(code=200, message=message))
 
 

@@ -15,7 +15,7 @@ from unfold.decorators import display
 from unfold.views import ChangeList
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
-from gateway_project.console.filters import equals
+from gateway_project.console.filters import text_filter
 from gateway_project.console.forms.service_form import ServiceForm
 from gateway_project.console.links import link, link_column, link_to
 from gateway_project.console.row_actions import row_action
@@ -145,8 +145,8 @@ class RuleAdmin(ServiceAdmin):
         "provider",
         ModelFilter,
         AtProviderFilter,
-        equals("user", "user", "user__name_key"),
-        equals("group", "group", "group__name"),
+        text_filter("user", "user", "user__name_key"),
+        text_filter("group", "group", "group__name"),
     ]
     search_fields = ["name", "description", "regex", "user__name_key", "group__name"]
     autocomplete_fields = ["user", "group", "provider"]

@@ -26,7 +26,7 @@ from gateway_project.api.audit import filters_of, start_export
 from gateway_project.console.display.badges import Badge
 from gateway_project.console.display.money import money
 from gateway_project.console.display.times import SECONDS, utc_time
-from gateway_project.console.filters import MomentFilter, equals
+from gateway_project.console.filters import MomentFilter, text_filter
 from gateway_project.console.period import LIST_FILTERS, period_of, with_query
 from gateway_project.console.site import view_name
 from gateway_project.console.tables import ReadOnlyAdmin
@@ -235,17 +235,17 @@ class LogAdmin(EntryAdmin):
         ("cache_status", ChoicesDropdownFilter),
         UserFilter,
         GroupFilter,
-        equals("model", "model_name", "model"),
+        text_filter("model", "model_name", "model"),
         ServedModelFilter,
-        equals("alias", "alias", "alias"),
+        text_filter("alias", "alias", "alias"),
         ProviderFilter,
         AttemptedFilter,
         GuardrailFilter,
         GuardrailResultFilter,
         KeyNameFilter,
         KeyIdFilter,
-        equals("trusted issuer", "issuer", "trusted_issuer"),
-        equals("request id", "request", "correlation_id"),
+        text_filter("trusted issuer", "issuer", "trusted_issuer"),
+        text_filter("request id", "request", "correlation_id"),
         TagFilter,
     ]
     search_help_text = "Part of a model, a request id, a user's name, a message or a payload"

@@ -13,7 +13,7 @@ from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextareaWidget,
 from accounts.sso import services
 from accounts.sso.models import Identity, IdentityProvider
 from accounts.sso.viewsets import IdentityProviderViewSet, IdentityViewSet
-from gateway_project.console.audit import record
+from gateway_project.console.audit import record_change
 from gateway_project.console.forms.service_form import ServiceForm
 from gateway_project.console.links import link, link_column
 from gateway_project.console.row_actions import row_action
@@ -90,7 +90,7 @@ class IdentityProviderAdmin(ServiceAdmin):
     )
     def fetch(self, request: HttpRequest, row: IdentityProvider) -> str:
         number = services.fetch_provider_keys(row)
-        record(request, "fetch", IdentityProviderViewSet.resource_name, row.pk, after={"keys": number})
+        record_change(request, "fetch", IdentityProviderViewSet.resource_name, row.pk, after={"keys": number})
         return f"The provider has {number} signing {'key' if number == 1 else 'keys'}."
 
     @display(description="Enabled", boolean=True, ordering="enabled")

@@ -41,7 +41,7 @@ class DecisionForm(forms.Form):
         return timezone.now() + timedelta(hours=hours) if hours else None
 
 
-def decide(request: AccessRequest, form: DecisionForm, actor: audit.Actor) -> str:
+def apply_decision(request: AccessRequest, form: DecisionForm, actor: audit.Actor) -> str:
     """Do what the form says, and return a sentence; raises GatewayError."""
     if not form.is_valid():
         field, problems = next(iter(form.errors.get_json_data().items()))

@@ -21,7 +21,7 @@ from unfold.decorators import display
 
 from gateway_project.api.audit import ChangeDetails
 from gateway_project.api.viewsets import ApiViewSet
-from gateway_project.console.audit import record
+from gateway_project.console.audit import record_change
 from gateway_project.console.display.badges import Badge
 from gateway_project.console.display.rows import row_checkbox
 from gateway_project.console.filters import PeriodFilter
@@ -280,7 +280,7 @@ class ServiceAdmin(ConsoleAdmin[Row]):
         self, request: HttpRequest, operation: str, row_id: int | None, **details: Unpack[ChangeDetails]
     ) -> None:
         """Write to the log who changed what."""
-        record(request, operation, self.viewset.resource_name, row_id, **details)
+        record_change(request, operation, self.viewset.resource_name, row_id, **details)
 
     @contextmanager
     def recorded_change(

@@ -106,7 +106,7 @@ VENDORS = (
 )
 
 
-def prepare(environment: Mapping[str, str] = os.environ, tell: Tell = lambda _: None) -> Prepared:
+def prepare_installation(environment: Mapping[str, str] = os.environ, tell: Tell = lambda _: None) -> Prepared:
     """Create what is missing and change nothing that exists; a second run returns the same.
 
     `tell` is called with a sentence for each thing that needs an explanation.

@@ -4,7 +4,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
 
 from gateway_project.json_types import JsonObject
-from gateway_project.me.site import caller, page, show
+from gateway_project.me.site import caller, page, show_page
 from telemetry.details import LONG_FIELDS, content_context, cost, tokens
 from telemetry.models import EntryType, LogEntry
 from telemetry.querysets import LogEntryQuerySet
@@ -16,14 +16,14 @@ MAX_PAGES = 200  # each page reads the index up to it
 @page
 def request_list(request: HttpRequest) -> HttpResponse:
     """A page of requests."""
-    return show(request, "requests", "Requests", entry_rows(request, _own_entries(request)))
+    return show_page(request, "requests", "Requests", entry_rows(request, _own_entries(request)))
 
 
 @page
 def request_page(request: HttpRequest, entry_id: int) -> HttpResponse:
     """One request; raises Http404 for one that is not the user's."""
     entry = entry_or_404(_own_entries(request), entry_id)
-    return show(request, "request", "Request", content_context(entry, _pages(entry)))
+    return show_page(request, "request", "Request", content_context(entry, _pages(entry)))
 
 
 def entry_rows(request: HttpRequest, entries: LogEntryQuerySet[LogEntry]) -> JsonObject:

@@ -65,12 +65,12 @@ def page(view: Page) -> Page:
                 return view(request, *args, **options)
         except GatewayError as error:
             context = {"problem": error.sentence}
-            return show(request, "refused", "Not possible", context, status=error.code, headers=error.headers)
+            return show_page(request, "refused", "Not possible", context, status=error.code, headers=error.headers)
         except Http404:
             if not wants_page(request):
                 raise
             title, problem, status = NOT_FOUND
-            return show(request, "refused", title, {"problem": problem}, status=status)
+            return show_page(request, "refused", title, {"problem": problem}, status=status)
 
     return answer
 
@@ -109,7 +109,7 @@ def context_of(title: str) -> dict[str, object]:
     return {"title": title, "colors": get_config()["COLORS"], "sections": SECTIONS}
 
 
-def show(
+def show_page(
     request: HttpRequest,
     name: str,
     title: str,

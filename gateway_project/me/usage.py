@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from gateway_project.console.display.money import missing_costs, money, short_count
 from gateway_project.json_types import JsonObject
-from gateway_project.me.site import caller, page, show
+from gateway_project.me.site import caller, page, show_page
 from telemetry import services
 from telemetry.usage.statistics import UsageQuery
 
@@ -23,7 +23,7 @@ NO_BARS: Scale = {}
 @page
 def usage(request: HttpRequest) -> HttpResponse:
     """Two tables of one period."""
-    return show(request, "usage", "Usage", usage_tables(request, {"user_id": caller(request).user.pk}))
+    return show_page(request, "usage", "Usage", usage_tables(request, {"user_id": caller(request).user.pk}))
 
 
 def usage_tables(request: HttpRequest, filters: JsonObject) -> JsonObject:

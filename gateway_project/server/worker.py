@@ -43,8 +43,8 @@ from gateway_project.server.connections.parking import (
 )
 from gateway_project.server.connections.refusals import refuse_login, send_error
 from gateway_project.server.connections.stopping import StoppingWorker
-from gateway_project.server.http1.heads import settle
-from gateway_project.server.http1.messages import GatewayRequest, has_arrived, install
+from gateway_project.server.http1.heads import settle_config
+from gateway_project.server.http1.messages import GatewayRequest, has_arrived, install_messages
 from gateway_project.server.logs import is_not_client_timeout
 from gateway_project.server.proxies import TrustedProxies
 from gateway_project.server.sockets import SlowReaders, bound_waits
@@ -79,8 +79,8 @@ class GatewayThreadWorker(StoppingWorker):
         self.max_keepalived = max(self.worker_connections - self.cfg.threads, self.worker_connections // 2)
         self.client_timeout = settings.GATEWAY_CLIENT_TIMEOUT
         self.readers = SlowReaders(self._slow_places, self.client_timeout, settings.GATEWAY_MIN_BODY_RATE)
-        install(self.readers)
-        settle(self.cfg)
+        install_messages(self.readers)
+        settle_config(self.cfg)
         self.closer = LingeringCloser()
         self.closer.start()
         # By id(): the connections whose heads threads are reading, and since when.

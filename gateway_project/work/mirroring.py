@@ -6,7 +6,7 @@ from gateway_project.work.exchange import Decision, Exchange, Guarding, RequestL
 from gateway_project.work.failover.candidates import ask_candidate
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.limits.admission import admit_to_provider, refuse_unaccountable
-from gateway_project.work.pipeline import Stage, finish, run
+from gateway_project.work.pipeline import Stage, finish_request, run_stages
 from gateway_project.work.routing.credentials import with_credentials
 from gateway_project.work.routing.mirrors import MirroredRequest
 from gateway_project.work.routing.readiness import account_state
@@ -25,8 +25,8 @@ def serve_mirrored(mirrored: MirroredRequest, gateway: Gateway) -> None:
     if not targets or not _is_allowed(mirrored, gateway):
         return
     exchange = _exchange(mirrored, targets[0], gateway)
-    run(exchange, gateway, (Stage(_ask_mirror), Stage(guard_answer)))
-    body = finish(exchange, gateway).body
+    run_stages(exchange, gateway, (Stage(_ask_mirror), Stage(guard_answer)))
+    body = finish_request(exchange, gateway).body
     if not isinstance(body, bytes):
         for _ in body:
             pass

@@ -11,7 +11,7 @@ from unfold.decorators import display
 from unfold.views import ChangeList
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminPasswordWidget
 
-from gateway_project.console.filters import equals
+from gateway_project.console.filters import text_filter
 from gateway_project.console.forms.service_form import ServiceForm
 from gateway_project.console.links import link_column
 from gateway_project.console.tables import ServiceAdmin
@@ -104,7 +104,7 @@ class ModelAdmin(PartAdmin):
     form = ModelForm
     empty_message = "There are no models. Add them here, or fetch them on the provider's page."
     list_display = ["name", link_column("provider"), "upstream_name", "context", "price", "traffic", "try_it"]
-    list_filter = ["provider", equals("name", "name", "name")]
+    list_filter = ["provider", text_filter("name", "name", "name")]
     search_fields = ["name", "upstream_name", "provider__name"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Model]:

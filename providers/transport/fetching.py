@@ -30,7 +30,7 @@ class Fetched:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-def fetch(
+def fetch_url(
     url: str, bounds: Bounds, *, method: str = "GET", headers: Mapping[str, str] | None = None, body: bytes = b""
 ) -> Fetched:
     """The answer to one request, whatever its status; raises ProviderError and ProviderTimeout.

@@ -10,7 +10,7 @@ from django.template.response import TemplateResponse
 from django.urls import reverse
 
 from accounts.models import Group, User
-from gateway_project.console.audit import record
+from gateway_project.console.audit import record_change
 from gateway_project.console.links import link_to
 from gateway_project.console.site import console_site
 from gateway_project.database.saving import races_as_conflicts
@@ -103,7 +103,7 @@ def _restore(request: HttpRequest, version: RuleVersion, back: str) -> HttpRespo
             before = RuleViewSet.serialize_row(Rule(pk=version.rule_id))
             rule = restore_rule(rule_id=version.rule_id, version=version.number)
             after = RuleViewSet.serialize_row(rule)
-            record(request, "restore", RuleViewSet.resource_name, rule.pk, before=before, after=after)
+            record_change(request, "restore", RuleViewSet.resource_name, rule.pk, before=before, after=after)
     except AccessTestFailed:
         raise  # the site asks for a reason
     except GatewayError as error:

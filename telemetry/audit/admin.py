@@ -16,7 +16,7 @@ from unfold.decorators import display
 
 from gateway_project.api.audit import filters_of, start_export
 from gateway_project.console.display.times import EXACT, SECONDS, utc_time
-from gateway_project.console.filters import MomentFilter, equals
+from gateway_project.console.filters import MomentFilter, text_filter
 from gateway_project.console.links import link
 from gateway_project.console.period import Period, period_of, row_page, with_query
 from gateway_project.json_types import JsonObject
@@ -67,11 +67,11 @@ class AuditAdmin(EntryAdmin):
     list_display_links = ["moment"]
     list_filter = [
         ("timestamp", MomentFilter),
-        equals("actor", "actor", "actor"),
-        equals("action", "action", "action"),
-        equals("resource", "resource", "resource"),
-        equals("id", "resource_id", "resource_id__exact"),
-        equals("request id", "request", "request_id"),
+        text_filter("actor", "actor", "actor"),
+        text_filter("action", "action", "action"),
+        text_filter("resource", "resource", "resource"),
+        text_filter("id", "resource_id", "resource_id__exact"),
+        text_filter("request id", "request", "request_id"),
     ]
     search_help_text = "Part of a message, an actor, an address or a value; or a request id"
     change_form_template = "console/audit_entry.html"

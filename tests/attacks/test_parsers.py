@@ -19,7 +19,7 @@ from gateway_project.api import filters
 from gateway_project.env import Env
 from gateway_project.errors import GatewayError, ValidationError
 from gateway_project.server.proxies import TrustedProxies, read_address
-from gateway_project.server.request_ids import ACCEPTED, decode, request_id
+from gateway_project.server.request_ids import ACCEPTED, decode_text, request_id
 from gateway_project.work.doors import ENDPOINTS
 from gateway_project.work.reading.headers import MAX_TAGS, read_headers
 from gateway_project.work.state.redis.seals import Seals
@@ -71,7 +71,7 @@ def test_headers_of_a_request(values):
 @given(HEADER)
 def test_request_ids_and_texts_of_headers(text):
     assert ACCEPTED.fullmatch(request_id({"HTTP_X_SVC_REQUEST_ID": text}))
-    decode(text).encode()
+    decode_text(text).encode()
 
 
 @parses

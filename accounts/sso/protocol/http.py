@@ -12,7 +12,7 @@ from django.conf import settings
 from gateway_project.errors import ProviderError, ServiceUnavailable, UpstreamError
 from gateway_project.json_types import JsonObject
 from gateway_project.server.proxies import is_loopback
-from providers.transport.fetching import Bounds, Fetched, fetch
+from providers.transport.fetching import Bounds, Fetched, fetch_url
 
 if TYPE_CHECKING:
     from authlib.oauth2.auth import ClientAuth
@@ -46,7 +46,7 @@ def request(url: str, **options: Any) -> Fetched:
     if not _slots.acquire(timeout=1):
         raise ServiceUnavailable("Too many logins are waiting for identity providers. Try again in a moment.")
     try:
-        return fetch(url, _bounds(), **options)
+        return fetch_url(url, _bounds(), **options)
     except UpstreamError as error:
         log.warning("The identity provider at %s: %s", urlsplit(url).netloc, error.message)
         raise type(error)(CANNOT_BE_USED) from error

@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils.text import capfirst
 from django.views.decorators.http import require_POST
 
-from gateway_project.console.audit import record
+from gateway_project.console.audit import record_change
 from gateway_project.console.site import console_site
 from gateway_project.console.what_if.drafting import DRAFTINGS, draft_of
 from gateway_project.console.what_if.form import WhatIfForm, last_days
@@ -89,7 +89,7 @@ def cancel(request: HttpRequest, number: int) -> HttpResponse:
         before = WhatIfViewSet.serialize_row(row)
         cancel_what_if(row)
         after = WhatIfViewSet.serialize_row(row)
-        record(request, "destroy", WhatIfViewSet.resource_name, row.pk, before=before, after=after)
+        record_change(request, "destroy", WhatIfViewSet.resource_name, row.pk, before=before, after=after)
     return _to_page_of(row)
 
 
@@ -98,7 +98,7 @@ def _begin(request: HttpRequest, draft: JsonObject, start: datetime, end: dateti
     with transaction.atomic():
         row = begin_comparison(draft, start, end, user_id=request.user.pk, user_name=request.user.get_username())
         after = WhatIfViewSet.serialize_row(row)
-        record(request, "create", WhatIfViewSet.resource_name, row.pk, after=after, attributes=draft)
+        record_change(request, "create", WhatIfViewSet.resource_name, row.pk, after=after, attributes=draft)
     return row
 
 

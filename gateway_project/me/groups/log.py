@@ -7,7 +7,7 @@ from django.urls import reverse
 from accounts.models import Group
 from gateway_project.me.groups.pages import administered_group, show_tab
 from gateway_project.me.log import entry_or_404, entry_rows
-from gateway_project.me.site import caller, page, show
+from gateway_project.me.site import caller, page, show_page
 from gateway_project.me.usage import chosen_days, shown_row, usage_query, usage_rows, usage_tables
 from telemetry import services
 from telemetry.details import content_context
@@ -33,7 +33,7 @@ def entry_page(request: HttpRequest, group_id: int, entry_id: int) -> HttpRespon
         "current": "me:groups",
         "back": _log_of(group),
     }
-    return show(request, "request", "Request", context)
+    return show_page(request, "request", "Request", context)
 
 
 def _entries(group: Group) -> LogEntryQuerySet[LogEntry]:

@@ -7,7 +7,7 @@ from django.conf import settings
 from gateway_project.errors import CacheMiss, UpstreamError
 from gateway_project.work.cache.flights import FlightPending, FlightWait
 from gateway_project.work.cache.key import cache_key
-from gateway_project.work.cache.packing import CachedAnswer, unpack
+from gateway_project.work.cache.packing import CachedAnswer, unpack_answer
 from gateway_project.work.cache.scopes import cache_scope_of, scope_at
 from gateway_project.work.exchange import Exchange
 from gateway_project.work.gateway import Gateway
@@ -119,7 +119,7 @@ def _use_or_follow(exchange: Exchange, gateway: Gateway, admission: Admission | 
         if admission.value is not None:
             if _use_cached(exchange, admission.value, may_ask=token != ""):
                 return
-            break  # not written by pack(), or refused: no flight is led, and the next good answer replaces it
+            break  # not written by pack_answer(), or refused: no flight is led, and the next good answer replaces it
         if admission.leads:
             exchange.cache.flight = gateway.flights.lead(exchange.cache.key, token)
             return
@@ -160,7 +160,7 @@ def _accepts_heartbeats(exchange: Exchange) -> bool:
 
 
 def _use_cached(exchange: Exchange, value: bytes, *, may_ask: bool) -> bool:
-    hit = unpack(value)
+    hit = unpack_answer(value)
     if hit is None:
         return False
     answer = _answer_in(hit)

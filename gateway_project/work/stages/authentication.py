@@ -41,7 +41,7 @@ def authenticate_as(user_id: int, key: KeySnapshot | None, exchange: Exchange, g
     _authorize(exchange, gateway)
 
 
-def identify(exchange: Exchange, gateway: Gateway) -> tuple[Caller, KeySnapshot | None]:
+def identify_caller(exchange: Exchange, gateway: Gateway) -> tuple[Caller, KeySnapshot | None]:
     """The caller and the key of the request, whether they may send work or not; afterwards the exchange has neither.
 
     Raises AuthenticationFailed.

@@ -17,7 +17,7 @@ from providers.formats import ClientResponse
 from providers.transport.calls import End
 
 
-def deliver(exchange: Exchange, gateway: Gateway) -> Delivery:
+def deliver_response(exchange: Exchange, gateway: Gateway) -> Delivery:
     """The client's response. A live stream writes its own log entry when it ends."""
     if exchange.error is not None:
         delivery = exchange.endpoint.door.refusal(exchange.error, exchange.request_id, exchange.attempts.count)

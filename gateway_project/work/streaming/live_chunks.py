@@ -63,7 +63,7 @@ def live_chunks(exchange: Exchange, gateway: Gateway, stream: Stream) -> Iterato
     exchange.connection.bind_pace(exchange.call)
     problem: BaseException | None = None
     try:
-        yield b""  # deliver() takes this one: only a generator that has begun runs its finally clause
+        yield b""  # deliver_response() takes this: only a generator that has begun runs its finally clause
         yield from _forward(exchange, gateway, stream, live, chunks, on_chunks)
         if live.close():
             _finish(exchange, gateway)

@@ -20,7 +20,7 @@ from gateway_project.json_types import JsonObject
 from licensing import services, signing
 from licensing.serializers import status_document
 from licensing.signing import Claims, KeyRefused
-from licensing.viewsets import install
+from licensing.viewsets import install_key
 
 
 class Command(BaseCommand):
@@ -71,7 +71,7 @@ class Command(BaseCommand):
 
     def install(self, options: JsonObject) -> None:
         record = partial(record_command, "create", "licence", attributes=("licenceKey",))
-        self.stdout.write(install(_key(options["key"]), record))
+        self.stdout.write(install_key(_key(options["key"]), record))
 
     def status(self, options: JsonObject) -> None:
         terms, now = services.current_terms(), time.time()

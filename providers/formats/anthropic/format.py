@@ -38,7 +38,7 @@ from providers.formats.kept_state import Reference
 from providers.formats.neutral.chat import Chat
 from providers.formats.neutral.reply import Reply
 from providers.formats.translated import TranslatedFormat
-from providers.formats.usage import count
+from providers.formats.usage import read_count
 
 VERSION = "2023-06-01"
 # The status for a type of error, if it comes with another status.
@@ -169,7 +169,7 @@ class Anthropic(TranslatedFormat):
             if work.body.get("thread") is not None or b'"container"' in body:
                 answer.state_ids = tuple(ids_in(work.body, read_object(body)))
             return answer
-        if count(read_object(body).get("input_tokens")) is None:
+        if read_count(read_object(body).get("input_tokens")) is None:
             raise ProviderError("The provider answered 200 without a number of tokens.")
         return ClientResponse(body)
 

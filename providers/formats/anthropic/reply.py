@@ -8,7 +8,7 @@ from providers.formats.json_values import as_dict, as_list, as_text, dump_value
 from providers.formats.neutral.messages import Part, Reasoning, Refusal, Text, ToolCall, Verbatim
 from providers.formats.neutral.reply import Citation, FinishReason, Reply
 from providers.formats.parts import normalise_reason
-from providers.formats.usage import Usage, count
+from providers.formats.usage import Usage, read_count
 
 # The field that holds the address, by the type of citation.
 ADDRESSES = {"web_search_result_location": "url", "search_result_location": "source"}
@@ -108,7 +108,7 @@ def usage_of(value: object) -> Usage | None:
         _total(value, "cache_read_input_tokens"),
         _total(value, "cache_creation_input_tokens"),
         output,
-        count(as_dict(value.get("output_tokens_details")).get("thinking_tokens")),
+        read_count(as_dict(value.get("output_tokens_details")).get("thinking_tokens")),
         _total(value, "ephemeral_1h_input_tokens", "cache_creation"),
     )
 
@@ -120,5 +120,5 @@ def _total(usage: JsonObject, name: str, member: str = "") -> int | None:
     """
     iterations = [one for one in as_list(usage.get("iterations")) if as_dict(one).get("type") in LEFT_OUT]
     places = [as_dict(one.get(member)) if member else one for one in (usage, *iterations)]
-    counts = [tokens for place in places if (tokens := count(place.get(name))) is not None]
+    counts = [tokens for place in places if (tokens := read_count(place.get(name))) is not None]
     return sum(counts) if counts else None

@@ -14,7 +14,7 @@ from providers.formats.neutral.chat import Chat, Embedding
 from providers.formats.neutral.reply import Reply, Vectors
 from providers.formats.parts import require_texts
 from providers.formats.translated import TranslatedFormat
-from providers.formats.usage import count
+from providers.formats.usage import read_count
 from providers.transport.retry_after import retry_after as seconds_of
 
 ACTIONS = {"embedding": "batchEmbedContents", COUNT_TOKENS: "countTokens"}
@@ -46,7 +46,7 @@ class Gemini(TranslatedFormat):
     def answer(self, work: WorkRequest, body: bytes) -> ClientResponse:
         if work.operation != COUNT_TOKENS:
             return super().answer(work, body)
-        total = count(read_object(body).get("totalTokens"))
+        total = read_count(read_object(body).get("totalTokens"))
         if total is None:
             raise ProviderError("The provider answered 200 without a number of tokens.")
         return ClientResponse(dump_value({"input_tokens": total}))

@@ -12,7 +12,7 @@ from gateway_project.json_types import JsonObject
 from providers.formats.json_values import as_dict, as_list, as_text
 from providers.formats.neutral.reply import Citation
 from providers.formats.surrogates import merge_surrogates
-from providers.formats.usage import count
+from providers.formats.usage import read_count
 
 GROUNDING = "groundingMetadata"
 # The kinds of sources: web pages, places on Google Maps, documents of a store.
@@ -43,7 +43,7 @@ def supports_of(grounding: object) -> tuple[list[GroundingSupport], list[str]]:
     supports, omissions = [], [SUGGESTIONS] if grounding.get(SUGGESTIONS) else []
     for support in map(as_dict, as_list(grounding.get("groundingSupports"))):
         segment = as_dict(support.get("segment"))
-        part, start, end = (count(segment.get(name)) or 0 for name in ("partIndex", "startIndex", "endIndex"))
+        part, start, end = (read_count(segment.get(name)) or 0 for name in ("partIndex", "startIndex", "endIndex"))
         for number in as_list(support.get("groundingChunkIndices")):
             source = sources[number] if type(number) is int and 0 <= number < len(sources) else None
             if source is None:

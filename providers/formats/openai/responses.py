@@ -27,7 +27,7 @@ from providers.formats.openai.foreign import SEAL_SPELLING, without_sealed
 from providers.formats.openai.format import BILLING_ERRORS, OpenAI, with_member
 from providers.formats.openai.kept_state import ids_in, ids_of_item, keeps_state, references_in
 from providers.formats.parts import normalise_reason
-from providers.formats.usage import Usage, count
+from providers.formats.usage import Usage, read_count
 
 DIALECT = "openai-responses"
 INCOMPLETE = {"max_output_tokens": FinishReason.LENGTH, "content_filter": FinishReason.FILTER}
@@ -234,13 +234,13 @@ def usage_of_response(response: JsonObject) -> Usage | None:
 def usage_of(value: object) -> Usage | None:
     """Usage in disjoint buckets: cached input is counted inside input_tokens."""
     value = as_dict(value)
-    prompt, output = count(value.get("input_tokens")), count(value.get("output_tokens"))
+    prompt, output = read_count(value.get("input_tokens")), read_count(value.get("output_tokens"))
     if prompt is None and output is None:
         return None
     inside = as_dict(value.get("input_tokens_details"))
-    read, write = count(inside.get("cached_tokens")), count(inside.get("cache_write_tokens"))
+    read, write = read_count(inside.get("cached_tokens")), read_count(inside.get("cache_write_tokens"))
     rest = None if prompt is None else prompt - (read or 0) - (write or 0)
     if rest is not None and rest < 0:  # the parts exceed the whole: believe the whole
         rest, read, write = prompt, None, None
-    reasoning = count(as_dict(value.get("output_tokens_details")).get("reasoning_tokens"))
+    reasoning = read_count(as_dict(value.get("output_tokens_details")).get("reasoning_tokens"))
     return Usage(rest, read, write, output, reasoning)

@@ -7,7 +7,7 @@ from gateway_project.json_types import JsonObject
 from gateway_project.work.doors import fields
 from gateway_project.work.doors.anthropic.door import error_event
 from gateway_project.work.doors.anthropic.response import CALL_SIGNED, MessagesWriter, reply_body, stream_reader
-from gateway_project.work.doors.fields import invalid, optional, required
+from gateway_project.work.doors.fields import invalid_field, optional, required
 from providers.formats.anthropic.foreign import read_signature
 from providers.formats.anthropic.request import NAME, SHAPE
 from providers.formats.dialect import Dialect, StreamWriter, WorkRequest
@@ -110,7 +110,7 @@ def read_messages(message: JsonObject, where: str, names: dict[str, str]) -> lis
     """One turn; results of calls become a message of their own. `names` has the names of tools by call id."""
     role = message.get("role")
     if type(role) is not str or role not in ROLES:
-        raise invalid(f"{where}.role", f"one of {', '.join(ROLES)}")
+        raise invalid_field(f"{where}.role", f"one of {', '.join(ROLES)}")
     parts = _parts(message.get("content"), f"{where}.content")
     _name_tools(parts, names)
     results = [part for part in parts if isinstance(part, ToolResult)]
@@ -132,7 +132,7 @@ def _parts(content: object, where: str) -> list[Part]:
     if type(content) is str:
         return [Text(content)]
     if type(content) is not list or not all(type(block) is dict for block in content):
-        raise invalid(where, "a string or a list of blocks")
+        raise invalid_field(where, "a string or a list of blocks")
     parts: list[Part] = []
     for number, block in enumerate(content):
         part = read_part(block, f"{where}[{number}]")
@@ -237,7 +237,7 @@ def _is_text(document: JsonObject) -> bool:
 def _system(value: object, where: str) -> list[Part]:
     parts = _parts(value, where)
     if not all(isinstance(part, Text) for part in parts):
-        raise invalid(where, "a string or a list of text blocks")
+        raise invalid_field(where, "a string or a list of text blocks")
     return parts
 
 

@@ -3,7 +3,7 @@
 from gateway_project.errors import GatewayError
 from gateway_project.json_types import JsonObject
 from gateway_project.work.doors import fields
-from gateway_project.work.doors.fields import invalid
+from gateway_project.work.doors.fields import invalid_field
 from gateway_project.work.doors.openai.chat import PARAMETERS
 from gateway_project.work.doors.openai.chat_response import finish_reason, usage_body
 from gateway_project.work.doors.openai.door import error_event
@@ -82,7 +82,7 @@ def _prompt(value: object) -> str:
     if type(value) is list and len(value) == 1:
         value = value[0]
     if type(value) is not str:
-        raise invalid("prompt", "one string: this provider does not take several prompts or token ids")
+        raise invalid_field("prompt", "one string: this provider does not take several prompts or token ids")
     return value
 
 

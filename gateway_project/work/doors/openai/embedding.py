@@ -2,7 +2,7 @@
 
 from gateway_project.json_types import JsonObject
 from gateway_project.work.doors import fields
-from gateway_project.work.doors.fields import invalid, optional
+from gateway_project.work.doors.fields import invalid_field, optional
 from providers.formats.dialect import Dialect, WorkRequest
 from providers.formats.json_values import dump_value
 from providers.formats.neutral.chat import Embedding
@@ -53,4 +53,4 @@ def _inputs(value: object) -> list[str] | list[list[int]]:
             return [value]
         if all(type(item) is list and item and all(type(token) is int for token in item) for item in value):
             return value
-    raise invalid("input", "a string, a list of strings, or token ids (a list of them, or a list of lists)")
+    raise invalid_field("input", "a string, a list of strings, or token ids (a list of them, or a list of lists)")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from gateway_project.errors import GatewayError, ValidationError
 from gateway_project.json_types import JsonObject
 from gateway_project.work.doors import fields
-from gateway_project.work.doors.fields import invalid, optional, required
+from gateway_project.work.doors.fields import invalid_field, optional, required
 from gateway_project.work.doors.openai.chat import ContentPart, result_parts, split_data_url
 from gateway_project.work.doors.openai.responses_items import (
     IMAGE,
@@ -145,12 +145,12 @@ def _read_input(chat: Chat, value: object) -> None:
         chat.messages.append(Message("user", [Text(value)]))
         return
     if type(value) is not list or not all(type(item) is dict for item in value):
-        raise invalid("input", "a string or a list of items")
+        raise invalid_field("input", "a string or a list of items")
     reader = ItemReader(chat.messages)
     for number, item in enumerate(value):
         reader.read(item, f"input[{number}]")
     if not chat.messages:
-        raise invalid("input", "a string or a non-empty list of items")
+        raise invalid_field("input", "a string or a non-empty list of items")
 
 
 class ItemReader:
@@ -232,7 +232,7 @@ def _content(value: object, where: str) -> list[ContentPart]:
     if type(value) is str:
         return [Text(value)]
     if type(value) is not list or not all(type(part) is dict for part in value):
-        raise invalid(where, "a string or a list of parts")
+        raise invalid_field(where, "a string or a list of parts")
     return [_part(part, f"{where}[{number}]") for number, part in enumerate(value)]
 
 

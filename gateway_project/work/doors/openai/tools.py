@@ -2,7 +2,7 @@
 
 from gateway_project.json_types import JsonObject
 from gateway_project.work.doors import fields
-from gateway_project.work.doors.fields import invalid, optional, required
+from gateway_project.work.doors.fields import invalid_field, optional, required
 from providers.formats.neutral.chat import Chat, Tool, ToolChoice, ToolMode
 from providers.formats.translated import TOOLS_PREFIX
 
@@ -71,7 +71,7 @@ def _read_allowed_tools(chat: Chat, value: JsonObject, where: str, nested: bool)
         return None
     names = [_name(tool, f"{where}.tools[{number}]", nested) for number, tool in enumerate(tools)]
     if not names or not set(names) <= {tool.name for tool in chat.tools}:
-        raise invalid(f"{where}.tools", "a non-empty list of tools that the list tools contains")
+        raise invalid_field(f"{where}.tools", "a non-empty list of tools that the list tools contains")
     return ToolChoice(ToolMode(mode), allowed=names)
 
 

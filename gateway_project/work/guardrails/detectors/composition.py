@@ -15,7 +15,7 @@ _WITH_MARKS = range(0xC0, 0x3100)  # all letters that are composed of two charac
 _KOREAN = "\u1161-\u1175\u11a8-\u11c2"  # vowels and last consonants
 
 
-def compose(normal: Normal) -> Normal:
+def compose_letters(normal: Normal) -> Normal:
     """The same text, in which a letter and its accents are one character if Unicode has one."""
     text, marks = normal.text, [] if normal.text.isascii() else list(_marks().finditer(normal.text))
     if not marks:

@@ -57,7 +57,7 @@ _REPEAT = re.compile(r"(\*|\+|\?|\{(\d+)(,?)(\d*)\})\??")
 _GROUP = re.compile(r"\((?:\?P?<\w+>|\?([imsU]*)(?:-([imsU]+))?([:)])|(?!\?))")
 
 
-def parse(pattern: str, flags: str = "") -> Node:
+def parse_pattern(pattern: str, flags: str = "") -> Node:
     """The structure of a pattern that RE2 accepts; raises TooComplexError."""
     parser = _Parser(pattern)
     node = parser.choice(frozenset(flags), 0)

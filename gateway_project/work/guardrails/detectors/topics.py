@@ -9,7 +9,7 @@ import re2
 from gateway_project.work.guardrails.detectors.base import Detector, Match
 from gateway_project.work.guardrails.detectors.kinds.scanner import Kind, KindScanner
 from gateway_project.work.guardrails.detectors.languages.detector import LANGUAGES, Languages
-from gateway_project.work.guardrails.detectors.parameters import Parameters, invalid
+from gateway_project.work.guardrails.detectors.parameters import Parameters, invalid_parameter
 from gateway_project.work.guardrails.detectors.patterns import Patterns
 
 MAX_TEXTS, MAX_TEXT_LENGTH, MAX_CHARACTERS = 200, 500, 100_000_000
@@ -67,7 +67,7 @@ class Names(Detector):
 def compile_topic(members: Mapping[str, object]) -> Topic:
     parameters = Parameters(members, names=MEMBERS)
     if not members:
-        raise invalid("maxLength", f"is missing: set at least one of {', '.join(MEMBERS)}.")
+        raise invalid_parameter("maxLength", f"is missing: set at least one of {', '.join(MEMBERS)}.")
     return Topic(
         [*_links(parameters), *_scripts(parameters)],
         max_length=parameters.number("maxLength", most=MAX_CHARACTERS),
@@ -85,7 +85,7 @@ def _links(parameters: Parameters) -> list[Detector]:
     check = _foreign_host_check(hosts)
     kinds = [*([] if images else _image_kinds(check)), *([] if urls else _url_kinds(check))]
     if hosts and not kinds:
-        raise invalid("hosts", "only has an effect if images or urls is false.")
+        raise invalid_parameter("hosts", "only has an effect if images or urls is false.")
     return [KindScanner(kinds)] if kinds else []
 
 
@@ -174,5 +174,5 @@ def _any_of(parameters: Parameters, name: str) -> "re2._Regexp | None":
         try:
             re2.compile(pattern, options)
         except (re2.error, UnicodeEncodeError):
-            raise invalid(f"{name}.{position}", "is not a valid RE2 pattern.") from None
+            raise invalid_parameter(f"{name}.{position}", "is not a valid RE2 pattern.") from None
     return re2.compile("|".join(f"(?:{one})" for one in patterns), options) if patterns else None

@@ -4,8 +4,8 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 
 from gateway_project.work.guardrails.detectors.base import Detector, Match
-from gateway_project.work.guardrails.detectors.composition import Completions, compose
-from gateway_project.work.guardrails.detectors.normalisation import Normal, normalise
+from gateway_project.work.guardrails.detectors.composition import Completions, compose_letters
+from gateway_project.work.guardrails.detectors.normalisation import Normal, normalise_text
 from gateway_project.work.guardrails.detectors.parameters import Parameters
 
 MAX_TERMS, MAX_TERM_LENGTH = 100_000, 200
@@ -30,7 +30,7 @@ class Words(Detector):
         self.longest = max(map(len, self._terms), default=0)
 
     def scan(self, text: str, start: int = 0) -> list[Match]:
-        normal = compose(normalise(text))
+        normal = compose_letters(normalise_text(text))
         return [
             Match(*normal.span(first, end), "words")
             for first, end in self._spans(normal, normal.position(start))
@@ -53,7 +53,7 @@ class Words(Detector):
                 yield first + offset, end + offset
 
     def pending_start(self, text: str, start: int = 0) -> int:
-        normal = compose(normalise(text))
+        normal = compose_letters(normalise_text(text))
         ends = self._completions.of(_lower_case(normal.text))
         first = min(self._pending_start(end, normal.position(start)) for end in ends)
         return normal.original(first, len(text)) if first < len(normal.text) else len(text)
@@ -79,7 +79,7 @@ def compile_words(members: Mapping[str, object]) -> Words:
 
 
 def _fold(term: str) -> str:
-    return _lower_case(compose(normalise(term.strip())).text)
+    return _lower_case(compose_letters(normalise_text(term.strip())).text)
 
 
 def _lower_case(text: str) -> str:

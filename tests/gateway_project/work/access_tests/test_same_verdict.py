@@ -140,7 +140,7 @@ class Pipeline:
     def answers(self, subject: Subject, model: str, headers: dict) -> bool:
         body = json.dumps({"model": model, "messages": [{"role": "user", "content": "x"}]}).encode()
         exchange = exchange_of(headers | {"CONTENT_TYPE": "application/json"}, body, self.gateway)
-        pipeline.run(exchange, self.gateway, (authentication_as(subject), *STAGES))
+        pipeline.run_stages(exchange, self.gateway, (authentication_as(subject), *STAGES))
         return exchange.error is None and bool(exchange.selection.targets)
 
     def subject(self, test: AccessTest) -> Subject | None:

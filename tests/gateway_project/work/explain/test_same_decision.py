@@ -15,10 +15,10 @@ from gateway_project.work import pipeline
 from gateway_project.work.doors import WORK
 from gateway_project.work.exchange import Exchange
 from gateway_project.work.explain import subjects
-from gateway_project.work.explain.document import describe
+from gateway_project.work.explain.document import describe_decision
 from gateway_project.work.explain.rules import ALIAS_ONLY
 from gateway_project.work.explain.subjects import authentication_as
-from gateway_project.work.explain.walk import walk
+from gateway_project.work.explain.walk import walk_request
 from gateway_project.work.guardrails.book import Audience, GuardrailBook, GuardrailSnapshot
 from gateway_project.work.guardrails.remote.compilation import compile_guardrail
 from gateway_project.work.limits.book import LimitBook, LimitRow
@@ -321,14 +321,14 @@ DESCRIBED = {
 def compare(world, outcomes, *, is_described):
     gateway, (environ, body) = world.gateway, world.request()
     minute = time.time() // 60
-    explained = walk(exchange_of(environ, body, gateway), gateway)
+    explained = walk_request(exchange_of(environ, body, gateway), gateway)
     subject = subject_of(world, environ)
-    as_key = subject and walk(exchange_of(environ, body, gateway), gateway, authentication_as(subject))
-    document = describe(explained, subject, with_all=True) if subject and is_described else None
+    as_key = subject and walk_request(exchange_of(environ, body, gateway), gateway, authentication_as(subject))
+    document = describe_decision(explained, subject, with_all=True) if subject and is_described else None
     real = exchange_of(environ, body, gateway)
-    pipeline.run(real, gateway, pipeline.STAGES)
+    pipeline.run_stages(real, gateway, pipeline.STAGES)
     first_sending = SimpleNamespace(target=real.attempts.sendings[0].target if real.attempts.sendings else None)
-    pipeline.finish(real, gateway)
+    pipeline.finish_request(real, gateway)
     if time.time() // 60 != minute:
         return  # the limits of a minute began anew between the two
     decided = decision(real, first_sending.target)

@@ -64,7 +64,7 @@ def ask(gateway, credential, prompt):
     environ |= {"CONTENT_TYPE": "application/json", "HTTP_AUTHORIZATION": f"Bearer {credential}"}
     call = Call(client=None, total_seconds=30)
     exchange = Exchange(ClientConnection(environ, None, "127.0.0.1"), uuid4().hex, WORK, call=call)
-    delivery = pipeline.serve(exchange, gateway)
+    delivery = pipeline.serve_request(exchange, gateway)
     assert delivery.status == 200, exchange.error
     list(delivery.body)
     delivery.body.close()

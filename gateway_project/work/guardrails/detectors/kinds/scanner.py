@@ -12,9 +12,9 @@ from typing import NamedTuple
 import re2
 
 from gateway_project.work.guardrails.detectors.base import CONTEXT, MAX_SPAN, Detector, Match, new_match
-from gateway_project.work.guardrails.detectors.expressions import beginnings_of, longest_match, parse
+from gateway_project.work.guardrails.detectors.expressions import beginnings_of, longest_match, parse_pattern
 from gateway_project.work.guardrails.detectors.kinds.direct_matching import Matcher, matcher
-from gateway_project.work.guardrails.detectors.normalisation import normalise
+from gateway_project.work.guardrails.detectors.normalisation import normalise_text
 
 MAX_BYTES = 64 * 1024 * 1024
 # So many kinds in a text are looked for one after the other, more of them together.
@@ -63,7 +63,9 @@ class _Group:
         self._has_group = [form.groups > 0 for form in forms]
         self._set = _set_of([kind.form for kind in kinds], re2.Set.MatchSet(_options()))
         self._searches: dict[int, Matcher] = {}  # by kind, once there is one to look for
-        self._longest = min(MAX_SPAN, max((longest_match(parse(kind.form)) or MAX_SPAN for kind in kinds), default=0))
+        self._longest = min(
+            MAX_SPAN, max((longest_match(parse_pattern(kind.form)) or MAX_SPAN for kind in kinds), default=0)
+        )
 
     def scan(self, text: str, encoded: bytes, start: int, numbers: Sequence[int]) -> list[Match]:
         """The matches of these kinds in order of their begin; no other kind is in the text."""
@@ -163,14 +165,14 @@ class KindScanner(Detector):
         self._all, self._alone_count = range(len(ordered)), len(alone)
         self._alone, self._in_context = _Group(alone), _Group(in_context)
         self._contexts = matcher(_compiled_contexts(in_context)) if in_context else None
-        nodes = [parse(kind.form) for kind in kinds]
+        nodes = [parse_pattern(kind.form) for kind in kinds]
         self._beginnings = matcher(_compile(rf"{_anchor_patterns(kinds, [beginnings_of(node) for node in nodes])}\z"))
         self.longest = min(MAX_SPAN, max(longest_match(node) or MAX_SPAN for node in nodes))
 
     def scan(self, text: str, start: int = 0) -> list[Match]:
         if text.isascii():
             return self._scan(text, text.encode(), start)
-        normal = normalise(text)
+        normal = normalise_text(text)
         matches = self._scan(normal.text, normal.text.encode("latin-1", "replace"), normal.position(start))
         return [Match(*normal.span(first, end), category) for first, end, category in matches]
 
@@ -202,7 +204,7 @@ class KindScanner(Detector):
         return places
 
     def pending_start(self, text: str, start: int = 0) -> int:
-        normal = normalise(text)
+        normal = normalise_text(text)
         encoded = normal.text.encode("latin-1", "replace")
         first = self._beginnings(encoded, normal.position(start), len(encoded))[0][0]
         return len(text) if first < 0 else normal.original(first, len(text))
