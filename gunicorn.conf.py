@@ -127,6 +127,6 @@ def settle_memory():
 def worker_exit(server, worker):
     """Ship what the journal holds before the worker is gone; one that is stopped while it loads has no journal."""
     if "gateway_project.work.runtime" in sys.modules:
-        from gateway_project.work.runtime import stop
+        from gateway_project.work.runtime import stop_gateway
 
-        stop()
+        stop_gateway()

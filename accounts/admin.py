@@ -20,11 +20,11 @@ from accounts.models import AuthenticatorApp, Group, Session, User, UserKind
 from accounts.second_factor.services import remove_second_factor
 from accounts.second_factor.verification import has_second_factor
 from gateway_project.change_feed.cuts import Credential
-from gateway_project.console.audit import actor, caller, record, session_event_recorder
+from gateway_project.console.audit import actor, caller, record_change, session_event_recorder
 from gateway_project.console.display.badges import Badge
-from gateway_project.console.filters import FlagFilter, equals
+from gateway_project.console.filters import FlagFilter, text_filter
 from gateway_project.console.forms.service_form import ServiceForm
-from gateway_project.console.links import linked, links_to, period_of_page
+from gateway_project.console.links import link_column, links_to, period_of_page
 from gateway_project.console.row_actions import row_action, row_link
 from gateway_project.console.tables import ReadOnlyAdmin
 from gateway_project.console.tabs import Tab, log_tab, usage_tab
@@ -118,7 +118,7 @@ class UserAdmin(RevocableAdmin[User]):
         ("is_deleted", FlagFilter),
         "kind",
         "roles",
-        equals("group", "group", "groups__name"),
+        text_filter("group", "group", "groups__name"),
     ]
     search_fields = ["name_key", "display_name", "email"]
     ordering = ["id"]
@@ -286,7 +286,7 @@ class GroupAdmin(RevocableAdmin[Group]):
     form = GroupForm
     empty_message = "There are no groups. Rules and limits apply to single users, or to everyone."
     list_display = ["name", "size"]
-    list_filter = [equals("member", "member", "members__name_key")]
+    list_filter = [text_filter("member", "member", "members__name_key")]
     list_filter_submit = True
     search_fields = ["name", "members__name_key"]
     ordering = ["id"]
@@ -321,12 +321,12 @@ class GroupAdmin(RevocableAdmin[Group]):
         for name in ("members", "admins"):
             if name in values:
                 values[f"{name[:-1]}_ids"] = _ids(values.pop(name))
-        losing = self._losing(row, values)
+        losing = self._losing_members(row, values)
         services.update_group(row, **values)
         if losing:
             self.order(request, row.pk, losing)
 
-    def _losing(self, row: Group, values: JsonObject) -> list[Credential]:
+    def _losing_members(self, row: Group, values: JsonObject) -> list[Credential]:
         """The users whom a change takes out of the group, or out of the groups above it."""
         if "parent_id" in values:
             return credentials_within(row)
@@ -349,9 +349,9 @@ class SessionAdmin(ReadOnlyAdmin):
     """Current and ended sessions, of the API and of the console."""
 
     empty_message = "Nobody is logged in."
-    list_display = [linked("user"), "device", "address", "created_at", "last_used_at", "state"]
+    list_display = [link_column("user"), "device", "address", "created_at", "last_used_at", "state"]
     list_display_links = ["created_at"]
-    list_filter = [equals("user", "user", "user__name_key")]
+    list_filter = [text_filter("user", "user", "user__name_key")]
     list_filter_submit = True
     search_fields = ["user__name_key", "device", "address"]
     list_select_related = ["user"]
@@ -371,7 +371,7 @@ class SessionAdmin(ReadOnlyAdmin):
     )
     def end(self, request: HttpRequest, session: Session) -> str:
         sessions.end_session(session.pk)
-        record(request, "sign out", "users", session.user_id)
+        record_change(request, "sign out", "users", session.user_id)
         return f"Signed out {session.user.username} on this device."
 
 

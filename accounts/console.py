@@ -60,7 +60,7 @@ class SignIn(AuthenticationForm):
         """Remember whose password was right; the form stays invalid, and the view leads to the second step."""
         if not self._admits(error.user):
             self._refuse(error.user)
-        pending.begin(self.request, error.user, site="me" if self.admits_everyone else "admin")
+        pending.begin_login(self.request, error.user, site="me" if self.admits_everyone else "admin")
         self.request.awaits_second_step = True
         raise forms.ValidationError(error.sentence) from None
 

@@ -13,19 +13,19 @@ USER_COOKIE, AUTH_COOKIE = "SvcUserCookie", "SvcAuthCookie"
 PATHS = {USER_COOKIE: "/", AUTH_COOKIE: "/auth"}
 
 
-def put(response: HttpResponseBase, tokens: Tokens) -> None:
+def set_cookies(response: HttpResponseBase, tokens: Tokens) -> None:
     """Set both cookies, each for as long as its token lives."""
-    _put(response, USER_COOKIE, tokens.access, settings.GATEWAY_ACCESS_TOKEN_SECONDS)
-    _put(response, AUTH_COOKIE, tokens.refresh, settings.GATEWAY_REFRESH_TOKEN_SECONDS)
+    _set_cookie(response, USER_COOKIE, tokens.access, settings.GATEWAY_ACCESS_TOKEN_SECONDS)
+    _set_cookie(response, AUTH_COOKIE, tokens.refresh, settings.GATEWAY_REFRESH_TOKEN_SECONDS)
 
 
-def clear(response: HttpResponseBase) -> None:
+def clear_cookies(response: HttpResponseBase) -> None:
     """Make the browser forget both."""
     for name in PATHS:
-        _put(response, name, "", 0)
+        _set_cookie(response, name, "", 0)
 
 
-def _put(response: HttpResponseBase, name: str, value: str, seconds: int) -> None:
+def _set_cookie(response: HttpResponseBase, name: str, value: str, seconds: int) -> None:
     # Secure also without TLS: browsers take localhost for secure, and nothing else should be served in the clear.
     response.set_cookie(name, value, max_age=seconds, path=PATHS[name], secure=True, httponly=True, samesite="Strict")
 

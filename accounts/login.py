@@ -55,7 +55,7 @@ class AuthViewSet(ApiViewSet):
         self.end_sessions(caller, values["logout_device"])
         response = Response()
         if values["logout_device"] != "otherDevices" and request.COOKIES.keys() & cookies.PATHS.keys():
-            cookies.clear(response)
+            cookies.clear_cookies(response)
         return response
 
     def end_sessions(self, caller: Caller, device: str) -> None:
@@ -82,7 +82,7 @@ class AuthViewSet(ApiViewSet):
             record_event=self.record_session_event,
         )
         response = Response(Plain(code=200, message="Logged in."))
-        cookies.put(response, tokens)
+        cookies.set_cookies(response, tokens)
         return response
 
     def by_access_token(self, values: JsonObject) -> Response:
@@ -90,7 +90,7 @@ class AuthViewSet(ApiViewSet):
         return Response(Plain(code=200, message=f"The access token of {caller.user.username} is valid."))
 
     def by_refresh_token(self, values: JsonObject) -> Response:
-        tokens = sessions.refresh(
+        tokens = sessions.refresh_tokens(
             values.get("refresh_token") or self.refresh_cookie(), record_event=self.record_session_event
         )
         body = Plain(
@@ -98,7 +98,7 @@ class AuthViewSet(ApiViewSet):
         )
         response = Response(body)
         # Also if the token came in the body: a browser that keeps the old one would use it a second time.
-        cookies.put(response, tokens)
+        cookies.set_cookies(response, tokens)
         return response
 
     def refresh_cookie(self) -> str:

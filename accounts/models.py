@@ -17,7 +17,7 @@ from accounts.builtin import ADMIN_ROLE, RISKS
 from accounts.querysets import FeatureQuerySet, GroupQuerySet, RoleQuerySet, SessionQuerySet, UserQuerySet
 from accounts.second_factor.models import AuthenticatorApp, Passkey, RecoveryCode
 from accounts.sso.models import FederatedLogin, Identity, IdentityProvider, SpentToken
-from gateway_project.database.names import LONGEST_FOLD, NameField, NameKeyField, SearchedField, is_clear
+from gateway_project.database.names import LONGEST_FOLD, NameField, NameKeyField, SearchedField, require_clear
 
 __all__ = [
     "AccessRequest",
@@ -69,9 +69,7 @@ def unique_external_id(name: str) -> models.UniqueConstraint:
 
 
 def check_name(value: str) -> None:
-    """Refuse a name that a reader could not tell from another: surrounding blanks, characters that nobody sees."""
-    if not is_clear(value):
-        raise ValidationError("A name must not begin or end with blanks, and all its characters must be visible.")
+    require_clear(value)
 
 
 def check_text(value: str) -> None:

@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from accounts.guessing.hashing import has_several_lanes, hashing_queue
 from accounts.guessing.password_login import may_log_in_with_password, refusal_of_password
-from accounts.guessing.throttle import guess, origin_of
+from accounts.guessing.throttle import origin_of, throttle_guess
 from accounts.models import Session, SpentToken, User
 from accounts.refusals.failed_logins import NOBODY, failed_logins
 from accounts.second_factor.verification import has_second_factor, missing_code, require_second_factor
@@ -120,7 +120,7 @@ def verify_password(
     """
     with _dummy_hash_lock:  # the first logins must not compute it all at once
         dummy_hash = _dummy_password_hash()
-    with throttled(username, address, record_event):
+    with throttle_login(username, address, record_event):
         user = User.objects.with_username(username).first()
         # An unknown name, a user without a password, an inactive one and a wrong password take the same time: one hash.
         has_password = user is not None and user.has_usable_password()
@@ -136,7 +136,7 @@ def verify_password(
     return user
 
 
-def throttled(username: str, address: str, record_event: RecordEvent) -> AbstractContextManager[None]:
+def throttle_login(username: str, address: str, record_event: RecordEvent) -> AbstractContextManager[None]:
     """Around one check of a password or code: the throttle, whose first refusals are logged. Raises RateLimited."""
 
     def record_refusal() -> None:
@@ -151,7 +151,9 @@ def throttled(username: str, address: str, record_event: RecordEvent) -> Abstrac
         addresses = Session.objects.filter(user__in=User.objects.with_username(username)).addresses()
         return any(origin_of(address) == origin for address in addresses)
 
-    return guess(username, address, on_first_refusal=record_refusal, on_first_delay=record_delay, is_known=is_known)
+    return throttle_guess(
+        username, address, on_first_refusal=record_refusal, on_first_delay=record_delay, is_known=is_known
+    )
 
 
 def _record_failure(record_event: RecordEvent, message: str, user: User | None, address: str) -> None:
@@ -223,7 +225,7 @@ def _end_oldest(user: User, now: datetime) -> None:
             Session.objects.filter(pk__in=oldest).update(ended_at=now)
 
 
-def refresh(token: str, *, record_event: RecordEvent = _discard) -> Tokens:
+def refresh_tokens(token: str, *, record_event: RecordEvent = _discard) -> Tokens:
     """New tokens for a refresh token, which can be used once; raises AuthenticationFailed.
 
     A token that is used again ends its session, as one of its two holders has stolen it. Not in a

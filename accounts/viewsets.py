@@ -274,7 +274,7 @@ class MemberViewSet(RevocationMixin):
             group, caller = self.group(), self.authenticated_caller
             member = add_group_member(caller, group, user_id=values["id"], is_admin=values.get("admin"))
             self.record(group.pk, after=self.get_serializer(member).data)
-        return self.created(group.pk)
+        return self.created_response(group.pk)
 
     @may_wait
     def destroy(self, request: Request, **kwargs: str) -> Response:

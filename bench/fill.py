@@ -26,7 +26,7 @@ def main(keys: int, rules: int, standin: str) -> None:
     call_command("migrate", verbosity=0)
     from accounts.services import create_user
     from keys.models import ApiKey
-    from keys.secrets import generate
+    from keys.secrets import generate_key
     from providers.models import Provider
     from providers.services import create_provider
     from rules.aliases.drafts import TargetDraft
@@ -45,7 +45,7 @@ def main(keys: int, rules: int, standin: str) -> None:
             models=[kind],
         )
     credentials = credentials_of_callers(owner)  # before the others: a user who has so many keys gets no more
-    others = (generate() for _ in range(keys - 1))
+    others = (generate_key() for _ in range(keys - 1))
     ApiKey.objects.bulk_create(
         (
             ApiKey(name=f"key {number}", owner=owner, public_id=key.public_id, digest=key.digest)

@@ -10,7 +10,7 @@ from bench.report import table
 from gateway_project.work.guardrails.book import Applicable, Audience, GuardrailSnapshot
 from gateway_project.work.guardrails.detectors import compile_detector
 from gateway_project.work.guardrails.searching import Search
-from gateway_project.work.guardrails.texts import of_whole_texts, rewrite
+from gateway_project.work.guardrails.texts import of_whole_texts, rewrite_texts
 
 ROUNDS = 15
 LINE = (
@@ -64,8 +64,8 @@ def searching_us(text: str, calls: int) -> float:
     answer = {"choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}]}
 
     def search() -> None:
-        rewrite(request, of_whole_texts(Search(applicable.requests, is_of_answer=False).visit))
-        rewrite(answer, of_whole_texts(Search(applicable.answers).visit))
+        rewrite_texts(request, of_whole_texts(Search(applicable.requests, is_of_answer=False).visit))
+        rewrite_texts(answer, of_whole_texts(Search(applicable.answers).visit))
 
     return least(search, calls)
 

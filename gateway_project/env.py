@@ -66,7 +66,7 @@ class Env:
         if self.problems:
             raise InvalidSetting("\n".join(self.problems))
 
-    def misspelt(self) -> dict[str, str]:
+    def misspelt_variables(self) -> dict[str, str]:
         """Variables that were not read but are named almost like one that was, each with that one's name."""
         settings = {name.removeprefix(PREFIX): name for name in self.defaults if "_" in name}
         others = [name for name in self.variables if name.startswith(PREFIX) and name not in self.defaults]

@@ -30,7 +30,7 @@ def _host_message(request: HttpRequest) -> str:
     return message
 
 
-def forbidden(request: HttpRequest, exception: Exception) -> HttpResponseBase:
+def refuse_permission(request: HttpRequest, exception: Exception) -> HttpResponseBase:
     return error_response(PermissionDenied()).to_django()
 
 
@@ -51,7 +51,7 @@ def server_error(request: HttpRequest) -> HttpResponseBase:
     return error_response(InternalError()).to_django()
 
 
-def forged(request: HttpRequest, reason: str = "") -> HttpResponseBase:
+def refuse_csrf(request: HttpRequest, reason: str = "") -> HttpResponseBase:
     text = "This form has expired or does not come from a page of the gateway. Open the page again."
     site = console_site()
     if wants_page(request) and request.path.startswith(reverse("admin:index")) and site.has_permission(request):

@@ -43,7 +43,7 @@ class KeyFile(Sequence[str]):
         return f"<the keys in {self.path}>"
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
+    def lock_file(self) -> Iterator[None]:
         """Inside, no other process can change the file."""
         with (path := self.path.with_suffix(".lock")).open("a") as lock:
             give_to_owner_of(self.path.parent, path)
@@ -52,11 +52,11 @@ class KeyFile(Sequence[str]):
 
     def prepend(self, key: str) -> None:
         """Make this the key that encrypts."""
-        self._write([key, *self._stored()])
+        self._write([key, *self._read_keys()])
 
     def remove_old_keys(self) -> int:
         """Keep only the key that encrypts; returns how many were removed."""
-        first, *others = self._stored()
+        first, *others = self._read_keys()
         self._write([first])
         return len(others)
 
@@ -77,11 +77,11 @@ class KeyFile(Sequence[str]):
     def _read_if_changed(self) -> None:
         status = self.path.stat()
         if (version := (status.st_mtime_ns, status.st_ino)) != self._version:
-            keys = self._stored()
+            keys = self._read_keys()
             self._keys = [*keys, *(key for key in self._keys if key not in keys)]
             self._version = version
 
-    def _stored(self) -> list[str]:
+    def _read_keys(self) -> list[str]:
         return [line.strip() for line in self.path.read_text().splitlines() if line.strip()]
 
     def _write(self, keys: Sequence[str]) -> None:

@@ -39,7 +39,7 @@ def names_by_pattern(texts: Collection[str], names: Collection[str]) -> dict[str
     matches: dict[str, list[str]] = {text: [] for text in texts}
     together = _compiled_together(list(matches))
     for name in names:
-        for text in _matching(name, together, matches):
+        for text in _find_matches(name, together, matches):
             matches[text].append(name)
     return matches
 
@@ -59,7 +59,7 @@ def _compiled_together(texts: list[str]) -> tuple[re2.Set, list[str]] | None:
     return together, texts
 
 
-def _matching(name: str, together: tuple[re2.Set, list[str]] | None, texts: Collection[str]) -> Iterator[str]:
+def _find_matches(name: str, together: tuple[re2.Set, list[str]] | None, texts: Collection[str]) -> Iterator[str]:
     """The patterns that match the name; one after the other where they are too large to be tried at once."""
     indexes = set(together[0].Match(name) or ()) if together is not None else set()
     if together is not None and len(texts) in indexes:

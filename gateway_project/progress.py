@@ -22,7 +22,7 @@ class Progress:
     def clear(self) -> None:
         self._write(CLEAR_LINE)
 
-    def counting(self, items: Sequence[Item], action: str) -> Iterator[Item]:
+    def count_items(self, items: Sequence[Item], action: str) -> Iterator[Item]:
         """The items, with the number of the one that is being worked on."""
         for number, item in enumerate(items, start=1):
             self.show(f"{action}: {number} of {len(items)}")

@@ -210,7 +210,7 @@ SESSION_COOKIE_HTTPONLY = CSRF_COOKIE_HTTPONLY = True
 CSRF_TRUSTED_ORIGINS = ["/".join(GATEWAY_BASE_URL.lower().split("/")[:3])]  # as in the header Origin: without a path
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = CSRF_TRUSTED_ORIGINS[0].startswith("https:")
 DATA_UPLOAD_MAX_MEMORY_SIZE = 4 * 1024 * 1024  # the longest form: gateway_project.server.management_bodies
-CSRF_FAILURE_VIEW = "gateway_project.error_views.forged"
+CSRF_FAILURE_VIEW = "gateway_project.error_views.refuse_csrf"
 UNFOLD = theme.UNFOLD
 GATEWAY_PASSWORD_LOGIN = env.choice("GATEWAY_PASSWORD_LOGIN", ("on", "off"), "on")
 # The pages for users without the role admin, at /me/.
@@ -383,6 +383,6 @@ GATEWAY_LOG_LEVEL = env.choice("GATEWAY_LOG_LEVEL", LOG_LEVELS, "INFO")
 LOGGING = logging_configuration(GATEWAY_LOG_LEVEL)
 
 # The checks warn of these: they are set and have no effect.
-MISSPELT = env.misspelt()
+MISSPELT = env.misspelt_variables()
 
 env.raise_problems()

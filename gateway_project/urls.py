@@ -133,6 +133,6 @@ urlpatterns = [
 ]
 
 handler400 = "gateway_project.error_views.bad_request"
-handler403 = "gateway_project.error_views.forbidden"
+handler403 = "gateway_project.error_views.refuse_permission"
 handler404 = "gateway_project.error_views.not_found"
 handler500 = "gateway_project.error_views.server_error"

@@ -70,10 +70,10 @@ def application(environ: WSGIEnvironment, start_response: StartResponse) -> Iter
 
 def _respond(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
     PROXIES.resolve_client(environ)
-    return _forwarded(environ, start_response) if PEER in environ else _route(environ, start_response)
+    return _answer_forwarded(environ, start_response) if PEER in environ else _route(environ, start_response)
 
 
-def _forwarded(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+def _answer_forwarded(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
     """The response to a request of a trusted proxy, within the share of the address that it reports."""
     try:
         return _in_place(FORWARDED, environ, partial(_route, environ, start_response))
@@ -134,7 +134,7 @@ def _manage(environ: WSGIEnvironment, start_response: StartResponse, is_login: b
     """Django's response, within the bounds of its resources. Raises ServiceUnavailable and UnsupportedMediaType."""
     refuse_other_charsets(environ.get("CONTENT_TYPE", ""))
     # A login's body is read before it takes its place, which slow bodies would keep from others.
-    with BODIES.bounding(environ, at_once=is_login):
+    with BODIES.bound_body(environ, at_once=is_login):
         if is_login:  # needs no turn: it waits for its hash
             with _login_place(environ):
                 return django_application(environ, start_response)

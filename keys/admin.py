@@ -22,8 +22,8 @@ from gateway_project.console.bulk_actions import bulk_action
 from gateway_project.console.display.badges import Badge
 from gateway_project.console.display.money import NOT_COUNTED
 from gateway_project.console.display.times import MINUTES, utc_time
-from gateway_project.console.filters import equals
-from gateway_project.console.links import linked
+from gateway_project.console.filters import text_filter
+from gateway_project.console.links import link_column
 from gateway_project.console.row_actions import row_action, row_link
 from gateway_project.console.tabs import Tab, log_tab, usage_tab
 from gateway_project.hooks import Hook
@@ -77,11 +77,20 @@ class KeyAdmin(RevocableAdmin[ApiKey]):
     viewset = KeyViewSet
     form = KeyForm
     empty_message = "There are no API keys. Without keys only logged-in users can send requests."
-    list_display = ["name", "public_id", linked("owner"), linked("provider"), "state", "expires", "costs", "last_used"]
+    list_display = [
+        "name",
+        "public_id",
+        link_column("owner"),
+        link_column("provider"),
+        "state",
+        "expires",
+        "costs",
+        "last_used",
+    ]
     list_filter = [
         StateFilter,
-        equals("owner", "owner", "owner__name_key"),
-        equals("provider", "provider", "provider__name"),
+        text_filter("owner", "owner", "owner__name_key"),
+        text_filter("provider", "provider", "provider__name"),
     ]
     search_fields = ["name"]  # get_search_results() looks at more
     autocomplete_fields = ["owner", "provider"]

@@ -28,12 +28,12 @@ class ApiKeys(BaseAuthentication):
 
 
 def _usable_key(text: str) -> ApiKey:
-    parsed = secrets.parse(text)
+    parsed = secrets.parse_key(text)
     if parsed is None:
         raise AuthenticationFailed
     public_id, digest = parsed
     key = ApiKey.objects.usable().with_owner().with_public_id(public_id).first()
-    matches = secrets.matches(key.digest_of(public_id) if key else None, digest)
+    matches = secrets.digests_match(key.digest_of(public_id) if key else None, digest)
     if key is None or not matches:
         raise AuthenticationFailed
     return key

@@ -37,7 +37,7 @@ class NewKey(NamedTuple):
     digest: bytes
 
 
-def generate() -> NewKey:
+def generate_key() -> NewKey:
     """A new key from the system's source of randomness."""
     public_id = "".join(choice(BASE62) for _ in range(ID_LENGTH))
     secret = _base62(randbits(256), SECRET_LENGTH)
@@ -45,7 +45,7 @@ def generate() -> NewKey:
     return NewKey(text + _checksum(text), public_id, hashlib.sha256(secret.encode()).digest())
 
 
-def parse(text: object) -> tuple[str, bytes] | None:
+def parse_key(text: object) -> tuple[str, bytes] | None:
     """(public id, digest of the secret), or None for anything but a complete key with a correct checksum."""
     if not isinstance(text, str) or len(text) != LENGTH or not text.isascii():
         return None
@@ -68,7 +68,7 @@ def without_whole_keys(text: str) -> str:
     return _WHOLE_KEY.sub(r"\1", text)
 
 
-def matches(expected: bytes | None, digest: bytes) -> bool:
+def digests_match(expected: bytes | None, digest: bytes) -> bool:
     """Whether two digests are equal, in constant time; False if none is stored, in the same time."""
     return hmac.compare_digest(expected or DUMMY_DIGEST, digest) and expected is not None
 

@@ -82,7 +82,7 @@ def issue_key(
     _refuse_too_many(owner, now)
     expiry = now + default_lifetime() if expiry is ... else expiry
     _check_expiry(expiry, now)
-    new_key = secrets.generate()
+    new_key = secrets.generate_key()
     key = ApiKey(
         owner=owner,
         name=name,
@@ -246,7 +246,7 @@ def rotate_key(key: ApiKey, *, overlap: timedelta = OVERLAP) -> IssuedKey:
     now = timezone.now()
     if key.is_expired(now) or key.locked_time is not None:
         raise Conflict("This key is no longer valid. Issue a new one.")
-    new_key = secrets.generate()
+    new_key = secrets.generate_key()
     key.former_public_id, key.former_digest = key.public_id, key.digest
     end = now + overlap
     key.former_until = end if key.expiry is None else min(end, key.expiry)

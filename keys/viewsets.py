@@ -9,7 +9,7 @@ from rest_framework.response import Response
 from accounts.managing.groups import administered_groups, administers_account
 from accounts.models import User
 from gateway_project.api.access import OWNER, require_access
-from gateway_project.api.documents import Plain, flat
+from gateway_project.api.documents import Plain, with_camel_names
 from gateway_project.api.fields import DIGITS
 from gateway_project.api.filters import BooleanFilter, IntegerFilter, TextFilter, read_parameters
 from gateway_project.api.response_specs import ResponseSpec
@@ -104,8 +104,8 @@ class KeyViewSet(RevocationMixin, ListMixin):
             creator = self.authenticated_caller.user
             issued = services.issue_key(owner=owner, provider=provider, created_by=creator, **values)
             set_own_limits(issued.key, limits, self.authenticated_caller)
-            self.record(issued.key.pk, after=self.serialized(issued.key))
-        return self.created(issued.key.pk, _issued_response(issued))
+            self.record(issued.key.pk, after=self.serialize_stored(issued.key))
+        return self.created_response(issued.key.pk, _issued_response(issued))
 
     # -- Changes ----------------------------------------------------------------------------------------
 
@@ -193,7 +193,7 @@ class KeyViewSet(RevocationMixin, ListMixin):
             keys = list(self.selected_keys(selection))
             if not keys and (self.target_id() is not None or "name" in selection):
                 raise NotFound("No such key.")
-            before = [flat(row) for row in self.get_serializer(keys, many=True).data]
+            before = [with_camel_names(row) for row in self.get_serializer(keys, many=True).data]
             services.delete_keys(keys)
             self.affected = [Credential("key", key.pk) for key in keys]
             if keys:

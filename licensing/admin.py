@@ -17,9 +17,9 @@ from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget
 
 import licensing.console.limit_links  # noqa: F401 - its page
 from accounts.models import User
-from gateway_project.console.audit import record
+from gateway_project.console.audit import record_change
 from gateway_project.console.display.badges import Badge
-from gateway_project.console.filters import equals
+from gateway_project.console.filters import text_filter
 from gateway_project.console.forms.service_form import ServiceForm
 from gateway_project.console.links import link_to
 from gateway_project.console.site import console_site
@@ -35,7 +35,7 @@ from licensing.models import SUBJECTS, Limit, LimitStatus, Measure, Unpriced, Un
 from licensing.serializers import status_document
 from licensing.signing import MAX_SENT_LENGTH
 from licensing.status import limit_statuses, read_unpriced
-from licensing.viewsets import LimitViewSet, install, without_usage
+from licensing.viewsets import LimitViewSet, install_key, without_usage
 from providers.console.currency import current_currencies, note_of
 
 DAYS = 30
@@ -131,7 +131,7 @@ class LimitAdmin(ServiceAdmin):
         SubjectFilter,
         "measure",
         "window",
-        *(equals("key id" if name == "key" else name, name, lookup) for name, lookup in NAME_LOOKUPS.items()),
+        *(text_filter("key id" if name == "key" else name, name, lookup) for name, lookup in NAME_LOOKUPS.items()),
     ]
     list_before_template = "console/default_limits.html"
     search_fields = [
@@ -190,20 +190,20 @@ class LimitAdmin(ServiceAdmin):
 
     @display(description="State")
     def state(self, row: Limit) -> str:
-        return format_html("<div>{}{}</div>", fullness(row, _status(row)).html, unpriced_link(_unpriced(row)))
+        return format_html("<div>{}{}</div>", fullness(row, _status(row)).html, unpriced_link(_unpriced_models(row)))
 
     @display(description="Not counted")
     def not_counted(self, row: Limit) -> str:
         """The work without a price, with where the price is set."""
-        return unpriced_link(_unpriced(row)) or "nothing"
+        return unpriced_link(_unpriced_models(row)) or "nothing"
 
     def badge_of(self, row: Limit) -> Badge:
         return fullness(row, _status(row)).badge
 
     # -- Changes ----------------------------------------------------------------------------------------
 
-    def serialized(self, row: Limit) -> JsonObject | None:
-        return without_usage(super().serialized(row))
+    def serialize_stored(self, row: Limit) -> JsonObject | None:
+        return without_usage(super().serialize_stored(row))
 
     def create(self, request: HttpRequest, values: JsonObject) -> Limit:
         subject, measure = values["subject"], values["measure"]
@@ -248,7 +248,7 @@ def _status(limit: Limit) -> LimitStatus:
     return limit.status
 
 
-def _unpriced(limit: Limit) -> UnpricedWork | None:
+def _unpriced_models(limit: Limit) -> UnpricedWork | None:
     """What a limit does not count; lists have fetched it already."""
     if not hasattr(limit, "unpriced_work"):
         limit.unpriced_work = read_unpriced([limit])[0]
@@ -272,7 +272,7 @@ def licence(request: HttpRequest) -> HttpResponse:
     form = LicenceForm(request.POST or None)
     if request.method == "POST" and form.is_valid() and _install(request, form):
         return HttpResponseRedirect(reverse("admin:licence"))
-    now, terms = time.time(), services.current()
+    now, terms = time.time(), services.current_terms()
     statistics = services.statistics(DAYS)
     most = max((day["peakUse"] for day in statistics["peakDailyUses"]), default=0)
     context = console_site().context(
@@ -283,9 +283,9 @@ def licence(request: HttpRequest) -> HttpResponse:
 
 
 def _install(request: HttpRequest, form: LicenceForm) -> bool:
-    record_change = partial(record, request, "create", "licence", None, attributes=["licenceKey"])
+    record = partial(record_change, request, "create", "licence", None, attributes=["licenceKey"])
     try:
-        message = install(form.cleaned_data["key"], record_change, installed_by_id=request.user.pk)
+        message = install_key(form.cleaned_data["key"], record, installed_by_id=request.user.pk)
     except GatewayError as error:
         form.add_error("key", capfirst(error.message))
         return False

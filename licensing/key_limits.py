@@ -33,7 +33,7 @@ def set_key_limits(key: ApiKey, limits: list[object], caller: Caller) -> None:
     """
     for number, values in enumerate(limits):
         place = f"limits[{number}]"
-        checked = _checked(values, place)
+        checked = _read_attributes(values, place)
         try:
             _set_key_limit(key, checked, caller)
         except GatewayError as error:
@@ -49,7 +49,7 @@ def _set_key_limit(key: ApiKey, values: JsonObject, caller: Caller) -> None:
         check_group_limit(caller, limit)
 
 
-def _checked(values: object, place: str) -> JsonObject:
+def _read_attributes(values: object, place: str) -> JsonObject:
     if not isinstance(values, dict):
         raise ValidationError(
             'must be an object such as {"measure": "requests", "window": "day", "amount": 100}.', field=place

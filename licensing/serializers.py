@@ -8,7 +8,7 @@ from django.db.models import Model, QuerySet
 from rest_framework import serializers
 
 from accounts.models import Group, User
-from gateway_project.api.documents import flat
+from gateway_project.api.documents import with_camel_names
 from gateway_project.api.fields import Attributes, Boolean, Choice, Id, Text
 from gateway_project.api.names import camel
 from gateway_project.database.saving import rows_by_id
@@ -89,7 +89,7 @@ def status_document(terms: Terms, now: float) -> JsonObject:
         "max_active_uses": terms.max_active_uses,
         "active_use_life_time": terms.active_use_life_time,
     }
-    return flat(LicenceStatus(status).data)
+    return with_camel_names(LicenceStatus(status).data)
 
 
 def as_number(value: Decimal) -> int | float:

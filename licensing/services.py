@@ -21,7 +21,7 @@ from gateway_project.json_types import JsonObject
 from keys.models import ApiKey
 from licensing import terms
 from licensing.models import SUBJECTS, DailyPeak, Licence, Limit, Measure, Unpriced, Window
-from licensing.signing import Claims, KeyRefused, verify
+from licensing.signing import Claims, KeyRefused, verify_licence
 from licensing.statistics import Uses, count_active_uses, daily_peaks
 from licensing.terms import Terms
 from providers.models import Provider
@@ -39,22 +39,22 @@ class Subject(TypedDict, total=False):
     provider: Provider
 
 
-def current() -> Terms:
+def current_terms() -> Terms:
     """The terms in force; one query."""
     installed = Licence.objects.first()
-    return terms_of(installed) if installed is not None else terms.community(*_defaults())
+    return terms_of(installed) if installed is not None else terms.community_terms(*_defaults())
 
 
 def terms_of(installed: Licence) -> Terms:
     """The terms of an installed key, verified with the present public key: a changed one makes the key invalid."""
     latest_time = installed.latest_seen.timestamp() if installed.latest_seen else -math.inf
     try:
-        return terms.licensed(_verified_claims(installed.key, settings.GATEWAY_LICENCE_PUBLIC_KEY), latest_time)
+        return terms.licensed_terms(_verified_claims(installed.key, settings.GATEWAY_LICENCE_PUBLIC_KEY), latest_time)
     except KeyRefused as refused:
-        return terms.refused(str(refused), *_defaults())
+        return terms.refused_terms(str(refused), *_defaults())
 
 
-def install(text: str, *, installed_by_id: int | None = None) -> Terms:
+def install_licence(text: str, *, installed_by_id: int | None = None) -> Terms:
     """Replace the licence key; one that does not verify changes nothing and raises ValidationError.
 
     A key that has expired already is installed all the same: its terms say why nothing is served.
@@ -83,7 +83,7 @@ def note_time() -> None:
 
 def require_licence() -> None:
     """Raise LicenceInvalid while the installed licence is expired or invalid."""
-    if problem := current().problem(time.time()):
+    if problem := current_terms().problem(time.time()):
         raise LicenceInvalid(problem)
 
 
@@ -114,7 +114,7 @@ def _defaults() -> tuple[int, int]:
 
 @lru_cache(maxsize=16)
 def _verified_claims(key: str, public_key: str) -> Claims:
-    return verify(key, public_key)
+    return verify_licence(key, public_key)
 
 
 class LimitOptions(TypedDict, total=False):

@@ -52,8 +52,8 @@ def new_key_pair() -> tuple[str, str]:
     return _base64url(private), _base64url(key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw))
 
 
-def sign(claims: Claims, private_key: str) -> str:
-    """The licence key with these claims; raises KeyRefused for claims that verify() would refuse."""
+def sign_licence(claims: Claims, private_key: str) -> str:
+    """The licence key with these claims; raises KeyRefused for claims that verify_licence() would refuse."""
     payload = {
         "id": claims.id,
         "issued": claims.issued.isoformat() if claims.issued else None,
@@ -69,7 +69,7 @@ def sign(claims: Claims, private_key: str) -> str:
     return f"{signed}.{_base64url(_private(private_key).sign(signed.encode()))}"
 
 
-def verify(text: str, public_key: str) -> Claims:
+def verify_licence(text: str, public_key: str) -> Claims:
     """The claims of a key of the vendor; raises KeyRefused. Expired keys are verified too."""
     parts = JWS_PARTS.match(text) if len(text) <= MAX_LENGTH else None
     if parts is None:

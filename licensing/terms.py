@@ -67,12 +67,12 @@ class Terms:
         return f"The clock was set back from {latest:%Y-%m-%d %H:%M} to {current:%Y-%m-%d %H:%M} (UTC)."
 
 
-def community(max_active_uses: int, active_use_life_time: int) -> Terms:
+def community_terms(max_active_uses: int, active_use_life_time: int) -> Terms:
     """The terms of an installation without a licence."""
     return Terms(COMMUNITY, max_active_uses, active_use_life_time)
 
 
-def licensed(claims: Claims, latest_time: float = -math.inf) -> Terms:
+def licensed_terms(claims: Claims, latest_time: float = -math.inf) -> Terms:
     """The terms of a verified key; `latest_time` is the latest time observed here."""
     return Terms(
         claims.type,
@@ -86,7 +86,7 @@ def licensed(claims: Claims, latest_time: float = -math.inf) -> Terms:
     )
 
 
-def refused(reason: str, max_active_uses: int, active_use_life_time: int) -> Terms:
+def refused_terms(reason: str, max_active_uses: int, active_use_life_time: int) -> Terms:
     """The terms of an installed key that does not verify; its claims are ignored."""
     return Terms(INVALID, max_active_uses, active_use_life_time, has_key=True, refusal=reason, ends=-math.inf)
 

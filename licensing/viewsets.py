@@ -43,12 +43,12 @@ class ChangeRecorder(Protocol):
     def __call__(self, *, before: object, after: object) -> None: ...
 
 
-def install(key: str, record: ChangeRecorder, *, installed_by_id: int | None = None) -> str:
+def install_key(key: str, record: ChangeRecorder, *, installed_by_id: int | None = None) -> str:
     """Install a licence key, write it to the log by `record`, and return a sentence. Raises ValidationError."""
     now = time.time()
     with transaction.atomic():
-        before = status_document(services.current(), now)
-        terms = services.install(key, installed_by_id=installed_by_id)
+        before = status_document(services.current_terms(), now)
+        terms = services.install_licence(key, installed_by_id=installed_by_id)
         record(before=before, after=status_document(terms, now))
     return f"The licence key is installed. {terms.sentence(now)}"
 
@@ -63,12 +63,12 @@ class LicenceViewSet(ApiViewSet):
     def list(self, request: Request, **kwargs: str) -> Response:
         """The current licence."""
         self.filter_values()
-        return Response(Plain(data={"attributes": status_document(services.current(), time.time())}))
+        return Response(Plain(data={"attributes": status_document(services.current_terms(), time.time())}))
 
     def create(self, request: Request, **kwargs: str) -> Response:
         """Install a licence key; an invalid one changes nothing."""
         key = self.values(self.create_attributes)["licence_key"]
-        message = install(key, partial(self.record, None), installed_by_id=self.authenticated_caller.user.pk)
+        message = install_key(key, partial(self.record, None), installed_by_id=self.authenticated_caller.user.pk)
         return Response(Plain(code=200, message=message))
 
 
@@ -141,9 +141,9 @@ class LimitViewSet(ListMixin[Limit], CreateMixin[Limit], UpdateMixin[Limit], Des
         statuses = getattr(self, "_statuses", {})
         return statuses[limit.pk] if limit.pk in statuses else limit_statuses([limit])[0]
 
-    def serialized(self, row: Limit) -> JsonObject | None:
+    def serialize_stored(self, row: Limit) -> JsonObject | None:
         """Without the status, which changes by itself and would look like a change by the caller."""
-        return without_usage(super().serialized(row))
+        return without_usage(super().serialize_stored(row))
 
     def perform_create(self, values: JsonObject) -> Limit:
         subject = {name: values[name] for name in SUBJECTS if name in values}

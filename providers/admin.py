@@ -145,7 +145,7 @@ class ProviderAdmin(ServiceAdmin):
         """The choice of its models if it was asked for them; without models a warning says that it serves nothing."""
         trial = trials.get(request, Trial())
         if names := new_names(obj, trial.names):
-            sentence = _listed(obj, trial.milliseconds, len(trial.names))
+            sentence = _describe_list(obj, trial.milliseconds, len(trial.names))
             return choice_page(request, obj, names, f"The provider is saved. {sentence}")
         if "_popup" in request.POST or obj.models.exists():
             return super().response_add(request, obj, post_url_continue)
@@ -158,7 +158,7 @@ class ProviderAdmin(ServiceAdmin):
         row = self.get_object(request, object_id)
         context: JsonObject = {}
         if row is not None:
-            attempts = log_tab(attempted=row.name).during(period_of(request.GET.dict()))
+            attempts = log_tab(attempted=row.name).for_period(period_of(request.GET.dict()))
             context = {"health": health_of([row], with_usage=True)[0], "attempts_page": attempts.address}
         return super().change_view(request, object_id, form_url, {**(extra_context or {}), **context})
 
@@ -234,7 +234,7 @@ class ProviderAdmin(ServiceAdmin):
         offered = _ask_with_each_credential(provider)
         took = (time.perf_counter() - started_at) * 1000
         self.record(request, "test", provider.pk)
-        return _listed(provider, took, len(offered))
+        return _describe_list(provider, took, len(offered))
 
     @row_action(
         "Fetch models",
@@ -250,11 +250,11 @@ class ProviderAdmin(ServiceAdmin):
                 request, provider, [] if CHOOSE_NONE in request.POST else request.POST.getlist("models")
             )
         started_at = time.perf_counter()
-        offered = _ask(provider, next(iter(credentials_of(provider).values())))
+        offered = _ask_for_models(provider, next(iter(credentials_of(provider).values())))
         took = (time.perf_counter() - started_at) * 1000
         if names := new_names(provider, offered):
-            return choice_page(request, provider, names, _listed(provider, took, len(offered)))
-        return f"{_listed(provider, took, len(offered))} There is no new model to add."
+            return choice_page(request, provider, names, _describe_list(provider, took, len(offered)))
+        return f"{_describe_list(provider, took, len(offered))} There is no new model to add."
 
     def add_models(self, request: HttpRequest, provider: Provider, selection: list[str]) -> str:
         """Add the chosen models; a sentence on how many they are."""
@@ -277,11 +277,11 @@ def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def _listed(provider: Provider, milliseconds: float, number: int) -> str:
+def _describe_list(provider: Provider, milliseconds: float, number: int) -> str:
     return f"{provider.name} answered within {milliseconds:.0f} ms and lists {_count(number, 'model')}."
 
 
-def _ask(provider: Provider, credential: str) -> list[str]:
+def _ask_for_models(provider: Provider, credential: str) -> list[str]:
     return ask_provider(
         url=provider.url,
         auth_method=provider.auth_method,
@@ -295,7 +295,7 @@ def _ask_with_each_credential(provider: Provider) -> list[str]:
     lists = []
     for name, credential in credentials_of(provider).items():
         try:
-            lists.append(_ask(provider, credential))
+            lists.append(_ask_for_models(provider, credential))
         except ProviderError as error:
             raise (ProviderError(f"Credential {name}: {error.message}") if name else error) from None
     return lists[0]

@@ -51,7 +51,7 @@ class Catalogue(Generic[P]):
         self.targets_by_model = {model: tuple(targets) for model, targets in targets_by_model.items()}
         self.providers_by_name = {provider.name: provider for provider in by_id.values()}
         self.providers: dict[int, P] = by_id
-        self._spellings = {one.id: {folded(model): model for model in one.models} for one in by_id.values()}
+        self._spellings = {one.id: {fold_name(model): model for model in one.models} for one in by_id.values()}
 
     def targets_for(self, model: str) -> tuple[Target[P], ...]:
         """Every provider with this model; `provider/model` selects one provider.
@@ -80,14 +80,18 @@ class Catalogue(Generic[P]):
     def _own_spelling(self, provider: P, model: str, bare: str) -> str:
         """The provider's own name for the model; the bare one if it has none."""
         spellings = self._spellings[provider.id]
-        return bare if bare in provider.models else spellings.get(folded(model)) or spellings.get(folded(bare)) or bare
+        return (
+            bare
+            if bare in provider.models
+            else spellings.get(fold_name(model)) or spellings.get(fold_name(bare)) or bare
+        )
 
 
-def folded(model: str) -> str:
+def fold_name(model: str) -> str:
     """A model's name without what some providers ignore in it: case, and spaces around it."""
     return model.strip().casefold()
 
 
-def servable(targets: Iterable[Target[P]]) -> tuple[Target[P], ...]:
+def servable_targets(targets: Iterable[Target[P]]) -> tuple[Target[P], ...]:
     """Those whose provider speaks a format that this version does too."""
     return tuple(target for target in targets if target.provider.format is not None)

@@ -6,19 +6,19 @@ from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
 from django.db import models
 
-from gateway_project.database.names import is_clear
+from gateway_project.database.names import is_clear, require_clear
 from providers.pricing.prices import PRICE_DECIMALS
 
-LEAST_SECONDS = 0.01  # the same bounds as for the settings that apply without a value
-# The largest value that may be stored, and so the largest that API and console accept.
+LEAST_SECONDS = 0.01  # also the bound of the settings that apply to providers without a value
+# The largest values that API and console accept and the tables store.
 LONGEST_CREDENTIAL = 20_000
 LONGEST_TIMEOUT = 86_400
 LEAST_CHECK_SECONDS, LONGEST_CHECK_SECONDS = 10, 86_400
-MAX_INTEGER = 2**31 - 1  # of a whole number of 32 bits, also where the database would take more
+MAX_INTEGER = 2**31 - 1  # 32 bits, although SQLite would take more
 
 
 def check_provider_name(value: str) -> None:
-    """Refuse a name that `provider/model` could not be split at, or that no reader can tell from another."""
+    """Refuse a name that a reader could not tell from another, or with a slash, which separates provider and model."""
     if "/" in value or not is_clear(value):
         raise ValidationError(
             "A provider's name must not contain a slash or begin or end with a blank, and all its characters must be "
@@ -27,23 +27,15 @@ def check_provider_name(value: str) -> None:
 
 
 def check_model_name(value: str) -> None:
-    """Refuse a name that no reader can tell from another."""
-    if not is_clear(value):
-        raise ValidationError(
-            "A model's name must not begin or end with blanks, and all its characters must be visible."
-        )
+    require_clear(value, "A model's name")
 
 
 def check_credential_name(value: str) -> None:
-    """Refuse a name that no reader can tell from another."""
-    if not is_clear(value):
-        raise ValidationError(
-            "A credential's name must not begin or end with blanks, and all its characters must be visible."
-        )
+    require_clear(value, "A credential's name")
 
 
 def check_interval(value: int) -> None:
-    """Refuse intervals that are neither off nor bearable."""
+    """Refuse intervals that are too short or too long; 0 turns the checks off."""
     if value and not LEAST_CHECK_SECONDS <= value <= LONGEST_CHECK_SECONDS:
         raise ValidationError(f"Must be 0, or from {LEAST_CHECK_SECONDS} to {LONGEST_CHECK_SECONDS} seconds.")
 
@@ -60,7 +52,7 @@ def seconds_field() -> models.FloatField:
 
 
 def integer_field(*, least: int = 0, **options: Any) -> models.PositiveIntegerField:
-    """A whole number that is the same on every database: SQLite would take one of 64 bits."""
+    """A whole number of 32 bits on every database."""
     validators = [MinValueValidator(least), MaxValueValidator(MAX_INTEGER)]
     return models.PositiveIntegerField(validators=validators, **options)
 
@@ -78,7 +70,7 @@ class Modality(models.TextChoices):
 
 def check_modalities(value: object) -> None:
     """Refuse everything but a list of modalities without repetitions."""
-    if not isinstance(value, list) or not all(isinstance(one, str) and one in Modality.values for one in value):
+    if not isinstance(value, list) or not all(isinstance(item, str) and item in Modality.values for item in value):
         raise ValidationError(f"Must be a list of {', '.join(Modality.values)}.")
     if len(set(value)) < len(value):
         raise ValidationError("Must contain each modality once.")

@@ -37,7 +37,7 @@ def encrypt(text: str, *, origin: str, keys: Sequence[str]) -> str:
 
 def decrypt(token: str, *, origin: str, keys: Sequence[str]) -> str:
     """The text that encrypt() sealed; raises CredentialUnreadable."""
-    ciphertext, key = _unpacked(token, keys)
+    ciphertext, key = _split_token(token, keys)
     try:
         return _cipher(key).decrypt(ciphertext[:NONCE_BYTES], ciphertext[NONCE_BYTES:], _bound_to(origin)).decode()
     except (InvalidTag, ValueError):
@@ -64,7 +64,7 @@ def origin_of(url: str) -> str:
     return f"{parts.scheme}://{host}:{port}"
 
 
-def _unpacked(token: str, keys: Sequence[str]) -> tuple[bytes, str]:
+def _split_token(token: str, keys: Sequence[str]) -> tuple[bytes, str]:
     version, _, rest = token.partition(".")
     key_id, _, encoded = rest.partition(".")
     if version != VERSION:
@@ -87,14 +87,14 @@ def _bound_to(origin: str) -> bytes:
 
 @lru_cache(maxsize=64)
 def _cipher(key: str) -> AESGCM:
-    return AESGCM(_derived(key, b"gateway provider credentials", 32))
+    return AESGCM(_derive_key(key, b"gateway provider credentials", 32))
 
 
 @lru_cache(maxsize=64)
 def _key_id(key: str) -> str:
     # Derived, so that it names the key and says nothing about it.
-    return _derived(key, b"gateway encryption key id", 4).hex()
+    return _derive_key(key, b"gateway encryption key id", 4).hex()
 
 
-def _derived(key: str, purpose: bytes, length: int) -> bytes:
+def _derive_key(key: str, purpose: bytes, length: int) -> bytes:
     return HKDF(algorithm=SHA256(), length=length, salt=None, info=purpose).derive(key.encode())

@@ -86,7 +86,7 @@ def completion_prompt(body: JsonObject) -> tuple[str, int]:
     return prompt, token_count(prompt)
 
 
-def limited(text: str, body: JsonObject) -> tuple[str, str]:
+def cut_to_limit(text: str, body: JsonObject) -> tuple[str, str]:
     """The answer within the request's token limit, and the finish reason."""
     name = "max_completion_tokens" if body.get("max_completion_tokens") is not None else "max_tokens"
     limit = body.get(name)
@@ -125,7 +125,7 @@ class Speech(ABC):
 
     def __init__(self, body: JsonObject) -> None:
         prompt, self.prompt_tokens = self.prompt(body)
-        self.text, self.finish_reason = limited(reply_to(prompt), body)
+        self.text, self.finish_reason = cut_to_limit(reply_to(prompt), body)
         digest = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
         self.common = {"id": f"{self.prefix}-{digest[:24]}", "created": int(time.time()), "model": MODEL}
         self.wants_usage = bool((body.get("stream_options") or {}).get("include_usage"))
@@ -254,7 +254,7 @@ def models() -> JsonObject:
     return {"object": "list", "data": [{"id": MODEL, "object": "model", "created": 0, "owned_by": "demo"}]}
 
 
-def parsed(raw: bytes) -> JsonObject:
+def parse_request(raw: bytes) -> JsonObject:
     """The JSON object of a request for our one model."""
     try:
         body = json.loads(raw)
@@ -298,7 +298,7 @@ class DemoHandler(BaseHTTPRequestHandler):
             operation = POST_PATHS.get(self.route())
             if operation is None:
                 raise BadRequest(f"There is nothing at {self.route()}.", status=404)
-            body = parsed(raw)
+            body = parse_request(raw)
             self.deliver(operation(body), stream=body.get("stream") is True)
         except BadRequest as problem:
             self.send_json(problem.status, error_body(str(problem), problem.param))

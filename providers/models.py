@@ -165,7 +165,7 @@ class Provider(models.Model):
         return mask_of(self)
 
 
-def _most(what: str) -> models.PositiveIntegerField:
+def _upstream_limit(what: str) -> models.PositiveIntegerField:
     return integer_field(least=1, null=True, blank=True, help_text=f"The most {what}. Empty: no limit.")
 
 
@@ -182,9 +182,9 @@ class ProviderCredential(models.Model):
         help_text="Share of the provider's requests. The credential on the provider's page has weight 1.",
     )
     enabled = models.BooleanField(default=True)
-    requests_per_minute = _most("requests per minute")
-    tokens_per_minute = _most("tokens per minute")
-    concurrent_requests = _most("requests at a time")
+    requests_per_minute = _upstream_limit("requests per minute")
+    tokens_per_minute = _upstream_limit("tokens per minute")
+    concurrent_requests = _upstream_limit("requests at a time")
 
     objects = CredentialQuerySet.as_manager()
 

@@ -17,7 +17,7 @@ from providers.transport import auth
 Holder = Provider | ProviderCredential  # a row with a credential
 
 
-def seal(row: Holder, credential: str, provider: Provider) -> None:
+def seal_credential(row: Holder, credential: str, provider: Provider) -> None:
     """Set a row's credential, sealed for the provider's origin; "" clears it. Raises ValidationError."""
     if len(credential) > LONGEST_CREDENTIAL:
         raise ValidationError(f"must have at most {LONGEST_CREDENTIAL} characters.", field="api_key")
@@ -50,10 +50,10 @@ def credentials_of(provider: Provider) -> dict[str, str]:
     cannot be read.
     """
     rows: list[Holder] = [*([provider] if provider.credential else []), *provider.credentials.usable()]
-    return {"" if row is provider else row.name: _opened(row, provider) for row in rows} or {"": ""}
+    return {"" if row is provider else row.name: _open_credential(row, provider) for row in rows} or {"": ""}
 
 
-def _opened(row: Holder, provider: Provider) -> str:
+def _open_credential(row: Holder, provider: Provider) -> str:
     try:
         return decrypt(row.credential, origin=provider.origin, keys=settings.GATEWAY_ENCRYPTION_KEYS)
     except CredentialUnreadable:

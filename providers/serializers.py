@@ -284,7 +284,7 @@ class CredentialSerializer(Named):
     concurrent_requests = serializers.IntegerField(allow_null=True)
 
 
-def _most() -> Integer:
+def _upstream_limit() -> Integer:
     return Integer(required=False, allow_null=True, min_value=1, max_value=MAX_INTEGER, help_text="null: no limit.")
 
 
@@ -307,9 +307,9 @@ class CredentialAttributes(Attributes):
         help_text="Share of the provider's requests. The provider's own credential has weight 1.",
     )
     enabled = Boolean(required=False)
-    requests_per_minute = _most()
-    tokens_per_minute = _most()
-    concurrent_requests = _most()
+    requests_per_minute = _upstream_limit()
+    tokens_per_minute = _upstream_limit()
+    concurrent_requests = _upstream_limit()
 
 
 class FormatSerializer(Named):

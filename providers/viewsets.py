@@ -157,7 +157,7 @@ class ModelViewSet(PartOfProvider, ListMixin, CreateMixin, UpdateMixin, DestroyM
             is_for_admins = name == "max_output_tokens"
             if caller.has(MODIFY) and not is_for_admins:
                 continue
-            if values.pop(name) not in _shown(row, name):
+            if values.pop(name) not in _values_without_change(row, name):
                 who = "only an admin can set this." if is_for_admins else f"needs the permission {MODIFY}."
                 raise PermissionDenied(who, field=name)
 
@@ -165,7 +165,7 @@ class ModelViewSet(PartOfProvider, ListMixin, CreateMixin, UpdateMixin, DestroyM
         services.remove_model(row)
 
 
-def _shown(row: Model, name: str) -> list[object]:
+def _values_without_change(row: Model, name: str) -> list[object]:
     """The values of an option that change nothing: what is stored, and what lists show."""
     value = getattr(row, name)
     if name == "upstream_name":

@@ -15,9 +15,9 @@ from unfold.decorators import display
 from unfold.views import ChangeList
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
-from gateway_project.console.filters import equals
+from gateway_project.console.filters import text_filter
 from gateway_project.console.forms.service_form import ServiceForm
-from gateway_project.console.links import link, link_to, linked
+from gateway_project.console.links import link, link_column, link_to
 from gateway_project.console.row_actions import row_action
 from gateway_project.console.site import console_site
 from gateway_project.console.tables import ServiceAdmin
@@ -137,7 +137,7 @@ class RuleAdmin(ServiceAdmin):
     viewset = RuleViewSet
     form = RuleForm
     empty_message = "There are no rules. All work requests are denied."
-    list_display = ["order", "name", "is_enabled", "effect", "audience", "models", linked("provider"), "hint"]
+    list_display = ["order", "name", "is_enabled", "effect", "audience", "models", link_column("provider"), "hint"]
     list_display_links = ["name"]
     list_filter = [
         "enabled",
@@ -145,8 +145,8 @@ class RuleAdmin(ServiceAdmin):
         "provider",
         ModelFilter,
         AtProviderFilter,
-        equals("user", "user", "user__name_key"),
-        equals("group", "group", "group__name"),
+        text_filter("user", "user", "user__name_key"),
+        text_filter("group", "group", "group__name"),
     ]
     search_fields = ["name", "description", "regex", "user__name_key", "group__name"]
     autocomplete_fields = ["user", "group", "provider"]
@@ -202,7 +202,7 @@ class RuleAdmin(ServiceAdmin):
 
     @display(description="Warning")
     def hint(self, row: Rule) -> str:
-        return format_html_join(" ", "{}", ((_warning(problem),) for problem in row.warnings))
+        return format_html_join(" ", "{}", ((_format_warning(problem),) for problem in row.warnings))
 
     # -- Changes ----------------------------------------------------------------------------------------
 
@@ -260,11 +260,11 @@ def _attributes(values: JsonObject) -> JsonObject:
     if "provider" in values:
         attributes["provider_id"] = values["provider"].pk if values["provider"] else None
     if "audience" in values:
-        attributes |= {"user_id": None, "group_id": None} | _audience(values)
+        attributes |= {"user_id": None, "group_id": None} | _audience_fields(values)
     return attributes
 
 
-def _audience(values: JsonObject) -> dict[str, int]:
+def _audience_fields(values: JsonObject) -> dict[str, int]:
     kind = values["audience"]
     if kind == "nobody":
         return {}
@@ -298,7 +298,7 @@ def drafted_rule(values: JsonObject, number: int | None) -> Rule:
     )
 
 
-def _warning(problem: RuleProblem) -> SafeString:
+def _format_warning(problem: RuleProblem) -> SafeString:
     """The sentence, with links to the rules that it names."""
     links = (link(f"Open {rule.name}", reverse("admin:rules_rule_change", args=[rule.id])) for rule in problem.rules)
     return format_html_join(" ", "{}", ((part,) for part in (problem.message, *links)))

@@ -19,7 +19,7 @@ class RulesConfig(AppConfig):
         from rules.versions.recording import record_loss_of_audience
 
         OTHER_TABLES.append(Guardrail)
-        watch_access.provide(watching.watch)
+        watch_access.provide(watching.watch_tests)
         is_name_of_alias.provide(Alias.objects.stands_for)
         for owner in (User, Group):
             pre_delete.connect(record_loss_of_audience, sender=owner)

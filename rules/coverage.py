@@ -37,14 +37,14 @@ class TargetSets:
 
     def of(self, target: Target) -> int:
         """The set of this target; empty if it is not among them."""
-        return self._named(target.model) & self._of_providers.get(target.provider.id, 0)
+        return self._targets_named(target.model) & self._of_providers.get(target.provider.id, 0)
 
     def covered_by(self, rule: RuleSnapshot) -> int:
         """What the rule covers of these, whomever it is for."""
-        covered = self.all if rule.pattern is None else self.matching(rule.pattern)
+        covered = self.all if rule.pattern is None else self.matching_targets(rule.pattern)
         return covered if rule.provider_id is None else covered & self._of_providers.get(rule.provider_id, 0)
 
-    def matching(self, pattern: Pattern) -> int:
+    def matching_targets(self, pattern: Pattern) -> int:
         """The targets whose model's whole name the pattern matches."""
         text = pattern.pattern
         if text not in self._of_patterns:
@@ -61,34 +61,34 @@ class TargetSets:
     def _match(self, pattern: Pattern) -> int:
         text = pattern.pattern
         if self._has_breaks:
-            return self._tried(pattern, "")
+            return self._match_each(pattern, "")
         if SIMPLE.fullmatch(text):
             return _union(self._alternative(pattern, one) for one in text.split("|"))
-        return self._tried(pattern, "" if "|" in text else beginning(text))
+        return self._match_each(pattern, "" if "|" in text else literal_prefix(text))
 
     def _alternative(self, pattern: Pattern, text: str) -> int:
-        literal, rest = beginning(text), rest_of(text)
+        literal, rest = literal_prefix(text), rest_of(text)
         if rest == ".*":
-            return self._between(*self._range(literal))
+            return self._targets_between(*self._range(literal))
         if rest:
-            return self._tried(pattern, literal)
-        return self._named(literal)
+            return self._match_each(pattern, literal)
+        return self._targets_named(literal)
 
-    def _named(self, name: str) -> int:
+    def _targets_named(self, name: str) -> int:
         """The targets with this name."""
         place = bisect_left(self._names, name)
-        return self._between(place, place + 1) if self._names[place : place + 1] == [name] else 0
+        return self._targets_between(place, place + 1) if self._names[place : place + 1] == [name] else 0
 
-    def _tried(self, pattern: Pattern, literal: str) -> int:
+    def _match_each(self, pattern: Pattern, literal: str) -> int:
         """The targets that the pattern matches, among those whose names begin with the literal."""
         places = (place for place in range(*self._range(literal)) if pattern.fullmatch(self._names[place]))
-        return _union(self._between(place, place + 1) for place in places)
+        return _union(self._targets_between(place, place + 1) for place in places)
 
     def _range(self, literal: str) -> tuple[int, int]:
         """The places of the names that begin with the literal."""
         return bisect_left(self._names, literal), bisect_left(self._names, literal + BEYOND)
 
-    def _between(self, first: int, last: int) -> int:
+    def _targets_between(self, first: int, last: int) -> int:
         """The targets of the names at these places, without the last."""
         return (1 << self._ends[last]) - (1 << self._ends[first])
 
@@ -103,7 +103,7 @@ class TargetSets:
         return ends
 
 
-def beginning(pattern: str) -> str:
+def literal_prefix(pattern: str) -> str:
     """A text with which all matches of a pattern without alternatives begin; perhaps shorter than it could be."""
     match = BEGINNING.match(pattern)
     assert match is not None, "it matches the empty text"
@@ -126,7 +126,7 @@ def may_match_like(pattern: str, prefix: str, fits: Callable[[str], bool]) -> bo
 
 
 def _may_match_like(alternative: str, prefix: str, fits: Callable[[str], bool]) -> bool:
-    literal = beginning(alternative)
+    literal = literal_prefix(alternative)
     if not rest_of(alternative):
         return fits(literal)
     return literal.startswith(prefix) or prefix.startswith(literal)

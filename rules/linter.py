@@ -97,7 +97,7 @@ class CoveredModels:
         if len({one.provider_id for one in same} | {rule.provider_id}) > len(same):
             same.append(rule)
 
-    def matching(self, text: str) -> Iterator[RuleSnapshot]:
+    def covering_rules(self, text: str) -> Iterator[RuleSnapshot]:
         """The rules that surely match all names that a rule with this pattern matches."""
         yield from self.patterns.get("", ())
         if text:
@@ -226,7 +226,7 @@ def problems_of(draft: RuleDraft, verdict: Verdict, *, nobody: str) -> list[Rule
         problems.append(RuleProblem(kind, f"{reason}: the rule currently {verb} nothing."))
     elif verdict.hiding:
         verb = verb if len(verdict.hiding) == 1 else verb.replace("ies", "y").removesuffix("s")
-        names = _listed([rule.name for rule in verdict.hiding])
+        names = _quote_names([rule.name for rule in verdict.hiding])
         sentence = f"The rule has no effect: {names} {verb} the same requests before it."
         problems.append(RuleProblem(Problem.SHADOWED, sentence, verdict.hiding))
     return problems
@@ -277,11 +277,13 @@ def _without_covered(
 def _first_rule(rule: RuleSnapshot, provider_id: int, covered: Iterable[CoveredModels]) -> RuleSnapshot | None:
     """The first rule that surely covers whatever name the rule matches at the provider."""
     text = text_of(rule)
-    candidates = (one for each in covered for one in each.matching(text) if one.provider_id in (None, provider_id))
+    candidates = (
+        one for each in covered for one in each.covering_rules(text) if one.provider_id in (None, provider_id)
+    )
     return min(candidates, key=order_of, default=None)
 
 
-def _listed(names: list[str]) -> str:
+def _quote_names(names: list[str]) -> str:
     quoted = [repr(name) for name in names[:MAX_NAMED]]
     if len(names) > MAX_NAMED:
         return f"{', '.join(quoted)} and {len(names) - MAX_NAMED} more"

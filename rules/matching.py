@@ -154,7 +154,7 @@ class RuleIndex:
         for audience in (self._everyone, *self._users.values(), *self._groups.values()):
             audience.expect(names, matches)
 
-    def matching(self, user_id: int, group_ids: Collection[int], model: str) -> Iterator[RuleSnapshot]:
+    def matching_rules(self, user_id: int, group_ids: Collection[int], model: str) -> Iterator[RuleSnapshot]:
         """The rules for this caller and model, in order."""
         matches = [audience.for_model(model) for audience in self.audiences(user_id, group_ids)]
         return iter(matches[0]) if len(matches) == 1 else merge(*matches, key=order_of)
@@ -211,7 +211,7 @@ class RuleBook:
         rules = (self._rule_for(target, user_id=user_id, group_ids=group_ids) for target in targets)
         return (rule for rule in rules if rule is not None)
 
-    def considered(
+    def consider_rules(
         self, name: str, offers: tuple[Target, ...], *, user_id: int, group_ids: Collection[int]
     ) -> list[ConsideredRule]:
         """Each rule in the order of judging, with the reason why it does not match a request for this name.
@@ -242,17 +242,17 @@ class RuleBook:
     ) -> Judgement:
         """The first rule that lets this caller ask for the name, and the offers whose provider it allows."""
         if self._denies is not None:
-            remaining = _without_denied(offers, self._denies.matching(user_id, group_ids, name), trace)
+            remaining = _without_denied(offers, self._denies.matching_rules(user_id, group_ids, name), trace)
             if remaining is None:
                 return DENIED
             offers = remaining
         provider_ids = [target.provider.id for target in offers]
-        for rule in self._allows.matching(user_id, group_ids, name):
+        for rule in self._allows.matching_rules(user_id, group_ids, name):
             matches = rule.provider_id is None or rule.provider_id in provider_ids
             if trace is not None:
                 trace[rule.id] = matches
             if matches:
-                return rule, offers if rule.provider_id is None else _of(rule.provider_id, offers)
+                return rule, offers if rule.provider_id is None else _offers_of(rule.provider_id, offers)
         return DENIED
 
 
@@ -276,7 +276,7 @@ def _without_denied(
     return offers
 
 
-def _of(provider_id: int, offers: tuple[Target, ...]) -> tuple[Target, ...]:
+def _offers_of(provider_id: int, offers: tuple[Target, ...]) -> tuple[Target, ...]:
     return tuple(target for target in offers if target.provider.id == provider_id)
 
 

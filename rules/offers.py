@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from providers.catalogue import Catalogue, Target, servable
+from providers.catalogue import Catalogue, Target, servable_targets
 from rules.coverage import TargetSets, may_match_like
 from rules.matching import RuleSnapshot
 
@@ -52,7 +52,7 @@ class OfferedAlias:
 
     @property
     def can_serve(self) -> bool:
-        return bool(servable(one.target for one in self.targets))
+        return bool(servable_targets(one.target for one in self.targets))
 
 
 class Offers(Catalogue[OfferedProvider]):
@@ -83,7 +83,7 @@ class Offers(Catalogue[OfferedProvider]):
 
     def link_to(self, provider_id: int) -> Target[OfferedProvider] | None:
         """The provider of a linked key, with any model name; None if it cannot serve."""
-        return next(iter(servable(self.linked_targets(ANY_MODEL, provider_id))), None)
+        return next(iter(servable_targets(self.linked_targets(ANY_MODEL, provider_id))), None)
 
     def name_with(self, alias: OfferedAlias, provider_id: int) -> int:
         """The set of the name of an alias without stars, with one of its providers."""

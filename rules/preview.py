@@ -80,7 +80,7 @@ def preview(rule: Rule) -> Preview:
     try:
         draft = draft_of(rule, linked_providers([rule], parents))
     except ValidationError as error:
-        return Preview(_audience(rule), warnings=[_unreadable(error)])
+        return Preview(_describe_audience(rule), warnings=[_describe_unreadable(error)])
     others = [other for other in others if other.id != draft.rule.id]
     links = [target.provider for target in covered_links(draft, others, offers, parents)]
     nobody = why_nobody(rule, load_empty_groups([rule], parents))
@@ -88,7 +88,7 @@ def preview(rule: Rule) -> Preview:
     models = covered_models(draft, others, offers, parents)
     names = set(covered_aliases(draft, others, offers, parents))
     aliases = sorted((alias for alias in offers.aliases if alias.name in names), key=attrgetter("name"))
-    return Preview(_audience(rule), models, links, problems, rule.denies, aliases)
+    return Preview(_describe_audience(rule), models, links, problems, rule.denies, aliases)
 
 
 def warnings_of(rules: Sequence[Rule]) -> list[list[RuleProblem]]:
@@ -101,14 +101,14 @@ def warnings_of(rules: Sequence[Rule]) -> list[list[RuleProblem]]:
         try:
             drafts[number] = draft_of(rule, links)
         except ValidationError as error:
-            warnings[number] = [_unreadable(error)]
+            warnings[number] = [_describe_unreadable(error)]
     verdicts = Survey(_enabled_rules(rules, parents), load_offers(), parents).verdicts(drafts.values())
     for (number, draft), verdict in zip(drafts.items(), verdicts, strict=True):
         warnings[number] = problems_of(draft, verdict, nobody=why_nobody(rules[number], empty_groups))
     return warnings
 
 
-def _unreadable(error: ValidationError) -> RuleProblem:
+def _describe_unreadable(error: ValidationError) -> RuleProblem:
     """Of a pattern that is none."""
     return RuleProblem(Problem.UNREACHABLE, error.message)
 
@@ -198,7 +198,7 @@ def reach_of(rule: Rule) -> Audience | None:
     return ("group", rule.group_id) if rule.group_id is not None else None
 
 
-def _audience(rule: Rule) -> str:
+def _describe_audience(rule: Rule) -> str:
     if rule.everyone:
         return f"everyone ({plural(User.objects.usable().count(), 'usable user')})"
     if rule.user is not None:

@@ -70,12 +70,12 @@ def create_rule(
     return rule
 
 
-def permit(rule: Rule) -> None:
+def allow_any_rule(rule: Rule) -> None:
     """The default of `check`: everybody who comes this far may."""
 
 
 @guarded_change(Access.RULES)
-def update_rule(rule: Rule, *, check: Callable[[Rule], None] = permit, **changes: Unpack[RuleChanges]) -> None:
+def update_rule(rule: Rule, *, check: Callable[[Rule], None] = allow_any_rule, **changes: Unpack[RuleChanges]) -> None:
     """Store changes with the names of create_rule(); `user_id` or `group_id` None removes the present one.
 
     `check` gets the rule as it is stored, locked, and raises if it must not be changed. Raises Conflict and
@@ -89,7 +89,7 @@ def update_rule(rule: Rule, *, check: Callable[[Rule], None] = permit, **changes
 
 
 @guarded_change(Access.RULES)
-def delete_rule(rule: Rule, *, check: Callable[[Rule], None] = permit) -> None:
+def delete_rule(rule: Rule, *, check: Callable[[Rule], None] = allow_any_rule) -> None:
     """Delete a rule: what only it allowed is denied from then on, and what only it denied is left to the others.
 
     Its versions stay. Raises NotFound if the rule is gone.

@@ -4,7 +4,7 @@ from django.db.models import QuerySet
 
 from gateway_project.errors import ValidationError
 from gateway_project.name_patterns import Pattern
-from rules.coverage import beginning
+from rules.coverage import literal_prefix
 from rules.matching import RuleSnapshot
 from rules.models import Effect, Rule
 from rules.patterns import compile_pattern
@@ -40,7 +40,7 @@ def _matches(regex: str, name: str, *, denies: bool) -> bool:
     """As judged_snapshot_of() says. Most patterns that match no such name need not be compiled."""
     if not regex:
         return True
-    if not denies and "|" not in regex and not name.startswith(beginning(regex)):
+    if not denies and "|" not in regex and not name.startswith(literal_prefix(regex)):
         return False
     try:
         return compile_pattern(regex).fullmatch(name) is not None

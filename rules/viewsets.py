@@ -21,7 +21,7 @@ from rules.serializers import RuleAttributes, RuleSerializer
 from rules.versions.serializers import Restoration
 
 
-def _for(field: str, everyone: str) -> Filter:
+def _audience_filter(field: str, everyone: str) -> Filter:
     """Rules for one user or group; 0 selects the rules for everyone, which no other id selects."""
     return IntegerFilter(
         lambda rules, row_id: rules.filter(**{field: row_id}) if row_id else rules.filter(everyone=everyone),
@@ -40,8 +40,8 @@ class RuleViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
     restore_attributes = Restoration
     response_specs = {"restore": ResponseSpec(errors=(Conflict,))}
     filters = {
-        "userId": _for("user_id", Everyone.USER),
-        "groupId": _for("group_id", Everyone.GROUP),
+        "userId": _audience_filter("user_id", Everyone.USER),
+        "groupId": _audience_filter("group_id", Everyone.GROUP),
         "providerId": IntegerFilter(
             lambda rules, row_id: rules.filter(provider_id=row_id or None),
             "0: only the rules for any provider.",
@@ -86,7 +86,7 @@ class RuleViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
         rule_id = self.target_id()
         assert rule_id is not None, "the path has it"
         with transaction.atomic():
-            before = self.serialized(Rule(pk=rule_id))
+            before = self.serialize_stored(Rule(pk=rule_id))
             rule = services.restore_rule(rule_id=rule_id, version=version)
-            self.record(rule_id, before=before, after=self.serialized(rule))
+            self.record(rule_id, before=before, after=self.serialize_stored(rule))
         return Response(Plain())

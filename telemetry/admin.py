@@ -27,20 +27,20 @@ from gateway_project.api.audit import filters_of, start_export
 from gateway_project.console.display.badges import Badge
 from gateway_project.console.display.money import money
 from gateway_project.console.display.times import SECONDS, utc_time
-from gateway_project.console.filters import MomentFilter, equals
+from gateway_project.console.filters import MomentFilter, text_filter
 from gateway_project.console.period import LIST_FILTERS, period_of, with_query
 from gateway_project.console.site import view_name
 from gateway_project.console.tables import ReadOnlyAdmin
 from gateway_project.errors import GatewayError
 from gateway_project.json_types import JsonObject
 from providers.models import Provider
-from telemetry.details import LONG_FIELDS, details, tokens
+from telemetry.details import LONG_FIELDS, entry_context, tokens
 from telemetry.export import log_as_csv, log_as_json_lines
 from telemetry.guardrails.filters import GuardrailFilter, GuardrailResultFilter
 from telemetry.log_page.cells import NameCells, unknown_cost
 from telemetry.log_page.group_filter import GroupFilter
 from telemetry.log_page.histogram import histogram
-from telemetry.log_page.periods import periods
+from telemetry.log_page.periods import period_links
 from telemetry.log_page.result_filter import ResultFilter
 from telemetry.log_page.row_filters import (
     KeyIdFilter,
@@ -215,7 +215,7 @@ class EntryAdmin(ReadOnlyAdmin):
 
         return self.admin_site.admin_view(answer)
 
-    def selected(self, request: HttpRequest) -> EntryQuerySet:
+    def selected_entries(self, request: HttpRequest) -> EntryQuerySet:
         """The entries that the filters and the search in the address select.
 
         Raises IncorrectLookupParameters and QueryTimeout.
@@ -246,17 +246,17 @@ class LogAdmin(EntryAdmin):
         ("cache_status", ChoicesDropdownFilter),
         UserFilter,
         GroupFilter,
-        equals("model", "model_name", "model"),
+        text_filter("model", "model_name", "model"),
         ServedModelFilter,
-        equals("alias", "alias", "alias"),
+        text_filter("alias", "alias", "alias"),
         ProviderFilter,
         AttemptedFilter,
         GuardrailFilter,
         GuardrailResultFilter,
         KeyNameFilter,
         KeyIdFilter,
-        equals("trusted issuer", "issuer", "trusted_issuer"),
-        equals("request id", "request", "correlation_id"),
+        text_filter("trusted issuer", "issuer", "trusted_issuer"),
+        text_filter("request id", "request", "correlation_id"),
         TagFilter,
     ]
     search_help_text = "Part of a model, a request id, a user's name, a message or a payload"
@@ -283,10 +283,10 @@ class LogAdmin(EntryAdmin):
     def list_context(self, request: HttpRequest) -> JsonObject:
         query, tab = request.GET.dict(), _tab(request)
         assert isinstance(request.user, User)  # the console's pages are for users
-        context: JsonObject = {"tab": tab, "periods": periods(query), "filters": filter_links(request.user, query)}
+        context: JsonObject = {"tab": tab, "periods": period_links(query), "filters": filter_links(request.user, query)}
         if tab == REQUESTS:
             with suppress(IncorrectLookupParameters, GatewayError):  # the list says what is wrong
-                context["histogram"] = histogram(query, self.selected(request))
+                context["histogram"] = histogram(query, self.selected_entries(request))
         return context
 
     @display(description="Time (UTC)", ordering="timestamp")
@@ -334,7 +334,7 @@ class LogAdmin(EntryAdmin):
         if kind not in EXPORTS:
             return HttpResponseRedirect(self.list_path)
         write, content_type = EXPORTS[kind]
-        lines = write(self.selected(request))
+        lines = write(self.selected_entries(request))
         headers = start_export("logs", {**filters_of(request.GET), "format": kind}, file_name=f"log.{kind}")
         return StreamingHttpResponse(lines, content_type=content_type, headers={**headers, "X-Accel-Buffering": "no"})
 
@@ -342,7 +342,7 @@ class LogAdmin(EntryAdmin):
         """The newest entries; the page polls for their rows."""
         entries, problem, cells = [], "", NameCells(period_of(request.GET.dict()))
         try:
-            selection = self.selected(request)
+            selection = self.selected_entries(request)
             with statement_timeout(PAGE_MS):
                 entries = selection.slice(0, TAIL)
         except QueryTimeout:
@@ -355,7 +355,7 @@ class LogAdmin(EntryAdmin):
         return TemplateResponse(request, "console/log_tail_rows.html" if part else "console/log_tail.html", context)
 
     def details_context(self, request: HttpRequest, entry: LogEntry) -> JsonObject:
-        return details(entry, period_of(request.GET.dict()), self._opened_from(request))
+        return entry_context(entry, period_of(request.GET.dict()), self._opened_from(request))
 
     def _opened_from(self, request: HttpRequest) -> LogEntryQuerySet | None:
         """The entries of the list that an entry's page was opened from; None if its address names no filters."""
@@ -367,7 +367,7 @@ class LogAdmin(EntryAdmin):
         list_request.GET, list_request.resolver_match = QueryDict(urlencode(query)), None
         try:
             with statement_timeout(PAGE_MS):
-                entries = self.selected(list_request)
+                entries = self.selected_entries(list_request)
         except (IncorrectLookupParameters, QueryTimeout):
             return None
         assert isinstance(entries, LogEntryQuerySet)

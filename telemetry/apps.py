@@ -11,9 +11,9 @@ class TelemetryConfig(AppConfig):
 
     def ready(self) -> None:
         from gateway_project.api import audit
-        from telemetry.audit.recording import record
+        from telemetry.audit.recording import record_change
 
-        audit.store_change.provide(record)
+        audit.store_change.provide(record_change)
         post_migrate.connect(make_partitions, sender=self, dispatch_uid="telemetry.retention.partitions")
 
     def load_console(self) -> None:

@@ -8,10 +8,10 @@ from django.template.response import TemplateResponse
 from django.urls import path
 from unfold.decorators import display
 
-from gateway_project.console.audit import record
+from gateway_project.console.audit import record_change
 from gateway_project.console.display.money import money
 from gateway_project.console.display.times import SECONDS, utc_time
-from gateway_project.console.filters import MomentFilter, equals
+from gateway_project.console.filters import MomentFilter, text_filter
 from gateway_project.console.links import link
 from gateway_project.console.period import ANY_TIME
 from gateway_project.errors import GatewayError
@@ -52,9 +52,9 @@ class CacheAdmin(EntryAdmin):
     list_display_links = [STORED]
     list_filter = [
         ("created_at", MomentFilter),
-        equals("user", "user", "username"),
-        equals("model", "model_name", "model"),
-        equals("provider", "provider", "provider_name"),
+        text_filter("user", "user", "username"),
+        text_filter("model", "model_name", "model"),
+        text_filter("provider", "provider", "provider_name"),
     ]
     search_help_text = "Part of a model or an answer"
     change_form_template = "console/cache_entry.html"
@@ -92,7 +92,7 @@ class CacheAdmin(EntryAdmin):
 
     def purge(self, request: HttpRequest) -> HttpResponse:
         """After a confirmation, remove the filtered entries from the list and from the cache that serves them."""
-        entries = self.selected(request)
+        entries = self.selected_entries(request)
         back = f"{self.list_path}?{request.GET.urlencode()}"
         if request.method != "POST":
             with statement_timeout(PAGE_MS):
@@ -115,11 +115,11 @@ class CacheAdmin(EntryAdmin):
             return TemplateResponse(request, "console/confirm.html", context)
         try:
             services.complete_cache_list()
-            removed = services.purge(entries.order_by())
+            removed = services.purge_entries(entries.order_by())
         except GatewayError as error:
             self.message_user(request, error.sentence, messages.ERROR)
             return HttpResponseRedirect(back)
-        record(request, "destroy", "cache", None, before={"removed": removed, "filters": request.GET.dict()})
+        record_change(request, "destroy", "cache", None, before={"removed": removed, "filters": request.GET.dict()})
         self.message_user(request, f"{_entries(f'{removed:,}', removed)} removed from the cache.")
         return HttpResponseRedirect(self.list_path)
 

@@ -39,7 +39,7 @@ class Comparison(NamedTuple):
 NOTHING = Comparison(0, {})
 
 
-def compare(entry: LogEntry, entries: EntryQuerySet | None = None) -> Comparison | None:
+def compare_entry(entry: LogEntry, entries: EntryQuerySet | None = None) -> Comparison | None:
     """The comparison with the requests of the day before, of all or of these entries; None if that took too long."""
     if entry.provider_id is None:
         return NOTHING
@@ -57,7 +57,7 @@ def compare(entry: LogEntry, entries: EntryQuerySet | None = None) -> Comparison
 
 def describe_comparison(entry: LogEntry, entries: EntryQuerySet) -> JsonObject:
     """An entry's stages and the steps of its attempts, compared with similar ones of these entries, as data."""
-    comparison = compare(entry, entries)
+    comparison = compare_entry(entry, entries)
     baselines = {} if comparison is None else comparison.stages
     calls = [LoggedAttempt(*call).stages for call in entry.provider_calls or ()]
     sums = [(None, _sums("", entry.stages)), *((number, _sums("attempt", one)) for number, one in enumerate(calls, 1))]

@@ -7,7 +7,7 @@ from decimal import Decimal
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 
-from gateway_project.console.display.money import Figure, money, short
+from gateway_project.console.display.money import Figure, money, short_count
 from gateway_project.console.display.times import EXACT, utc_time
 from gateway_project.console.links import link
 from gateway_project.console.period import ANY_TIME, Period, row_page, with_query
@@ -18,8 +18,8 @@ from telemetry.attempts import ANSWERED, INTERRUPTED, REJECTED, LoggedAttempt
 from telemetry.journal.decisions import CACHE_OFF, LoggedDecision
 from telemetry.log_page.conversation import conversation
 from telemetry.log_page.links import pages_of, price_page, provider_pages
-from telemetry.log_page.mirrored import Side, pair
-from telemetry.log_page.neighbours import neighbours
+from telemetry.log_page.mirrored import Side, mirrored_pair
+from telemetry.log_page.neighbours import ids_of_neighbours
 from telemetry.models import LONG_JSON, Candidate, CostStatus, EntryType, LogEntry, Operation
 from telemetry.querysets import LogEntryQuerySet
 from telemetry.waterfall import waterfall
@@ -34,10 +34,10 @@ LABEL_VARIANTS = {
 CAUSE_VARIANTS = {ANSWERED: "success", INTERRUPTED: "warning", REJECTED: "warning"}
 
 
-def content(entry: LogEntry, pages: Mapping[str, str]) -> JsonObject:
+def content_context(entry: LogEntry, pages: Mapping[str, str]) -> JsonObject:
     """The part of the context that is for everyone who may read the entry; facts link to the pages with their names."""
     bodies = bodies_of(entry.payload)
-    request, response = map(_pretty, bodies)
+    request, response = map(_format_json, bodies)
     return {
         "turns": conversation(*bodies) if entry.entry_type in REQUESTS else [],
         "facts": [(name, value, pages.get(name, "")) for name, value in _facts(entry)],
@@ -46,26 +46,26 @@ def content(entry: LogEntry, pages: Mapping[str, str]) -> JsonObject:
     }
 
 
-def details(entry: LogEntry, period: Period = ANY_TIME, listed: LogEntryQuerySet | None = None) -> JsonObject:
+def entry_context(entry: LogEntry, period: Period = ANY_TIME, listed: LogEntryQuerySet | None = None) -> JsonObject:
     """The template context of an entry's page; the pages that it links to get the period.
 
     The requests before and after it are those of a list, or of all.
     """
     related = LogEntry.objects.filter(correlation_id=entry.correlation_id).exclude(pk=entry.pk)
     return {
-        **content(entry, pages_of(entry, period)),
-        **(neighbours(entry, listed) if entry.entry_type in REQUESTS else {}),
+        **content_context(entry, pages_of(entry, period)),
+        **(ids_of_neighbours(entry, listed) if entry.entry_type in REQUESTS else {}),
         "request_title": "Request" if entry.entry_type == EntryType.WORK_REQUEST else "Details",
         "waterfall": waterfall(entry),
         "candidates": list(_candidates(entry, period)),
         "calls": list(_calls(entry, period)),
-        "sides": [_side(one, period, is_this=one is entry) for one in pair(entry)],
+        "sides": [_describe_side(one, period, is_this=one is entry) for one in mirrored_pair(entry)],
         "entry_links": list(_links(entry, period)),
         "related": related.newest_first().defer(*LONG_FIELDS)[:20] if entry.correlation_id else [],
     }
 
 
-def _side(entry: LogEntry, period: Period, *, is_this: bool) -> Side:
+def _describe_side(entry: LogEntry, period: Period, *, is_this: bool) -> Side:
     """An entry beside that of its mirror, or of the request that was mirrored."""
     model = entry.served_model or entry.model
     target = (
@@ -90,7 +90,7 @@ def _answer_text(entry: LogEntry) -> str:
     """What the model said; the whole response if that is no conversation."""
     response = bodies_of(entry.payload)[1]
     turns = conversation(None, response)
-    return "\n".join(part.text for turn in turns for part in turn.parts) if turns else _pretty(response)
+    return "\n".join(part.text for turn in turns for part in turn.parts) if turns else _format_json(response)
 
 
 def _ms(milliseconds: float | None) -> str:
@@ -183,7 +183,7 @@ def bodies_of(payload: str) -> tuple[object, object]:
     return document, ""
 
 
-def _pretty(value: object) -> str:
+def _format_json(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
 
 
@@ -249,7 +249,7 @@ def tokens(row: LogEntry) -> str:
     if row.input_tokens is None and row.output_tokens is None:
         return ""
     mark = " (estimated)" if row.usage_estimated else ""
-    input_text, output_text = short(all_input(row)), short(row.output_tokens or 0)
+    input_text, output_text = short_count(all_input(row)), short_count(row.output_tokens or 0)
     return Figure(f"{input_text} in, {output_text} out{mark}", f"{input_text.exact} in, {output_text.exact} out{mark}")
 
 

@@ -15,7 +15,7 @@ from gateway_project.api.names import camel
 from gateway_project.json_types import JsonObject
 from telemetry.models import LogEntry
 from telemetry.paging import statement_timeout
-from telemetry.querysets import EntryQuerySet, newest
+from telemetry.querysets import EntryQuerySet, newest_of
 
 BATCH, BATCH_MS = 1000, 30_000
 COLUMNS = tuple(field.attname for field in LogEntry._meta.concrete_fields)
@@ -35,27 +35,29 @@ def log_as_csv(entries: EntryQuerySet[LogEntry]) -> Iterator[bytes]:
     Raises QueryTimeout where finding the first entries takes too long, and also later, while they are read: so a
     truncated file does not look complete.
     """
-    lines = (b"".join(_line([cell(row[column]) for column in COLUMNS]) for row in batch) for batch in _batches(entries))
+    lines = (
+        b"".join(_line([csv_cell(row[column]) for column in COLUMNS]) for row in batch) for batch in _batches(entries)
+    )
     return chain([_line(COLUMNS)], lines)
 
 
 def _batches(entries: EntryQuerySet[LogEntry]) -> Iterator[list[JsonObject]]:
     """Keyset pagination: an export holds no cursor and no connection while its client reads."""
     rows = entries.newest_first().values(*COLUMNS)
-    return _onwards(rows, _newest(rows))
+    return _following_batches(rows, _newest_batch(rows))
 
 
-def _onwards(rows: QuerySet[Any, JsonObject], batch: list[JsonObject]) -> Iterator[list[JsonObject]]:
+def _following_batches(rows: QuerySet[Any, JsonObject], batch: list[JsonObject]) -> Iterator[list[JsonObject]]:
     while batch:
         yield batch
         last = batch[-1]
         before = Q(timestamp__lt=last["timestamp"]) | Q(timestamp=last["timestamp"], id__lt=last["id"])
-        batch = _newest(rows.filter(before, timestamp__lte=last["timestamp"]), last["timestamp"])
+        batch = _newest_batch(rows.filter(before, timestamp__lte=last["timestamp"]), last["timestamp"])
 
 
-def _newest(rows: QuerySet[Any, JsonObject], until: datetime | None = None) -> list[JsonObject]:
+def _newest_batch(rows: QuerySet[Any, JsonObject], until: datetime | None = None) -> list[JsonObject]:
     with statement_timeout(BATCH_MS):
-        return newest(rows, 0, BATCH, until=until)
+        return newest_of(rows, 0, BATCH, until=until)
 
 
 def _line(cells: Iterable[object]) -> bytes:
@@ -64,7 +66,7 @@ def _line(cells: Iterable[object]) -> bytes:
     return text.getvalue().encode("utf-8", "replace")
 
 
-def cell(value: object) -> object:
+def csv_cell(value: object) -> object:
     """A value as CSV holds it; a text that a spreadsheet would run as a formula gets an apostrophe before it."""
     if isinstance(value, dict | list):
         value = orjson.dumps(value).decode()
@@ -79,7 +81,7 @@ def usage_as_csv(rows: Sequence[JsonObject], names: Sequence[str]) -> str:
     writer = csv.writer(file)
     writer.writerow([*map(camel, names), *costs])
     for row in rows:
-        writer.writerow([*(cell(row[name]) for name in names), *_costs(row, currencies)])
+        writer.writerow([*(csv_cell(row[name]) for name in names), *_costs(row, currencies)])
     return file.getvalue()
 
 

@@ -58,7 +58,7 @@ class EntryQuerySet(models.QuerySet[Row]):
 
     def slice(self, first: int, end: int) -> list[Row]:
         """The rows of the list from `first` to before `end`; the index alone is read for those before them."""
-        keys = newest(self.values_list("pk", self.time_field), first, end)
+        keys = newest_of(self.values_list("pk", self.time_field), first, end)
         times = [moment for _, moment in keys]
         within = {f"{self.time_field}__range": (min(times), max(times))} if times else {}
         rows = self.order_by().filter(**within).in_bulk([row_id for row_id, _ in keys])
@@ -150,7 +150,7 @@ class LogEntryQuerySet(EntryQuerySet[Row]):
 
     def guarded_by(self, **members: int | str) -> Self:
         """Entries of requests that one guardrail with all of these members has searched: id, name or result."""
-        return self.filter(_guarded(members))
+        return self.filter(_guardrail_condition(members))
 
     def containing(self, text: str) -> Self:
         """Entries with this text in the model, the correlation id, the user's name, the message or the payload."""
@@ -177,7 +177,7 @@ class GuardrailSampleQuerySet(EntryQuerySet[Row]):
         return self.filter(expires_at__gt=at)
 
 
-def newest(rows: models.QuerySet[Any, Values], first: int, end: int, until: datetime | None = None) -> list[Values]:
+def newest_of(rows: models.QuerySet[Any, Values], first: int, end: int, until: datetime | None = None) -> list[Values]:
     """newest() of an EntryQuerySet, for one of values() or values_list(), whose type is that of any queryset."""
     assert isinstance(rows, EntryQuerySet)
     return rows.newest(first, end, until=until)
@@ -215,7 +215,7 @@ def _in_list(field: str, number: int) -> Q:
     return Q(HasElement(field, "element.value = %s", number))
 
 
-def _guarded(members: Mapping[str, int | str]) -> Q:
+def _guardrail_condition(members: Mapping[str, int | str]) -> Q:
     """Entries with a guardrail that has all of these members."""
     contains = Q(guardrails__contains=[dict(members)])
     if not connection.features.supports_json_field_contains:

@@ -47,7 +47,7 @@ def complete_cache_list() -> None:
 
 
 @transaction.atomic
-def purge(entries: QuerySet[CacheEntry]) -> int:
+def purge_entries(entries: QuerySet[CacheEntry]) -> int:
     """Remove cached answers from the list and from the cache that serves them; returns their number.
 
     Raises ServiceUnavailable, with nothing removed from the list, while the cache does not answer.
@@ -121,7 +121,7 @@ def usage_csv(query: UsageQuery) -> str:
     return usage_as_csv(page.rows, [*columns, *RESULT_COLUMNS])
 
 
-def unpriced(start: datetime, end: datetime) -> list[JsonObject]:
+def list_models_without_price(start: datetime, end: datetime) -> list[JsonObject]:
     """The models with requests of unknown cost that have no price now, the most requests first."""
     rows = statistics.unknown_costs(start, end)
     if not rows:
@@ -149,11 +149,11 @@ def _by_priced_name(rows: Iterable[JsonObject]) -> list[JsonObject]:
         if model not in offered:
             model = model.removeprefix(f"{row['provider_name']}/")
         same = totals.get((row["provider_id"], model))
-        totals[row["provider_id"], model] = (_merged(same, row) if same else row) | {"model": model}
+        totals[row["provider_id"], model] = (_merge_rows(same, row) if same else row) | {"model": model}
     return sorted(totals.values(), key=lambda row: (-row["unknown_cost_requests"], row["provider_id"], row["model"]))
 
 
-def _merged(one: JsonObject, other: JsonObject) -> JsonObject:
+def _merge_rows(one: JsonObject, other: JsonObject) -> JsonObject:
     sums = ("unknown_cost_requests", "requests", "input_tokens", "output_tokens")
     last_hour = max(one["last_hour"], other["last_hour"])
     return one | {name: one[name] + other[name] for name in sums} | {"last_hour": last_hour}

@@ -12,11 +12,11 @@ from rest_framework.response import Response
 
 from accounts.managing.groups import administered_groups
 from gateway_project.api.audit import filters_of, start_export
-from gateway_project.api.documents import Plain, prefers
+from gateway_project.api.documents import Plain, prefers_media_type
 from gateway_project.api.fields import read_id
 from gateway_project.api.filters import ChoiceFilter, DateTimeFilter, Filter, IntegerFilter, TextFilter, read_parameters
 from gateway_project.api.names import camel, snake
-from gateway_project.api.paging import ApiPagination, PagePosition, listing
+from gateway_project.api.paging import ApiPagination, PagePosition, page_document
 from gateway_project.api.response_specs import ResponseSpec
 from gateway_project.api.viewsets import PAGING, ApiViewSet, ListMixin
 from gateway_project.errors import NotFound, PermissionDenied, ValidationError
@@ -153,14 +153,14 @@ class CacheViewSet(EntryViewSet):
         """
         if self.document or self.document.id is not None:
             raise ValidationError("Select the entries in the query, not in the body.")
-        entries = self.chosen()
+        entries = self.selected_entries()
         services.complete_cache_list()
         with transaction.atomic():
-            removed = services.purge(entries)
+            removed = services.purge_entries(entries)
             self.record(self.target_entry(), before={"removed": removed, "filters": dict(request.query_params.items())})
         return Response(Plain())
 
-    def chosen(self) -> EntryQuerySet:
+    def selected_entries(self) -> EntryQuerySet:
         """The selected entries: an id in the path applies in addition to the filters.
 
         Raises ValidationError and NotFound.
@@ -270,7 +270,7 @@ class UsageViewSet(ApiViewSet):
         assert isinstance(self.paginator, ApiPagination)
         size, number = self.paginator.size(request), self.paginator.number(request)
         query = self.usage_query(values)
-        if values.get("format") == "csv" or ("format" not in values and prefers(request, CSV)):
+        if values.get("format") == "csv" or ("format" not in values and prefers_media_type(request, CSV)):
             self.refuse_paging()
             return csv_response(services.usage_csv(query), query, filters_of(request.query_params))
         page = services.usage(query, (number - 1) * size, size)
@@ -278,7 +278,7 @@ class UsageViewSet(ApiViewSet):
             raise ValidationError("the list has fewer pages.", parameter="page[number]")
         services.add_health(page.rows)
         position = PagePosition(number, size, page.total, has_next=number * size < page.total)
-        response = listing(request, self.get_serializer(page.rows, many=True).data, position)
+        response = page_document(request, self.get_serializer(page.rows, many=True).data, position)
         response.data["meta"] |= {"from": query.start, "to": query.end}
         return response
 
@@ -326,7 +326,7 @@ class UnpricedViewSet(ApiViewSet):
     def list(self, request: Request, **kwargs: str) -> Response:
         """List models that were used and have no price."""
         values = self.filter_values()
-        rows = services.unpriced(*services.period(values.get("from"), values.get("to")))
+        rows = services.list_models_without_price(*services.period(values.get("from"), values.get("to")))
         assert isinstance(self.paginator, ApiPagination)
         page: list[JsonObject] = self.paginator.paginate_queryset(rows, request, self)  # type: ignore[arg-type]  # a list has pages too
         return self.get_paginated_response(self.get_serializer(page, many=True).data)

@@ -1,12 +1,14 @@
 """The stages of a log entry, and the steps of its attempts, as bars on one time axis."""
 
 from collections.abc import Iterator
+from itertools import starmap
 from operator import itemgetter
 from typing import NamedTuple
 
 from gateway_project.json_types import JsonObject
+from gateway_project.wording import plural
 from telemetry.attempts import LoggedAttempt, Timing
-from telemetry.comparison import Comparison, compare
+from telemetry.comparison import Comparison, compare_entry
 from telemetry.models import LogEntry
 
 MIN_PERCENT = 0.5
@@ -27,21 +29,21 @@ def waterfall(entry: LogEntry) -> JsonObject:
     timings = [timing for part in parts for timing in part.timings]
     if not timings:
         return {"parts": []}
-    comparison = compare(entry)
-    begin = min(0.0, *(begin for _, begin, _ in timings), 0.0)
-    end = max(entry.duration_ms or 0.0, *(begin + length for _, begin, length in timings), 0.0)
+    comparison = compare_entry(entry)
+    begin = min(0.0, *(begin for _, begin, _ in timings))
+    end = max(entry.duration_ms or 0.0, *(begin + length for _, begin, length in timings))
     whole = (end - begin) or 1.0
     return {
         "parts": [
             {"title": part.title, "bars": list(_bars(part, begin, whole, comparison))} for part in parts if part.timings
         ],
-        "ticks": _ticks(begin, whole),
+        "ticks": _axis_marks(begin, whole),
         "sample": _sample_text(comparison),
         "is_compared": bool(comparison and comparison.requests),
     }
 
 
-def _ticks(begin: float, whole: float) -> list[str]:
+def _axis_marks(begin: float, whole: float) -> list[str]:
     """The marks of the axis, with as many decimals as tell them apart."""
     step = whole / TICKS
     decimals = 0 if step >= 10 else 1 if step >= 1 else 2
@@ -50,18 +52,14 @@ def _ticks(begin: float, whole: float) -> list[str]:
 
 def _parts(entry: LogEntry) -> Iterator[Part]:
     yield Part("", "Request", sorted(entry.stages, key=itemgetter(1)))
-    for number, attempt in enumerate(map(_attempt, entry.provider_calls or ()), 1):
+    for number, attempt in enumerate(starmap(LoggedAttempt, entry.provider_calls or ()), 1):
         title = f"Attempt {number}: {attempt.provider_name}"
         whole = [("whole attempt", attempt.begin_ms, attempt.duration_ms)]
         yield Part("attempt", title, [*whole, *attempt.stages])
 
 
-def _attempt(values: list) -> LoggedAttempt:
-    return LoggedAttempt(*values)
-
-
 def _bars(part: Part, begin: float, whole: float, comparison: Comparison | None) -> Iterator[JsonObject]:
-    """Each stage with its place on the axis in percent, and what is usual."""
+    """Each stage with its place on the axis in percent, and how long it takes in similar requests."""
     for name, start, length in part.timings:
         place = min(100 * (start - begin) / whole, 100 - MIN_PERCENT)
         usual = comparison.stages.get((part.kind, name)) if comparison else None
@@ -81,5 +79,5 @@ def _sample_text(comparison: Comparison | None) -> str:
         return "The comparison took too long and was stopped."
     if not comparison.requests:
         return "There are no similar requests in the 24 hours before."
-    are = "request" if comparison.requests == 1 else "requests"
-    return f"p50 and p95 of {comparison.requests:,} similar {are} in the 24 hours before."
+    requests = plural(comparison.requests, "similar request")
+    return f"p50 and p95 of {requests} in the 24 hours before."

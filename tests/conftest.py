@@ -150,7 +150,7 @@ def nobody(live_server, settings) -> Iterator[Client]:
     own = f"test-{secrets.token_hex(6)}"  # what others count in the same cache is theirs
     settings.CACHES = {name: {**cache, "KEY_PREFIX": own} for name, cache in settings.CACHES.items()}
     yield Client(live_server.url)
-    gateway_of_process.stop()  # some pages start it, and its database is gone in a moment
+    gateway_of_process.stop_gateway()  # some pages start it, and its database is gone in a moment
 
 
 @pytest.fixture
@@ -164,7 +164,7 @@ def console(client: DjangoClient, db) -> Iterator[DjangoClient]:
     """A browser without JavaScript that an administrator is logged in with."""
     client.post("/admin/login/", {"username": new_admin().username, "password": PASSWORD})
     yield client
-    gateway_of_process.stop()  # as above
+    gateway_of_process.stop_gateway()  # as above
 
 
 @pytest.fixture

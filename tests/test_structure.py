@@ -30,6 +30,18 @@ OTHER_PARTICIPLES = re.compile(
     r"_*(begun|written|shown|used|lost|counted|stored|received|chosen|named|sealed|recorded)\Z"
 )
 
+# Functions whose call does not say what happens: a participle or an adverb instead of a verb with an object.
+MAX_RIDDLES = 2  # this number only falls
+RIDDLES = re.compile(
+    r"_*([a-z0-9]+(ed|ings?)|around|beginnings?|shown|chosen|written|drawn|begun|always|never|exactly|once|nothing|most"
+    r"|who|when|during|within|without|until|since|each|others?|onwards|together|inside|thoughts|because|usual|unread"
+    r"|misspelt|proven|taken|sent|spent|kept|lost|forbidden|cut|plus|per|at|by|for|one|own|it|what)\Z"
+)
+NOUNS_AND_VERBS = {
+    "embedding", "embeddings", "feed", "find", "findings", "mapping", "reading", "reasoning", "setting", "string",
+    "thinking", "warning",
+}  # fmt: skip
+
 
 def modules(packages: Sequence[str] = PACKAGES) -> list[Path]:
     listing = subprocess.run(
@@ -78,6 +90,17 @@ def all_names(tree: ast.Module) -> Iterator[tuple[int, str]]:
             yield node.lineno, re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", node.name).lower()
 
 
+def riddles(node: ast.AST, *, may_be_adjectives: bool = False) -> Iterator[tuple[int, str]]:
+    """The functions that `RIDDLES` matches. Methods of querysets, properties and columns of lists may be adjectives."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+            decorators = " ".join(ast.unparse(decorator) for decorator in child.decorator_list)
+            is_exempt = may_be_adjectives or re.search(r"property|display", decorators) is not None
+            if not is_exempt and RIDDLES.match(child.name) and child.name.strip("_") not in NOUNS_AND_VERBS:
+                yield child.lineno, child.name
+        yield from riddles(child, may_be_adjectives=isinstance(child, ast.ClassDef) and "QuerySet" in child.name)
+
+
 def texts(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """The line and text of each literal, and of what stands between the fields of f-strings."""
     for node in ast.walk(tree):
@@ -118,6 +141,11 @@ def test_names_are_nouns_and_verbs(trees):
 def test_variables_become_nouns(trees):
     names = participles(trees.items(), local_names, OTHER_PARTICIPLES)
     assert len(names) <= MAX_OTHER_PARTICIPLES, "\n".join(names)
+
+
+def test_functions_are_verbs_with_an_object(trees):
+    names = participles(trees.items(), riddles, RIDDLES)
+    assert len(names) <= MAX_RIDDLES, "\n".join(names)
 
 
 @pytest.mark.long

@@ -1,7 +1,7 @@
 """Where failed logins are counted: in Redis, which all processes share, or in this process.
 
-A process has no room for as many names as somebody can make up. Where it is full, the lowest counts go: each failure
-costs a hash, so that nobody can make enough counts that are higher than the one they want to be forgotten.
+Somebody can make up more names than a process has room for. A full table forgets its lowest counts. An attacker cannot
+push out a high count with higher ones, because each failure costs a hash.
 """
 
 import logging
@@ -20,7 +20,7 @@ KEPT_SHARE = 7 / 8  # of a full table
 
 
 class Store(Protocol):
-    """What the throttle needs of a cache; Django's and django-redis' behaviour."""
+    """What the throttle needs of a cache. The caches of Django and django-redis behave like this."""
 
     def add(self, key: str, value: int, timeout: float) -> bool: ...
 
@@ -33,18 +33,18 @@ class Store(Protocol):
     def delete(self, key: str) -> bool: ...
 
     def ttl(self, key: str) -> int | None:
-        """The seconds that the key has left; 0 without it."""
+        """The remaining seconds of a key; 0 if it does not exist."""
 
 
 class Stores(NamedTuple):
-    """Counts of failures, and times: when a login's turn begins, or since when an event is known."""
+    """Counts of failures, and times: when the turn of a login begins, or when an event was first seen."""
 
     counts: Store
     times: Store
 
 
 class Table:
-    """Numbers by key, each until its time, by the monotonic clock."""
+    """Numbers by key, with the time at which each ends, by the monotonic clock."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -61,7 +61,7 @@ class Table:
         return self.numbers.pop(key, None) is not None
 
     def make_room(self, capacity: int) -> None:
-        """If it is full, remove what has ended, and if that is not enough, the lowest numbers."""
+        """If the table is full, remove the numbers that have ended, then the lowest."""
         if len(self.numbers) < capacity:
             return
         now = time.monotonic()
@@ -77,7 +77,7 @@ _tables: defaultdict[str, Table] = defaultdict(Table)  # by name: Django makes a
 
 
 class ProcessStore(BaseCache):
-    """Django's cache of numbers in this process that forgets the lowest first, and what comes down to 0 at once."""
+    """Django's cache of numbers in this process. It forgets the lowest numbers first, and a number that falls to 0."""
 
     def __init__(self, name: str, params: dict[str, Any]) -> None:
         super().__init__(params)
@@ -125,13 +125,13 @@ class ProcessStore(BaseCache):
 
 
 def current_stores() -> Stores:
-    """The stores of all processes; this process's own without Redis, and while Redis is down."""
+    """The stores that all processes share; this process's own without Redis, and while Redis is down."""
     if not settings.REDIS_URL:
         return process_stores()
     try:
         caches["default"].get("login")
     except Exception as error:  # of any kind: logins go on without the shared cache
-        warn(error)
+        warn_about_store(error)
         return process_stores()
     shared = cast("Store", caches["default"])
     return Stores(shared, shared)
@@ -141,5 +141,5 @@ def process_stores() -> Stores:
     return Stores(cast("Store", caches["login-counts"]), cast("Store", caches["login-times"]))
 
 
-def warn(error: Exception) -> None:
+def warn_about_store(error: Exception) -> None:
     log.warning("The shared cache fails (%s): each process counts failed logins by itself.", type(error).__name__)

@@ -18,7 +18,7 @@ from typing import TypeVar
 from django.conf import settings
 
 from accounts.guessing.slowdown import delay_seconds, seconds_until_turn, takes_pace
-from accounts.guessing.stores import Stores, current_stores, process_stores, warn
+from accounts.guessing.stores import Stores, current_stores, process_stores, warn_about_store
 from gateway_project.database.names import name_key
 from gateway_project.errors import AuthenticationFailed, RateLimited
 from gateway_project.server.proxies import read_address
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 @contextmanager
-def guess(
+def throttle_guess(
     username: str,
     address: str,
     *,
@@ -52,14 +52,14 @@ def guess(
         _slow_down, by_address, everywhere, by_account, is_known=lambda: is_known(origin), on_first_delay=on_first_delay
     )
     with ExitStack() as counting:
-        counting.enter_context(by_address.counted(on_first_refusal))
+        counting.enter_context(by_address.count_failure(on_first_refusal))
         # Anybody can invent names without end: a new one of an address at its limit has counters only after its check.
         is_new = by_address.count > settings.GATEWAY_LOGIN_FAILURES_PER_ADDRESS and by_account.foresee() == 1
         if is_new:
             everywhere.foresee()
             wait_for_turn()
         for counter in (everywhere, by_account):
-            counting.enter_context(counter.counted(on_first_refusal))
+            counting.enter_context(counter.count_failure(on_first_refusal))
         if not is_new:
             wait_for_turn()
         yield
@@ -76,7 +76,7 @@ def code_guess(username: str) -> Iterator[None]:
     this far, and the owner can still use a recovery code or a passkey.
     """
     counter = FailureCounter(current_stores(), CODES_A_DAY, "code", name_key(username), window_seconds=DAY_SECONDS)
-    with counter.counted(lambda: None):
+    with counter.count_failure(lambda: None):
         yield
     counter.decrement()
 
@@ -96,7 +96,7 @@ class FailureCounter:
         self.names, self.count = names, 0
 
     @contextmanager
-    def counted(self, on_first_refusal: Callable[[], None]) -> Iterator[None]:
+    def count_failure(self, on_first_refusal: Callable[[], None]) -> Iterator[None]:
         """Count one more; it is taken back if the block raises anything but AuthenticationFailed."""
         self.add(on_first_refusal)
         try:
@@ -140,7 +140,7 @@ class FailureCounter:
         except Exception as error:  # it is down, full or read-only, or holds a foreign value
             if self.stores == process_stores() or _is_missing_key(error):
                 raise
-            warn(error)
+            warn_about_store(error)
         self.stores = process_stores()
         return operation()
 

@@ -25,7 +25,7 @@ def check_manageable(caller: Caller, user: User) -> None:
     if Group.objects.administered_by(user).exists():
         raise PermissionDenied("Only an admin can change this user, who administers a group.")
     if excess := user.feature_names() - _grantable_features(caller):
-        raise PermissionDenied(f"Only an admin can change this user, who has {_listed(excess)}.")
+        raise PermissionDenied(f"Only an admin can change this user, who has {_list_features(excess)}.")
 
 
 def refuse_own_key(caller: Caller, user_id: int | None) -> None:
@@ -51,7 +51,7 @@ def check_roles(caller: Caller, user: User, roles: Iterable[Role]) -> None:
             raise PermissionDenied("only an admin can make admins.", field="roles")
         if excess := {feature.name for feature in role.granted} - grantable:
             raise PermissionDenied(
-                f"only an admin can give {role.name}, which grants {_listed(excess)}.", field="roles"
+                f"only an admin can give {role.name}, which grants {_list_features(excess)}.", field="roles"
             )
 
 
@@ -70,5 +70,5 @@ def _grantable_features(caller: Caller) -> set[str]:
     return {*caller.features - {MANAGE_USERS}, *basic}
 
 
-def _listed(features: Iterable[str]) -> str:
+def _list_features(features: Iterable[str]) -> str:
     return ", ".join(sorted(features))

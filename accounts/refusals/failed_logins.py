@@ -76,19 +76,19 @@ def _add(counts: Counter[str], name: str) -> None:
 def _record_counts(accounts: Mapping[str, int], addresses: Mapping[str, int]) -> None:
     users = {name: count for name, count in accounts.items() if name != NOBODY}
     number, unknown = sum(accounts.values()), accounts.get(NOBODY, 0)
-    whom = ", ".join([*_most(users), *([f"names that no user has ({unknown:,})"] if unknown else [])])
+    whom = ", ".join([*_name_most_frequent(users), *([f"names that no user has ({unknown:,})"] if unknown else [])])
     audit.record(
         audit.Actor(),
         "login",
         "auth",
         after={"failedLogins": number, "users": users, "unknownNames": unknown, "addresses": addresses},
-        message=f"{number:,} more logins failed: for {whom}, from {', '.join(_most(addresses))}.",
+        message=f"{number:,} more logins failed: for {whom}, from {', '.join(_name_most_frequent(addresses))}.",
         severity="warning",
         is_refusal=True,
     )
 
 
-def _most(counts: Mapping[str, int]) -> list[str]:
+def _name_most_frequent(counts: Mapping[str, int]) -> list[str]:
     """The three most frequent names with their numbers, and how many more there are."""
     names = [f"{name} ({count:,})" for name, count in Counter(counts).most_common(3)]
     return names + ([f"{len(counts) - 3:,} more"] if len(counts) > 3 else [])

@@ -55,13 +55,13 @@ class Reply:
 
 
 def list_rows(call: Call) -> Reply:
-    return _listed(call.kind, call.parameters)
+    return _list_resources(call.kind, call.parameters)
 
 
 def search_rows(call: Call) -> Reply:
     """The same with the parameters in the body."""
     payload = call.payload()
-    return _listed(call.kind, {name: _as_text(payload.get(name)) for name in SEARCH_PARAMETERS})
+    return _list_resources(call.kind, {name: _as_text(payload.get(name)) for name in SEARCH_PARAMETERS})
 
 
 def _as_text(value: object) -> str:
@@ -70,7 +70,7 @@ def _as_text(value: object) -> str:
     return "" if value is None else str(value)
 
 
-def _listed(kind: Kind, parameters: dict[str, str]) -> Reply:
+def _list_resources(kind: Kind, parameters: dict[str, str]) -> Reply:
     query = Query.read(parameters, kind.columns)
     rows = kind.rows().filter(read_filter(query.filter, kind.attributes)).order_by(*query.order)
     total, first = rows.count(), query.start - 1
@@ -103,14 +103,14 @@ def read_row(call: Call) -> Reply:
 
 
 def replace_row(call: Call) -> Reply:
-    return _changed(call, call.kind.replace)
+    return _change_resource(call, call.kind.replace)
 
 
 def patch_row(call: Call) -> Reply:
-    return _changed(call, call.kind.patch)
+    return _change_resource(call, call.kind.patch)
 
 
-def _changed(call: Call, change: Callable[..., None]) -> Reply:
+def _change_resource(call: Call, change: Callable[..., None]) -> Reply:
     selection, payload = call.selection, call.payload()
     with transaction.atomic():
         row = call.kind.row(call.path["id"])
@@ -145,14 +145,14 @@ def list_schemas(call: Call) -> Reply:
 
 
 def read_resource_type(call: Call) -> Reply:
-    return _described(discovery.resource_types(), call)
+    return _describe_schemas(discovery.resource_types(), call)
 
 
 def read_schema(call: Call) -> Reply:
-    return _described(discovery.schemas(), call)
+    return _describe_schemas(discovery.schemas(), call)
 
 
-def _described(documents: dict[str, JsonObject], call: Call) -> Reply:
+def _describe_schemas(documents: dict[str, JsonObject], call: Call) -> Reply:
     document = documents.get(call.path["id"])
     if document is None:
         raise NotFoundException(detail="No resource with this id.")

@@ -241,7 +241,7 @@ def _audited_group(group: Group, added: list[int], removed: list[int]) -> JsonOb
 
 def _members(rows: list[Group]) -> dict[int, list[tuple[int, str]]]:
     """The ids and names of the people in each group, of as many groups as one answer takes, at least one."""
-    group_ids = _fitting(rows) if len(rows) > 1 else [row.pk for row in rows]
+    group_ids = _ids_that_fit(rows) if len(rows) > 1 else [row.pk for row in rows]
     people = Group.members.through.objects.filter(user__is_deleted=False, user__kind=UserKind.PERSON)
     memberships = people.filter(group__in=group_ids).order_by("group_id", "user_id")
     pairs = memberships.values_list("group_id", "user_id", "user__username")
@@ -251,7 +251,7 @@ def _members(rows: list[Group]) -> dict[int, list[tuple[int, str]]]:
     return members
 
 
-def _fitting(rows: list[Group]) -> list[int]:
+def _ids_that_fit(rows: list[Group]) -> list[int]:
     """The ids of the first groups that have MAX_MEMBERS_IN_LIST members together, at least of one."""
     groups = Group.objects.filter(pk__in=[row.pk for row in rows]).with_size()
     sizes = {group.pk: group.size for group in groups}

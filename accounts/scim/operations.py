@@ -53,7 +53,7 @@ def read_operations(payload: JsonObject) -> list[Operation]:
         raise InvalidValueException(detail="Operations must be a list of one or more operations.")
     if len(entries) > MAX_OPERATIONS:
         raise PayloadTooLarge(f"A PATCH has at most {MAX_OPERATIONS:,} operations.")
-    operations = [operation for entry in entries for operation in _split(_read_operation(entry))]
+    operations = [operation for entry in entries for operation in _split_by_path(_read_operation(entry))]
     if len(operations) > MAX_OPERATIONS:
         raise PayloadTooLarge(f"A PATCH has at most {MAX_OPERATIONS:,} operations.")
     return operations
@@ -69,7 +69,7 @@ def _read_operation(entry: JsonObject) -> Operation:
     return Operation(op.lower(), without_schema(path or ""), _member(entry, "value"), has_value)
 
 
-def _split(operation: Operation) -> Iterator[Operation]:
+def _split_by_path(operation: Operation) -> Iterator[Operation]:
     if operation.path or operation.op == "remove" or not isinstance(operation.value, dict):
         yield operation
         return

@@ -61,17 +61,17 @@ class Attribute:
 
 
 def _text(column: str, lookups: Mapping[CompareOperator, str] = STRING_LOOKUPS) -> Attribute:
-    return Attribute(lambda op, value: Q(**{f"{column}__{lookups[op]}": _string(value)}), ~Q(**{column: ""}))
+    return Attribute(lambda op, value: Q(**{f"{column}__{lookups[op]}": _as_string(value)}), ~Q(**{column: ""}))
 
 
 def _user_name(op: CompareOperator, value: object) -> Q:
-    condition = Q(**{f"name_key__{EXACT_LOOKUPS[op]}": name_key(_string(value))})
+    condition = Q(**{f"name_key__{EXACT_LOOKUPS[op]}": name_key(_as_string(value))})
     return condition | Q(username=value) if op == EQ else condition
 
 
 def _id(column: str) -> Condition:
     def condition(op: CompareOperator, value: object) -> Q:
-        text = _string(value)
+        text = _as_string(value)
         if op != EQ:
             raise InvalidFilterException(detail=f"An id is compared with eq and ne, not with {op}.")
         is_id = text.isascii() and text.isdecimal() and len(text) <= MAX_ID_DIGITS
@@ -91,7 +91,7 @@ def _boolean(column: str) -> Condition:
 
 def _time(column: str) -> Condition:
     def condition(op: CompareOperator, value: object) -> Q:
-        time = _moment(_string(value))
+        time = _moment(_as_string(value))
         if op in STRING_OPERATORS or time is None:
             raise InvalidFilterException(detail="A time is compared with a time like 2026-11-30T12:00:00Z.")
         return Q(**{f"{column}__{EXACT_LOOKUPS[op]}": time})
@@ -149,7 +149,7 @@ GROUP_ATTRIBUTES = NAMES | {
 }
 
 
-def _string(value: object) -> str:
+def _as_string(value: object) -> str:
     if not isinstance(value, str) or "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
         raise InvalidFilterException(detail="This attribute is compared with a text in quotes, without NUL.")
     return value

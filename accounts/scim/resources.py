@@ -160,7 +160,7 @@ def user_document(user: User) -> JsonObject:
         "groups": [_membership(group) for group in user.groups.all()],
         "meta": meta,
     }
-    return _assigned(document)
+    return _without_empty_attributes(document)
 
 
 def group_document(group: Group, members: Iterable[tuple[int, str]]) -> JsonObject:
@@ -173,7 +173,7 @@ def group_document(group: Group, members: Iterable[tuple[int, str]]) -> JsonObje
         "members": [_member(user_id, name) for user_id, name in members],
         "meta": {"resourceType": "Group", "location": location("Groups", group.pk)},
     }
-    return _assigned(document)
+    return _without_empty_attributes(document)
 
 
 def moment(time: datetime) -> str:
@@ -190,6 +190,6 @@ def _membership(group: Group) -> JsonObject:
     return {"value": str(group.pk), "display": group.name, "type": "direct", "$ref": reference}
 
 
-def _assigned(document: JsonObject) -> JsonObject:
+def _without_empty_attributes(document: JsonObject) -> JsonObject:
     """Without attributes that have no value: RFC 7643, section 2.5."""
     return {name: value for name, value in document.items() if value not in ("", [])}

@@ -6,7 +6,7 @@ from functools import partial
 from django.conf import settings
 from django.http import HttpRequest
 
-from accounts.guessing.throttle import guess
+from accounts.guessing.throttle import throttle_guess
 from gateway_project.api import audit
 from gateway_project.errors import AuthenticationFailed
 
@@ -38,7 +38,7 @@ def _refuse(request: HttpRequest) -> None:
     report = partial(_report, request)
     too_many = partial(report, "Too many wrong SCIM tokens from this address. Further ones are refused for a while.")
     many = partial(report, "Many wrong SCIM tokens. Further ones are slowed down.")
-    with guess(ACCOUNT, request.META.get("REMOTE_ADDR", ""), on_first_refusal=too_many, on_first_delay=many):
+    with throttle_guess(ACCOUNT, request.META.get("REMOTE_ADDR", ""), on_first_refusal=too_many, on_first_delay=many):
         report("A request to SCIM had a wrong token.")
         raise AuthenticationFailed(NEEDS_TOKEN)
 

@@ -15,9 +15,9 @@ from accounts.scim.token import DIRECTORY as NAME
 from accounts.scim.token import actor_of, require_token
 from gateway_project.api import audit
 from gateway_project.api.access import DIRECTORY, require_licence_for
-from gateway_project.api.openapi.endpoints import Operation, View, declare, refusal
+from gateway_project.api.openapi.endpoints import Operation, View, declare_operations, refuse_method
 from gateway_project.api.write_limit import count_write_of, take_back
-from gateway_project.database.guarding import overriding
+from gateway_project.database.guarding import override_access_tests
 from gateway_project.errors import UnsupportedMediaType, ValidationError
 from gateway_project.server.bodies import MAX_MANAGEMENT_BYTES, read_body
 
@@ -56,13 +56,13 @@ def scim_view(pattern: str, handlers: Mapping[str, str]) -> View:
         try:
             require_token(request)
             if request.method not in allowed:
-                raise refusal(allowed)
+                raise refuse_method(allowed)
             method = "get" if request.method == "HEAD" else str(request.method).lower()
             return _answer(request, handlers[method], {"endpoint": endpoint, **path})
         except Exception as exception:  # of any kind: each error has SCIM's shape
             return _error(request, exception)
 
-    return declare(view, {method: Operation("SCIM", {}, tag="scim", who=DIRECTORY) for method in handlers})
+    return declare_operations(view, {method: Operation("SCIM", {}, tag="scim", who=DIRECTORY) for method in handlers})
 
 
 def _answer(request: HttpRequest, handler: str, path: dict[str, str]) -> HttpResponse:
@@ -74,7 +74,7 @@ def _answer(request: HttpRequest, handler: str, path: dict[str, str]) -> HttpRes
     is_write = not handler.startswith("search")
     write = count_write_of("the directory", NAME, str(request.method)) if is_write else ""
     try:
-        with audit.acting_as(lambda: actor_of(request)), overriding(REASON):
+        with audit.acting_as(lambda: actor_of(request)), override_access_tests(REASON):
             reply = getattr(handlers, handler)(call)
     except Exception:
         take_back(write)  # nothing was written

@@ -8,7 +8,7 @@ from django.http import HttpRequest
 
 from accounts.models import User
 from accounts.second_factor.codes import provisioning_uri
-from accounts.second_factor.models import opened
+from accounts.second_factor.models import open_secret
 from accounts.second_factor.pending import SECRET
 from accounts.second_factor.services import begin_app
 from gateway_project.json_types import JsonObject
@@ -19,7 +19,7 @@ def new_app(request: HttpRequest, user: User) -> str:
     """The sealed secret; the same at each call, so that a page that is loaded again shows what was scanned."""
     text = request.session.get(SECRET, "")
     try:
-        opened(text, user.pk)
+        open_secret(text, user.pk)
     except CredentialUnreadable:  # none yet, or another user's
         text = request.session[SECRET] = begin_app(user)
     return text
@@ -27,7 +27,7 @@ def new_app(request: HttpRequest, user: User) -> str:
 
 def shown_app(request: HttpRequest, user: User) -> JsonObject:
     """The secret as the page shows it: a text, an address for apps, and a QR code of it as SVG."""
-    secret = opened(new_app(request, user), user.pk)
+    secret = open_secret(new_app(request, user), user.pk)
     host = urlsplit(settings.GATEWAY_BASE_URL).hostname or ""
     uri = provisioning_uri(secret, username=user.username, host=host)
     groups = " ".join(secret[start : start + 4] for start in range(0, len(secret), 4))

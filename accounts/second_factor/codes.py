@@ -23,7 +23,7 @@ def provisioning_uri(secret: str, *, username: str, host: str) -> str:
     return pyotp.TOTP(secret).provisioning_uri(name=username, issuer_name=f"Gateway {host}")
 
 
-def normalized(code: str) -> str:
+def normalize_code(code: str) -> str:
     """A code as it is compared: people group and capitalise what they type."""
     return "".join(code.split()).replace("-", "").lower()
 
@@ -52,4 +52,4 @@ def _recovery_code() -> str:
 
 def digest_of(code: str, user_id: int) -> str:
     """What is stored of a recovery code."""
-    return hashlib.sha256(f"{user_id}:{normalized(code)}".encode("utf-8", "replace")).hexdigest()
+    return hashlib.sha256(f"{user_id}:{normalize_code(code)}".encode("utf-8", "replace")).hexdigest()

@@ -24,7 +24,7 @@ BACKEND = "accounts.console.Backend"
 
 def second_step(site: Site, request: HttpRequest) -> HttpResponse:
     """The page that a login with a right password leads to; to the login itself for everybody else."""
-    login = pending.read(request, site=site.name)
+    login = pending.read_login(request, site=site.name)
     if login is None:
         return site.redirect("login")
     if has_second_factor(login.user):
@@ -52,7 +52,7 @@ def _ask_for_factor(site: Site, request: HttpRequest, login: PendingLogin) -> Ht
 def _check(request: HttpRequest, user: User, form: LoginCodeForm) -> None:
     """Accept the passkey or the code of the request; raises AuthenticationFailed and RateLimited."""
     record_event = session_event_recorder(request)
-    with sessions.throttled(user.username, request.META.get("REMOTE_ADDR", ""), record_event):
+    with sessions.throttle_login(user.username, request.META.get("REMOTE_ADDR", ""), record_event):
         if answer := request.POST.get("credential"):
             from accounts.second_factor.passkeys import check_passkey
 
@@ -68,7 +68,7 @@ def _log_in(request: HttpRequest, user: User) -> None:
         user, device=request.META.get("HTTP_USER_AGENT", ""), address=request.META.get("REMOTE_ADDR", "")
     )
     open_console(request, user, backend=BACKEND)
-    pending.end(request)
+    pending.end_login(request)
     session_event_recorder(request)(f"{user.username} logged in with a second factor.", user=user)
 
 

@@ -38,16 +38,16 @@ class AuthenticatorApp(models.Model):
 
     def opened_secret(self) -> str:
         """The secret in the clear. Raises CredentialUnreadable."""
-        return opened(self.credential, self.user_id)
+        return open_secret(self.credential, self.user_id)
 
 
-def sealed(secret: str, user_id: int) -> str:
+def seal_secret(secret: str, user_id: int) -> str:
     """A secret, encrypted for one user as credentials of providers are for their hosts."""
     return encrypt(secret, origin=secret_origin(user_id), keys=settings.GATEWAY_ENCRYPTION_KEYS)
 
 
-def opened(text: str, user_id: int) -> str:
-    """The secret that sealed() was called with. Raises CredentialUnreadable."""
+def open_secret(text: str, user_id: int) -> str:
+    """The secret that seal_secret() was given with. Raises CredentialUnreadable."""
     return decrypt(text, origin=secret_origin(user_id), keys=settings.GATEWAY_ENCRYPTION_KEYS)
 
 

@@ -29,7 +29,7 @@ from accounts.models import Passkey, User
 from accounts.second_factor.pending import CHALLENGE, LIFETIME_SECONDS
 from accounts.second_factor.services import NewCredential
 from accounts.second_factor.verification import RecordEvent
-from accounts.sso.protocol.flow import spend
+from accounts.sso.protocol.flow import spend_token
 from gateway_project.errors import AuthenticationFailed, ValidationError
 from gateway_project.json_types import JsonObject
 
@@ -138,7 +138,7 @@ def _state(request: HttpRequest, user: User, kind: str) -> JsonObject:
     if challenge is None or challenge["user"] != user.pk or challenge["kind"] != kind:
         raise KeyError("There is no challenge.")
     # Both of two concurrent requests have read the session.
-    spend(f"passkey {challenge['state']['challenge']}", seconds=LIFETIME_SECONDS)
+    spend_token(f"passkey {challenge['state']['challenge']}", seconds=LIFETIME_SECONDS)
     return challenge["state"]
 
 

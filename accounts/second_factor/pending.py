@@ -26,9 +26,9 @@ class PendingLogin:
     next_path: str
 
 
-def begin(request: HttpRequest, user: User, *, site: str) -> None:
+def begin_login(request: HttpRequest, user: User, *, site: str) -> None:
     """Remember that the password of this user was right at a site's login, in a session with a new cookie."""
-    end(request)
+    end_login(request)
     # Whoever has planted the former cookie in this browser must not take the second step.
     request.session.cycle_key()
     request.session[PENDING] = {
@@ -48,7 +48,7 @@ def _next_path(request: HttpRequest) -> str:
     return path if is_own else ""
 
 
-def read(request: HttpRequest, *, site: str) -> PendingLogin | None:
+def read_login(request: HttpRequest, *, site: str) -> PendingLogin | None:
     """The login that waits for its second factor in this browser at this site; None without one."""
     state = request.session.get(PENDING)
     if not state or state["site"] != site or state["until"] < time.time():
@@ -61,7 +61,7 @@ def read(request: HttpRequest, *, site: str) -> PendingLogin | None:
     return PendingLogin(user, state["next"])
 
 
-def end(request: HttpRequest) -> None:
+def end_login(request: HttpRequest) -> None:
     """Forget the login, and what was begun for it."""
     for key in (PENDING, SECRET, CHALLENGE):
         request.session.pop(key, None)

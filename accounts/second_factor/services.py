@@ -8,7 +8,7 @@ from django.db import transaction
 
 from accounts.models import AuthenticatorApp, Passkey, RecoveryCode, User
 from accounts.second_factor import codes
-from accounts.second_factor.models import opened, sealed
+from accounts.second_factor.models import open_secret, seal_secret
 from accounts.second_factor.verification import WRONG_CODE, has_second_factor
 from accounts.services import lock_user
 from accounts.sessions import end_sessions
@@ -31,7 +31,7 @@ class NewCredential:
 
 def begin_app(user: User) -> str:
     """A secret for a new app, sealed for the user; nothing is stored."""
-    return sealed(codes.new_secret(), user.pk)
+    return seal_secret(codes.new_secret(), user.pk)
 
 
 @transaction.atomic
@@ -52,7 +52,7 @@ def set_up_app(
     lock_user(user)
     if not may_replace and has_second_factor(user):
         raise Conflict("You have a second factor already. Log in again.")
-    step = codes.matching_step(opened(sealed_secret, user.pk), codes.normalized(code), at=time.time())
+    step = codes.matching_step(open_secret(sealed_secret, user.pk), codes.normalize_code(code), at=time.time())
     if step is None:
         raise ValidationError(WRONG_CODE, field="code")
     recovery_codes = [] if has_second_factor(user) else _renew_codes(user)
@@ -78,7 +78,7 @@ def add_passkey(
     recovery_codes = [] if has_second_factor(user) else _renew_codes(user)
     passkey = Passkey(user=user, name=name, **asdict(credential))
     save_or_refuse(passkey, conflict="You already have a passkey with this name, or on this device.")
-    audit.record(actor, "add passkey", "users", user.pk, after=_shown(passkey))
+    audit.record(actor, "add passkey", "users", user.pk, after=_audit_values(passkey))
     end_sessions(user=user, except_for=current_session)
     return recovery_codes
 
@@ -101,7 +101,7 @@ def remove_own_passkey(user: User, passkey_id: int, *, actor: audit.Actor, curre
     passkey = user.passkeys.filter(pk=passkey_id).first()
     if passkey is None:
         return
-    before = _shown(passkey)
+    before = _audit_values(passkey)
     passkey.delete()
     _settle(user)
     audit.record(actor, "remove passkey", "users", user.pk, before=before)
@@ -156,5 +156,5 @@ def _renew_codes(user: User) -> list[str]:
     return recovery_codes
 
 
-def _shown(passkey: Passkey) -> dict[str, str]:
+def _audit_values(passkey: Passkey) -> dict[str, str]:
     return {"name": passkey.name, "host": passkey.rp_id}

@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from accounts.guessing.throttle import code_guess
 from accounts.models import User
-from accounts.second_factor.codes import digest_of, is_app_code, matching_step, normalized
+from accounts.second_factor.codes import digest_of, is_app_code, matching_step, normalize_code
 from accounts.second_factor.models import AuthenticatorApp, Passkey, RecoveryCode
 from gateway_project.errors import AuthenticationFailed, SecondFactorMissing, SecondFactorRequired
 from providers.credentials import CredentialUnreadable
@@ -39,7 +39,7 @@ def require_second_factor(user: User, code: str, record_event: RecordEvent) -> N
     """
     if not has_second_factor(user):
         if user.must_have_second_factor:
-            raise _awaited(SecondFactorMissing(), user, record_event)
+            raise _record_missing_factor(SecondFactorMissing(), user, record_event)
     elif not code:
         raise missing_code(user, record_event)
     else:
@@ -48,10 +48,10 @@ def require_second_factor(user: User, code: str, record_event: RecordEvent) -> N
 
 def missing_code(user: User, record_event: RecordEvent) -> SecondFactorRequired | SecondFactorMissing:
     """The error for a login with the right password and without the code that it needs."""
-    return _awaited(SecondFactorRequired(), user, record_event)
+    return _record_missing_factor(SecondFactorRequired(), user, record_event)
 
 
-def _awaited(
+def _record_missing_factor(
     error: SecondFactorRequired | SecondFactorMissing, user: User, record_event: RecordEvent
 ) -> SecondFactorRequired | SecondFactorMissing:
     """The error, about this user; somebody knows the password, which the log has to say even if nothing follows."""
@@ -62,7 +62,7 @@ def _awaited(
 
 def check_code(user: User, code: str, record_event: RecordEvent) -> None:
     """Use up a code of the user's app, or a recovery code; raises AuthenticationFailed and RateLimited."""
-    text = normalized(code)
+    text = normalize_code(code)
     if not is_app_code(text):
         _refuse_unless(_use_recovery_code(user, text, record_event), user, record_event)
         return

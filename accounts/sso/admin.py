@@ -13,9 +13,9 @@ from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextareaWidget,
 from accounts.sso import services
 from accounts.sso.models import Identity, IdentityProvider
 from accounts.sso.viewsets import IdentityProviderViewSet, IdentityViewSet
-from gateway_project.console.audit import record
+from gateway_project.console.audit import record_change
 from gateway_project.console.forms.service_form import ServiceForm
-from gateway_project.console.links import link, linked
+from gateway_project.console.links import link, link_column
 from gateway_project.console.row_actions import row_action
 from gateway_project.console.tables import ServiceAdmin
 from gateway_project.json_types import JsonObject
@@ -90,7 +90,7 @@ class IdentityProviderAdmin(ServiceAdmin):
     )
     def fetch(self, request: HttpRequest, row: IdentityProvider) -> str:
         number = services.fetch_provider_keys(row)
-        record(request, "fetch", IdentityProviderViewSet.resource_name, row.pk, after={"keys": number})
+        record_change(request, "fetch", IdentityProviderViewSet.resource_name, row.pk, after={"keys": number})
         return f"The provider has {number} signing {'key' if number == 1 else 'keys'}."
 
     @display(description="Enabled", boolean=True, ordering="enabled")
@@ -145,7 +145,7 @@ class IdentityAdmin(ServiceAdmin):
     viewset = IdentityViewSet
     form = IdentityForm
     empty_message = "There are no identities. A user's first login with an identity provider creates one."
-    list_display = [linked("user"), "issuer_link", "subject", "last_login"]
+    list_display = [link_column("user"), "issuer_link", "subject", "last_login"]
     list_display_links = ["subject"]
     search_fields = ["user__name_key", "issuer", "subject"]
     ordering = ["id"]

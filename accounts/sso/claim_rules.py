@@ -71,10 +71,10 @@ def _rule(number: int, line: str) -> ClaimRule:
     match = RULE.fullmatch(line) if len(line) <= MAX_LINE_LENGTH else None
     if match is None:
         raise ValidationError(f"line {number} is not a rule; {EXAMPLE}", field="rules")
-    grant = Grant(GrantKind(match["kind"]), _unquoted(match["name"]))
+    grant = Grant(GrantKind(match["kind"]), _unquote_text(match["name"]))
     if match["always"]:
         return ClaimRule(number, grant)
-    return ClaimRule(number, grant, match["claim"], match["test"], _unquoted(match["value"]))
+    return ClaimRule(number, grant, match["claim"], match["test"], _unquote_text(match["value"]))
 
 
 def grants_of(rules: Sequence[ClaimRule], claims: Mapping[str, object], email_claim: str) -> set[Grant]:
@@ -113,6 +113,6 @@ def _text(value: object) -> str | None:
     return str(value) if isinstance(value, str | int) else None
 
 
-def _unquoted(text: str) -> str:
+def _unquote_text(text: str) -> str:
     text = text.strip()
     return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'" else text

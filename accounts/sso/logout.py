@@ -13,9 +13,9 @@ from accounts import sessions
 from accounts.models import User
 from accounts.sso.configured import provider_of
 from accounts.sso.models import FederatedLogin, IdentityProvider
-from accounts.sso.protocol.flow import spend
+from accounts.sso.protocol.flow import spend_token
 from accounts.sso.protocol.metadata import recall_provider
-from accounts.sso.protocol.sealing import unseal
+from accounts.sso.protocol.sealing import unseal_text
 from accounts.sso.protocol.tokens import LEEWAY_SECONDS, LOGOUT_SECONDS, TokenRefused, read_logout_token
 from gateway_project.console.audit import LOGIN
 from gateway_project.errors import AuthenticationFailed, GatewayError, ValidationError
@@ -60,7 +60,7 @@ def leave_provider(request: HttpRequest) -> HttpResponse | None:
 
 def _logout_url(endpoint: str, provider: IdentityProvider, login: FederatedLogin) -> str:
     parameters = {
-        "id_token_hint": unseal(login.id_token),
+        "id_token_hint": unseal_text(login.id_token),
         "client_id": provider.client_id,
         "post_logout_redirect_uri": provider.post_logout_redirect_uri,
     }
@@ -84,7 +84,7 @@ def end_reported_sessions(provider: IdentityProvider, token: str) -> list[User]:
 
 def _end_sessions(provider: IdentityProvider, claims: JsonObject) -> list[User]:
     try:
-        spend(f"{provider.issuer} {claims['jti']}", seconds=LOGOUT_SECONDS + 2 * LEEWAY_SECONDS)
+        spend_token(f"{provider.issuer} {claims['jti']}", seconds=LOGOUT_SECONDS + 2 * LEEWAY_SECONDS)
     except AuthenticationFailed:
         raise ValidationError("The logout token was used already.") from None
     subject, session_id = str(claims.get("sub") or ""), str(claims.get("sid") or "")

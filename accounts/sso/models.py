@@ -9,7 +9,7 @@ from django.db import models
 from django.db.models import Q
 from django.utils import timezone
 
-from gateway_project.database.names import NameField, is_clear
+from gateway_project.database.names import NameField, require_clear
 from gateway_project.server.paths import CONSOLE, USER_PAGES
 from providers.credentials import decrypt, encrypt, hint_of, origin_of
 
@@ -26,9 +26,7 @@ scopes_form = RegexValidator(r"^[\x21-\x7e]+( [\x21-\x7e]+)*\Z", "Must be names 
 
 
 def check_clear(value: str) -> None:
-    """Refuse a name that a reader could not tell from another."""
-    if not is_clear(value):
-        raise ValidationError("A name must not begin or end with blanks, and all its characters must be visible.")
+    require_clear(value)
 
 
 def check_no_nul(value: str) -> None:

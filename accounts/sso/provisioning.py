@@ -1,4 +1,4 @@
-"""From a provider's claims to a user: the identity, the first login, and what rules give and take away."""
+"""From a provider's claims to a user: the identity, the first login, and the roles and groups that rules give."""
 
 import logging
 from collections.abc import Collection
@@ -17,8 +17,8 @@ from accounts.sso.models import Identity, IdentityProvider
 from accounts.viewsets import UserViewSet
 from gateway_project.api import audit
 from gateway_project.api.access import MANAGE_USERS
-from gateway_project.database.guarding import overriding
-from gateway_project.database.names import composed, is_clear
+from gateway_project.database.guarding import override_access_tests
+from gateway_project.database.names import compose_name, is_clear
 from gateway_project.database.saving import save_or_refuse
 from gateway_project.errors import Conflict, NotFound, PermissionDenied
 from gateway_project.json_types import JsonObject
@@ -29,7 +29,7 @@ MAX_DISPLAY_NAME = 200
 
 
 class LoginRefused(PermissionDenied):
-    """The provider has authenticated somebody who may not log in here; `event` is what the log says of it."""
+    """The provider has authenticated somebody who may not log in here; `event` is the message for the log."""
 
     def __init__(self, message: str, event: str, user: User | None = None) -> None:
         super().__init__(message)
@@ -38,7 +38,7 @@ class LoginRefused(PermissionDenied):
 
 @transaction.atomic
 def user_of(provider: IdentityProvider, claims: JsonObject, actor: audit.Actor) -> User:
-    """The user of these claims, with what the claims say now; raises LoginRefused and GatewayError.
+    """The user of these claims, updated by them. Raises LoginRefused and GatewayError.
 
     The user is created, or an existing one linked, where the provider's settings permit it.
     """
@@ -79,15 +79,15 @@ def _first_login(
     provider: IdentityProvider, claims: JsonObject, rules: list[ClaimRule], grants: set[Grant]
 ) -> Identity:
     """The new identity of a new user, or of the user of this name."""
-    name = User.normalize_username(composed(claim_text(claims, provider.user_name_claim)))
-    if not name or not is_clear(name):  # PostgreSQL must not even be asked for some of them
+    name = User.normalize_username(compose_name(claim_text(claims, provider.user_name_claim)))
+    if not name or not is_clear(name):  # PostgreSQL raises an error for some characters
         raise LoginRefused(
             "The identity provider did not send your user name. Tell an administrator.",
             f"{provider.name} sends no user name in the claim {provider.user_name_claim!r}: the login was refused.",
         )
     existing = User.objects.with_username(name).first()
     if existing is not None:
-        user = _matched(provider, existing)
+        user = _find_local_user(provider, existing)
     elif provider.create_users and (grants or not rules):
         user = services.create_federated_user(username=name, roles=() if rules else (USER_ROLE,))
     else:
@@ -101,9 +101,10 @@ def _first_login(
     return identity
 
 
-def _matched(provider: IdentityProvider, user: User) -> User:
-    """The local user whom the login takes over, if the settings permit it: never somebody with power over others, or
-    with a second factor, which the login would do without.
+def _find_local_user(provider: IdentityProvider, user: User) -> User:
+    """The local user whom the login takes over. Raises LoginRefused unless the settings permit it.
+
+    Nobody takes over users with power over others, nor users with a second factor, which the login would not ask for.
     """
     is_powerful = user.is_admin or MANAGE_USERS in user.feature_names() or Group.objects.administered_by(user).exists()
     is_protected = user.must_have_second_factor or has_second_factor(user)
@@ -123,12 +124,12 @@ def _matched(provider: IdentityProvider, user: User) -> User:
 def _refresh(
     provider: IdentityProvider, claims: JsonObject, identity: Identity, rules: list[ClaimRule], grants: set[Grant]
 ) -> None:
-    """Store what the claims say now."""
+    """Store the roles, groups, name and address that the claims give."""
     roles = _ids_of(GrantKind.ROLE, [rule.grant for rule in rules])
     groups = _ids_of(GrantKind.GROUP, [rule.grant for rule in rules])
     granted_role_ids = {id_ for grant, id_ in roles.items() if grant in grants}
     granted_group_ids = {id_ for grant, id_ in groups.items() if grant in grants}
-    with overriding(f"The claims of {provider.name} say so."):
+    with override_access_tests(f"The claims of {provider.name} say so."):
         _update_user(
             identity,
             granted_role_ids,
@@ -148,7 +149,7 @@ def _ids_of(kind: GrantKind, grants: Collection[Grant]) -> dict[Grant, int]:
         if kind is GrantKind.ROLE:
             row_id = Role.objects.filter(name__iexact=grant.name).values_list("pk", flat=True).first()
         else:
-            row_id = Group.objects.filter(name=composed(grant.name)).values_list("pk", flat=True).first()
+            row_id = Group.objects.filter(name=compose_name(grant.name)).values_list("pk", flat=True).first()
         if row_id is None:
             log.warning("A rule of an identity provider names the %s %r, which does not exist.", kind, grant.name)
         else:
@@ -174,7 +175,7 @@ def _update_user(
 def _store_user(
     user: User, roles: set[int], current: set[int], *, display_name: str | None, email: str | None
 ) -> set[int]:
-    """Store roles and attributes; the last admin stays one, whatever rules say. The ids of the roles then."""
+    """Store roles and attributes, and return the ids of the roles. The last admin stays one, whatever rules say."""
     try:
         services.update_user(user, role_ids=sorted(roles), display_name=display_name, email=email)
     except Conflict:
@@ -199,18 +200,18 @@ def _update_groups(identity: Identity, granted: set[int], *, managed: set[int]) 
 
 
 def _own_grants(granted: set[int], current: set[int], earlier_grants: Collection[int]) -> set[int]:
-    """The ids that rules gave, of those that they give now. What an administrator gave before stays without a rule."""
-    return {one for one in granted if one not in current or one in earlier_grants}
+    """The ids that rules gave and still give, without those that an administrator gave before."""
+    return {row_id for row_id in granted if row_id not in current or row_id in earlier_grants}
 
 
 def _display_name(claims: JsonObject, provider: IdentityProvider) -> str | None:
-    """The name to show; None if there is none that can be stored."""
+    """The name to show; None without one that can be stored."""
     name = claim_text(claims, provider.display_name_claim)[:MAX_DISPLAY_NAME]
     return name if name and name.isprintable() else None
 
 
 def _email(claims: JsonObject, provider: IdentityProvider) -> str | None:
-    """The address; None if there is none that can be stored."""
+    """The e-mail address; None without one that can be stored."""
     address = claim_text(claims, provider.email_claim)
     try:
         validate_email(address)

@@ -12,7 +12,7 @@ from accounts.sso.claim_rules import GrantKind, read_rules
 from accounts.sso.models import MASK, MAX_SECRET_LENGTH, Identity, IdentityProvider
 from accounts.sso.protocol.http import is_secure
 from accounts.sso.protocol.metadata import forget_provider, renew_provider
-from gateway_project.database.names import composed
+from gateway_project.database.names import compose_name
 from gateway_project.database.saving import lock_row, rows_by_id, save_or_refuse
 from gateway_project.errors import Conflict, RateLimited, UpstreamError, ValidationError
 from providers.transport.addresses import url_refusal
@@ -96,7 +96,7 @@ def _write(provider: IdentityProvider, changes: IdentityProviderChanges) -> None
     for name in PLAIN:
         setattr(provider, name, values.get(name, getattr(provider, name)))
     if "name" in changes:
-        provider.name = composed(changes["name"])
+        provider.name = compose_name(changes["name"])
     if not is_secure(provider.issuer) or "?" in provider.issuer:
         raise ValidationError("must be an https address without a query.", field="issuer")
     if problem := url_refusal(provider.issuer):
@@ -133,7 +133,7 @@ def _check_rules(text: str) -> None:
         if kind is GrantKind.ROLE:
             exists = Role.objects.filter(name__iexact=name).exists()
         else:
-            exists = Group.objects.filter(name=composed(name)).exists()
+            exists = Group.objects.filter(name=compose_name(name)).exists()
         if not exists:
             raise ValidationError(f"line {rule.line}: there is no {kind} named {name!r:.120}.", field="rules")
 

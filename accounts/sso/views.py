@@ -23,7 +23,7 @@ from accounts.sso.logout import PAGE_HEADERS, end_reported_sessions, landing_pag
 from accounts.sso.models import FederatedLogin, IdentityProvider
 from accounts.sso.operations import BACKCHANNEL, CALLBACK, START
 from accounts.sso.protocol import flow
-from accounts.sso.protocol.sealing import seal
+from accounts.sso.protocol.sealing import seal_text
 from accounts.sso.provisioning import LoginRefused, user_of
 from gateway_project.api import audit
 from gateway_project.api.documents import JSON
@@ -71,7 +71,7 @@ def _login_page() -> str:
 def start(request: HttpRequest, slug: str) -> HttpResponseBase:
     """Send the browser to the provider."""
     provider = provider_of(slug)
-    url, login_cookie = flow.begin(provider, read_next(request.GET))
+    url, login_cookie = flow.begin_login(provider, read_next(request.GET))
     response = HttpResponseRedirect(url)
     # Lax: the browser comes back from another site.
     response.set_cookie(
@@ -101,7 +101,7 @@ def callback(request: HttpRequest, slug: str) -> HttpResponseBase:
     """Finish the login of a browser that comes back."""
     provider = provider_of(slug)
     try:
-        authentication = flow.finish(provider, _parameters(request.GET), request.COOKIES.get(COOKIE, ""))
+        authentication = flow.finish_login(provider, _parameters(request.GET), request.COOKIES.get(COOKIE, ""))
     except GatewayError as error:
         _record_refusal(request, provider, error)
         raise
@@ -171,7 +171,7 @@ def _remember(session_id: UUID, provider: IdentityProvider, authentication: flow
         issuer=provider.issuer,
         subject=authentication.subject,
         provider_session=sid if isinstance(sid, str) and len(sid) <= 255 and sid.isprintable() else "",
-        id_token=seal(authentication.id_token),
+        id_token=seal_text(authentication.id_token),
     )
 
 
@@ -198,7 +198,7 @@ def _arrival(
     else:
         body = orjson.dumps({"code": 200, "message": "Logged in."})
         response = complete_response(200, JSON, body).to_django()
-    cookies.put(response, tokens)
+    cookies.set_cookies(response, tokens)
     return response
 
 

@@ -12,7 +12,7 @@ from accounts.trusted_issuers.jwks import ALGORITHMS
 from accounts.trusted_issuers.models import TrustedIssuer, default_algorithms
 from accounts.trusted_issuers.serializers import keys_of
 from accounts.trusted_issuers.viewsets import TrustedIssuerViewSet
-from gateway_project.console.audit import record
+from gateway_project.console.audit import record_change
 from gateway_project.console.forms.inputs import JsonObjectField
 from gateway_project.console.forms.service_form import ServiceForm
 from gateway_project.console.row_actions import row_action
@@ -102,7 +102,7 @@ class TrustedIssuerAdmin(ServiceAdmin):
     def fetch(self, request: HttpRequest, row: TrustedIssuer) -> str:
         before = keys_of(row)
         fetch_keys_now(row)
-        record(request, "fetch", TrustedIssuerViewSet.resource_name, row.pk, before=before, after=keys_of(row))
+        record_change(request, "fetch", TrustedIssuerViewSet.resource_name, row.pk, before=before, after=keys_of(row))
         return f"The keys could not be fetched. {row.fetch_problem}" if row.fetch_problem else "The keys were fetched."
 
     @display(description="Enabled", boolean=True, ordering="enabled")

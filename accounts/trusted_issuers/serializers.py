@@ -23,7 +23,7 @@ from accounts.trusted_issuers.values import (
     read_jwks,
     read_subjects,
 )
-from gateway_project.api.documents import flat
+from gateway_project.api.documents import with_camel_names
 from gateway_project.api.fields import Attributes, Boolean, Integer, Read, Text
 from gateway_project.json_types import JsonObject
 
@@ -133,4 +133,4 @@ class FetchedKeys(serializers.Serializer[TrustedIssuer]):
 
 def keys_of(row: TrustedIssuer) -> JsonObject:
     """The same as answers and the log have it."""
-    return flat(FetchedKeys(row).data)
+    return with_camel_names(FetchedKeys(row).data)

@@ -67,7 +67,7 @@ def read_unverified(token: str) -> UnverifiedToken | None:
     if len(segments) != 3:
         return None
     try:
-        header, claims = map(_decoded, segments[:2])
+        header, claims = map(_decode_segment, segments[:2])
     except ValueError:
         return None
     if not isinstance(header, dict) or not isinstance(claims, dict):
@@ -75,7 +75,7 @@ def read_unverified(token: str) -> UnverifiedToken | None:
     return UnverifiedToken(header.get("kid"), header.get("alg"), claims.get("iss"), claims.get("aud"), "crit" in header)
 
 
-def _decoded(segment: str) -> object:
+def _decode_segment(segment: str) -> object:
     return orjson.loads(urlsafe_b64decode(segment + "=" * (-len(segment) % 4)))
 
 

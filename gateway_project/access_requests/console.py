@@ -11,12 +11,12 @@ from django.views.decorators.http import require_POST
 from unfold.decorators import display
 
 from accounts.access_requests.models import AccessRequest, RequestKind, RequestState
-from gateway_project.access_requests.forms import DecisionForm, decide, decision_context
+from gateway_project.access_requests.forms import DecisionForm, apply_decision, decision_context
 from gateway_project.access_requests.permissions import decidable_requests
 from gateway_project.console.audit import actor, caller
 from gateway_project.console.display.times import utc_time
-from gateway_project.console.filters import equals
-from gateway_project.console.links import link, link_to, linked
+from gateway_project.console.filters import text_filter
+from gateway_project.console.links import link, link_column, link_to
 from gateway_project.console.site import console_site
 from gateway_project.console.tables import ReadOnlyAdmin
 from gateway_project.database.saving import races_as_conflicts
@@ -47,7 +47,7 @@ def decide_request(request: HttpRequest, request_id: int) -> HttpResponse:
         raise Http404
     try:
         with races_as_conflicts(), transaction.atomic():
-            messages.success(request, decide(row, DecisionForm(request.POST), actor(request)))
+            messages.success(request, apply_decision(row, DecisionForm(request.POST), actor(request)))
     except AccessTestFailed:
         raise  # the site asks for a reason
     except GatewayError as error:
@@ -74,9 +74,23 @@ class AccessRequestAdmin(ReadOnlyAdmin):
     """All requests, with what became of them."""
 
     empty_message = "There are no access requests. Users create them at /me/access/."
-    list_display = ["moment", "subject", linked("user"), "label", "reason", linked("decided_by"), "ends_at", "note"]
+    list_display = [
+        "moment",
+        "subject",
+        link_column("user"),
+        "label",
+        "reason",
+        link_column("decided_by"),
+        "ends_at",
+        "note",
+    ]
     list_display_links = ["moment"]
-    list_filter = ["state", "kind", equals("user", "user", "user__name_key"), equals("model", "model", "model")]
+    list_filter = [
+        "state",
+        "kind",
+        text_filter("user", "user", "user__name_key"),
+        text_filter("model", "model", "model"),
+    ]
     search_fields = ["user__name_key", "model", "group__name", "reason", "note"]
     ordering = ["-id"]
     fields = [

@@ -7,7 +7,7 @@ from django.utils import timezone
 from accounts.access_requests.models import AccessRequest
 from gateway_project.access_requests.services import end_due_request
 from gateway_project.api import audit
-from gateway_project.database.guarding import overriding
+from gateway_project.database.guarding import override_access_tests
 from gateway_project.database.saving import races_as_conflicts
 from gateway_project.errors import GatewayError
 
@@ -30,7 +30,7 @@ def _end(request_id: int) -> bool:
     # The end was agreed on with the grant: no access test keeps it.
     reason = f"The grant of access request {request_id} has ended."
     try:
-        with audit.acting_as(lambda: ACTOR), overriding(reason, field="reason"), races_as_conflicts():
+        with audit.acting_as(lambda: ACTOR), override_access_tests(reason, field="reason"), races_as_conflicts():
             return end_due_request(request_id, actor=ACTOR)
     except GatewayError as error:
         log.error("Access request %s could not be ended. The gateway tries again: %s", request_id, error.sentence)

@@ -36,19 +36,19 @@ class DecisionForm(forms.Form):
     )
     decision = forms.ChoiceField(choices=[(name, name) for name in DECISIONS])
 
-    def until(self) -> datetime | None:
+    def end_of_grant(self) -> datetime | None:
         hours = int(self.cleaned_data["hours"] or 0)
         return timezone.now() + timedelta(hours=hours) if hours else None
 
 
-def decide(request: AccessRequest, form: DecisionForm, actor: audit.Actor) -> str:
+def apply_decision(request: AccessRequest, form: DecisionForm, actor: audit.Actor) -> str:
     """Do what the form says, and return a sentence; raises GatewayError."""
     if not form.is_valid():
         field, problems = next(iter(form.errors.get_json_data().items()))
         raise ValidationError(problems[0]["message"], field=field)
     decision, note = form.cleaned_data["decision"], form.cleaned_data["note"]
     if decision == "grant":
-        services.grant_request(request, actor=actor, until=form.until(), note=note)
+        services.grant_request(request, actor=actor, until=form.end_of_grant(), note=note)
         return f"Granted: {request}."
     if decision == "refuse":
         services.refuse_request(request, actor=actor, note=note)

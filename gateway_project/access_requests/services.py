@@ -18,7 +18,7 @@ from gateway_project.access_requests.serializers import AccessRequestSerializer
 from gateway_project.access_requests.subjects import Subject, check_subject
 from gateway_project.api import audit
 from gateway_project.api.access import Caller
-from gateway_project.api.documents import flat
+from gateway_project.api.documents import with_camel_names
 from gateway_project.database.saving import lock_id, lock_row, save_or_refuse
 from gateway_project.errors import Conflict, PermissionDenied, ValidationError
 from gateway_project.json_types import JsonObject
@@ -65,7 +65,7 @@ def withdraw_request(request: AccessRequest, *, actor: audit.Actor) -> None:
     _lock(request, RequestState.OPEN)
     if not _caller(actor).owns(request.user_id):
         raise PermissionDenied("Only the user who made a request can withdraw it.")
-    with _recorded(actor, "withdraw", request):
+    with _store_and_audit(actor, "withdraw", request):
         request.state = RequestState.WITHDRAWN
         request.ended_at = timezone.now()
 
@@ -84,7 +84,7 @@ def grant_request(request: AccessRequest, *, actor: audit.Actor, until: datetime
         require_decider(_caller(actor), request)
         _refuse_unusable(request)
         check_subject(request)
-        with _recorded(actor, "grant", request):
+        with _store_and_audit(actor, "grant", request):
             kind.make(request, actor)
             _decide(request, RequestState.GRANTED, actor, note)
             request.ends_at = until
@@ -100,7 +100,7 @@ def refuse_request(request: AccessRequest, *, actor: audit.Actor, note: str = ""
     """Decline an open request. Raises as grant_request() does."""
     _lock(request, RequestState.OPEN)
     require_decider(_caller(actor), request)
-    with _recorded(actor, "refuse", request):
+    with _store_and_audit(actor, "refuse", request):
         _decide(request, RequestState.REFUSED, actor, note)
         request.ended_at = request.decided_at
 
@@ -130,7 +130,7 @@ def end_due_request(request_id: int, *, actor: audit.Actor) -> bool:
 
 
 def _end(request: AccessRequest, actor: audit.Actor) -> None:
-    with _recorded(actor, "end", request):
+    with _store_and_audit(actor, "end", request):
         GRANTS[RequestKind(request.kind)].revoke(request, actor)
         request.state = RequestState.ENDED
         request.ended_at = timezone.now()
@@ -151,7 +151,7 @@ def _lock(request: AccessRequest, state: RequestState) -> None:
 
 
 @contextmanager
-def _recorded(actor: audit.Actor, operation: str, request: AccessRequest) -> Iterator[None]:
+def _store_and_audit(actor: audit.Actor, operation: str, request: AccessRequest) -> Iterator[None]:
     """Around a change of a locked request: stores it, and writes it to the log as it was before and after."""
     before = serialize_request(request)
     yield
@@ -163,7 +163,7 @@ def _recorded(actor: audit.Actor, operation: str, request: AccessRequest) -> Ite
 
 def serialize_request(request: AccessRequest) -> JsonObject:
     """The stored request as lists show it."""
-    return flat(AccessRequestSerializer(AccessRequest.objects.shown().get(pk=request.pk)).data)
+    return with_camel_names(AccessRequestSerializer(AccessRequest.objects.shown().get(pk=request.pk)).data)
 
 
 def _caller(actor: audit.Actor) -> Caller:

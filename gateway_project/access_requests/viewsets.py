@@ -57,7 +57,7 @@ class AccessRequestViewSet(ListMixin[AccessRequest]):
         group_id = find_group(caller, group_id=values.pop("group_id", None), group_name=values.pop("group_name", None))
         subject = values if group_id is None else values | {"group_id": group_id}
         row = services.ask_for_access(user=caller.user, actor=self.actor, **subject)
-        return self.created(row.pk)
+        return self.created_response(row.pk)
 
     def grant(self, request: Request, **kwargs: str) -> Response:
         """Give what is asked for, until a time or for good. The caller has to be able to do it by themselves."""

@@ -192,13 +192,13 @@ def require_access(caller: Caller | None, who: str, *, owner_id: int | None = No
         return
     if caller is None:
         raise AuthenticationFailed(AuthenticationFailed.NO_CREDENTIAL)
-    if not _allowed(caller, who, owner_id):
+    if not _may_call(caller, who, owner_id):
         raise PermissionDenied(_requirement(who))
 
 
-def _allowed(caller: Caller, who: str, owner_id: int | None) -> bool:
+def _may_call(caller: Caller, who: str, owner_id: int | None) -> bool:
     if who in DELEGATED:
-        return _allowed(caller, DELEGATED[who], owner_id) or bool(administered_groups(caller))
+        return _may_call(caller, DELEGATED[who], owner_id) or bool(administered_groups(caller))
     if who == USER:
         # A leaked key for work alone must not show its owner's log: management needs a key with another permission.
         return caller.is_login or bool(caller.features - {WORK})

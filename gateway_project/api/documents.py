@@ -172,12 +172,12 @@ class FlatRenderer(renderers.JSONRenderer):
     def document(self, data: JsonObject) -> JsonObject:
         """The document of a list with its meta and links, or of one row."""
         if "results" in data:
-            rows = [flat(row) for row in data["results"]]
-            return {"links": data["links"], "data": rows, "meta": flat(data["meta"])}
-        return {"data": flat(data)}
+            rows = [with_camel_names(row) for row in data["results"]]
+            return {"links": data["links"], "data": rows, "meta": with_camel_names(data["meta"])}
+        return {"data": with_camel_names(data)}
 
 
-def flat(row: Mapping[str, object]) -> JsonObject:
+def with_camel_names(row: Mapping[str, object]) -> JsonObject:
     """A serialized row with camelCase names."""
     return {camel(name): value for name, value in row.items()}
 
@@ -188,12 +188,12 @@ class Negotiation(DefaultContentNegotiation):
     def select_renderer(
         self, request: Request, renderers: Iterable[BaseRenderer], format_suffix: str | None = None
     ) -> tuple[BaseRenderer, str]:
-        media_type = JSON if prefers(request, JSON) else JSON_API
+        media_type = JSON if prefers_media_type(request, JSON) else JSON_API
         renderer = next(renderer for renderer in renderers if renderer.media_type == media_type)
         return renderer, media_type
 
 
-def prefers(request: HttpRequest, media_type: str) -> bool:
+def prefers_media_type(request: HttpRequest, media_type: str) -> bool:
     """Whether the client prefers this media type to JSON:API."""
     ranges = [MediaType(part.strip().lower()) for part in request.headers.get("Accept", "").split(",")]
     return _preference(ranges, media_type) > _preference(ranges, JSON_API)

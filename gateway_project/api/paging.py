@@ -76,7 +76,7 @@ class ApiPagination(JsonApiPageNumberPagination):
         return _above_zero(request, self.page_query_param, 1)
 
     def get_paginated_response(self, data: Sequence[JsonObject]) -> Response:
-        return listing(self.request, data, self.position())
+        return page_document(self.request, data, self.position())
 
     def position(self) -> PagePosition:
         """The page that paginate_queryset() returned."""
@@ -101,7 +101,7 @@ class OptionalPagination(ApiPagination):
         return whole_list(self.request, data) if self.is_whole else super().get_paginated_response(data)
 
 
-def listing(request: Request, data: Sequence[JsonObject], position: PagePosition) -> Response:
+def page_document(request: Request, data: Sequence[JsonObject], position: PagePosition) -> Response:
     """A page of serialized rows with its meta and links."""
     numbers = position.neighbours()
     links = {"self": _link(request), **{name: _link(request, number) for name, number in numbers.items()}}

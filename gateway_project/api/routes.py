@@ -54,7 +54,7 @@ def routes(patterns: Iterable[URLPattern | URLResolver] | None = None, prefix: s
     for entry in get_resolver().url_patterns if patterns is None else patterns:
         whole = prefix + str(entry.pattern)
         if not isinstance(entry, URLPattern):
-            yield from _included(entry, whole)
+            yield from _routes_of_resolver(entry, whole)
         elif actions := getattr(entry.callback, "actions", None):
             yield from _operations(entry, whole, actions)
         else:
@@ -70,7 +70,7 @@ def _operations(entry: URLPattern, whole: str, actions: Mapping[str, str]) -> It
             yield Route(whole, entry.name or "", method, resource, operation, view)
 
 
-def _included(resolver: URLResolver, prefix: str) -> Iterator[Route]:
+def _routes_of_resolver(resolver: URLResolver, prefix: str) -> Iterator[Route]:
     """A site of Django is one route, named after its namespace: it checks access itself."""
     if resolver.namespace:
         yield Route(prefix, resolver.namespace, "")

@@ -24,14 +24,14 @@ from rest_framework.viewsets import GenericViewSet
 
 from gateway_project.api import audit
 from gateway_project.api.access import CALLER_KINDS, DELEGATED, MANAGER, OWNER, TABLE, USER, Caller, require_licence_for
-from gateway_project.api.documents import ENVELOPE, Document, Plain, flat
+from gateway_project.api.documents import ENVELOPE, Document, Plain, with_camel_names
 from gateway_project.api.fields import Attributes, read_id
 from gateway_project.api.filters import Filter, read_parameters, refuse_unknown
 from gateway_project.api.names import camel
 from gateway_project.api.requests import ApiRequest
 from gateway_project.api.response_specs import ResponseSpec
 from gateway_project.api.write_limit import count_write, take_back
-from gateway_project.database.guarding import HEADER, override_reason, overriding
+from gateway_project.database.guarding import HEADER, override_access_tests, override_reason
 from gateway_project.errors import Conflict, MethodNotAllowed, NotFound, Place, ValidationError
 from gateway_project.json_types import JsonObject
 from gateway_project.server.bodies import MAX_MANAGEMENT_BYTES
@@ -96,7 +96,10 @@ class ApiViewSet(GenericViewSet[Row], Generic[Row]):
     # -- Handling of a request --------------------------------------------------------------------------
 
     def dispatch(self, request: HttpRequest, *args: object, **kwargs: object) -> HttpResponseBase:
-        with audit.acting_as(lambda: self.actor), overriding(_as_text(request.headers.get(HEADER, "")), header=HEADER):
+        with (
+            audit.acting_as(lambda: self.actor),
+            override_access_tests(_as_text(request.headers.get(HEADER, "")), header=HEADER),
+        ):
             return super().dispatch(request, *args, **kwargs)
 
     @property
@@ -213,7 +216,7 @@ class ApiViewSet(GenericViewSet[Row], Generic[Row]):
 
     def refuse_read_only_changes(self, before: JsonObject | None) -> None:
         """Raise ValidationError if a read-only attribute was sent with another value than the row's."""
-        values = flat(self.read_only_values())
+        values = with_camel_names(self.read_only_values())
         if not values or before is None:  # for a row that is gone, the service raises NotFound
             return
         current = json.loads(JSONRenderer().render(before))
@@ -252,10 +255,10 @@ class ApiViewSet(GenericViewSet[Row], Generic[Row]):
 
     # -- The response, and the log ----------------------------------------------------------------------
 
-    def serialized(self, row: Row) -> JsonObject | None:
+    def serialize_stored(self, row: Row) -> JsonObject | None:
         """The row as lists show it, read again from the database; None if it is gone."""
         fresh = self.get_queryset().filter(pk=row.pk).first()
-        return flat(self.get_serializer(fresh).data) if fresh is not None else None
+        return with_camel_names(self.get_serializer(fresh).data) if fresh is not None else None
 
     @classmethod
     def serialize_row(cls, row: Row) -> JsonObject | None:
@@ -263,7 +266,7 @@ class ApiViewSet(GenericViewSet[Row], Generic[Row]):
         # A viewset without a queryset takes its rows from the path.
         rows = type(row)._default_manager.all() if cls.queryset is None else cls.queryset.all()
         fresh = rows.filter(pk=row.pk).first()
-        return flat(cls.row_serializer(fresh).data) if fresh is not None else None
+        return with_camel_names(cls.row_serializer(fresh).data) if fresh is not None else None
 
     @classmethod
     def row_serializer(cls, row: Row | None = None) -> Serializer[Row]:
@@ -275,7 +278,7 @@ class ApiViewSet(GenericViewSet[Row], Generic[Row]):
         """The URL of a row."""
         return f"{settings.GATEWAY_BASE_URL}/{self.resource_name}/{row_id}/"
 
-    def created(self, row_id: int, body: Plain | None = None) -> Response:
+    def created_response(self, row_id: int, body: Plain | None = None) -> Response:
         """201 with the headers that name the row; the body is {} unless given."""
         location = self.location(row_id)
         headers = {"Location": location, "Content-Location": location}
@@ -300,10 +303,10 @@ class ApiViewSet(GenericViewSet[Row], Generic[Row]):
     @contextmanager
     def recorded_change(self, row: Row) -> Iterator[None]:
         """Around a change of a row: writes the row before and after it to the log."""
-        before = self.serialized(row)
+        before = self.serialize_stored(row)
         self.refuse_read_only_changes(before)
         yield
-        self.record(row.pk, before=before, after=self.serialized(row))
+        self.record(row.pk, before=before, after=self.serialize_stored(row))
 
     def record_session_event(
         self, message: str, *, user: object = None, severity: str = "info", is_refusal: bool = False
@@ -339,8 +342,8 @@ class CreateMixin(ApiViewSet[Row]):
         values = self.values(self.create_attributes)
         with transaction.atomic():
             row = self.perform_create(values)
-            self.record(row.pk, after=self.serialized(row))
-        return self.created(row.pk)
+            self.record(row.pk, after=self.serialize_stored(row))
+        return self.created_response(row.pk)
 
     def perform_create(self, values: JsonObject) -> Row:
         """The new row; raises GatewayError."""
@@ -373,9 +376,9 @@ class DestroyMixin(ApiViewSet[Row]):
         self.values(Attributes, partial=True)  # an id, and nothing else
         with transaction.atomic():
             row = self.get_object()
-            row_id, before = row.pk, self.serialized(row)
+            row_id, before = row.pk, self.serialize_stored(row)
             self.perform_destroy(row)
-            self.record(row_id, before=before, after=self.serialized(row))
+            self.record(row_id, before=before, after=self.serialize_stored(row))
         return Response(Plain())
 
     def perform_destroy(self, row: Row) -> None:

@@ -38,15 +38,15 @@ class ConfigurationCache(Generic[Result]):
         if connection.in_atomic_block:
             return self._compute()
         with self._lock:  # calls at the same time share one computation
-            self._stored = self._unchanged() or self._computed()
+            self._stored = self._reuse_stored() or self._compute_anew()
             return self._stored.result
 
-    def _unchanged(self) -> Stored[Result] | None:
+    def _reuse_stored(self) -> Stored[Result] | None:
         if self._stored is None or time.monotonic() - self._stored.moment > MAX_AGE_SECONDS:
             return None
-        changes, position = ChangeFeed(connection).since(self._stored.position)
+        changes, position = ChangeFeed(connection).read_since(self._stored.position)
         return None if self._kinds & changes.keys() else self._stored._replace(position=position)
 
-    def _computed(self) -> Stored[Result]:
+    def _compute_anew(self) -> Stored[Result]:
         position = ChangeFeed(connection).position()  # before it, so that no change is missed
         return Stored(self._compute(), time.monotonic(), position)

@@ -29,7 +29,7 @@ def order_cuts(credentials: Collection[Credential]) -> None:
 
 
 def cuts_in(changes: Mapping[str, Collection[int]]) -> list[Credential]:
-    """The credentials whose requests are to end, by the changes that ChangeFeed.since() returned."""
+    """The credentials whose requests are to end, by the changes that ChangeFeed.read_since() returned."""
     return [
         Credential(CUT_KINDS[kind], row_id) for kind in CUT_KINDS.keys() & changes.keys() for row_id in changes[kind]
     ]

@@ -75,7 +75,7 @@ class ChangeFeed:
         self.connection = connection
 
     def position(self) -> Position:
-        """The present position: since() will return every change that is not visible yet."""
+        """The present position: read_since() will return every change that is not visible yet."""
         with self.connection.cursor() as cursor:
             cursor.execute(_NOW[self.connection.vendor])
             time, mark = cursor.fetchone()
@@ -87,7 +87,7 @@ class ChangeFeed:
             cursor.execute(_OWN[self.connection.vendor])
             return cursor.fetchone()[0]
 
-    def since(self, position: Position) -> tuple[dict[str, set[int]], Position]:
+    def read_since(self, position: Position) -> tuple[dict[str, set[int]], Position]:
         """The ids of changed rows by kind, and the next position; no change is missed, some are returned twice."""
         with self.connection.cursor() as cursor:
             cursor.execute(_SINCE[self.connection.vendor], [position.mark])

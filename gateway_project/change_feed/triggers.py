@@ -111,7 +111,7 @@ _FIND = {
 }
 
 
-def _watches(tables: set[str]) -> Iterator[tuple[Watch, str]]:
+def _installable_watches(tables: set[str]) -> Iterator[tuple[Watch, str]]:
     """Each watch with its table, if that exists: an app may be migrated back to zero."""
     for watch in WATCHED:
         table = apps.get_model(watch.model)._meta.db_table
@@ -121,7 +121,7 @@ def _watches(tables: set[str]) -> Iterator[tuple[Watch, str]]:
 
 def _names(vendor: str, tables: set[str]) -> Iterator[str]:
     truncate = ("truncate",) if vendor == "postgresql" else ()
-    for watch, table in _watches(tables):
+    for watch, table in _installable_watches(tables):
         for operation in (*OPERATIONS, *truncate):
             if watch.inserts or operation != "insert":
                 yield f"{PREFIX}{table}_{operation}"
@@ -131,7 +131,7 @@ def _statements(vendor: str, tables: set[str]) -> Iterator[str]:
     if vendor == "postgresql":
         # Otherwise replicas that start together fail when they replace the same function.
         yield "SELECT pg_advisory_xact_lock(hashtext('gateway change triggers'))"
-    for watch, table in _watches(tables):
+    for watch, table in _installable_watches(tables):
         yield from (_postgresql if vendor == "postgresql" else _sqlite)(watch, table)
 
 
@@ -142,7 +142,7 @@ def _sqlite(watch: Watch, table: str) -> Iterator[str]:
     old, new = _row(watch, "OLD"), _row(watch, "NEW")
     bodies = {
         "insert": ("", f"VALUES ('{watch.kind}', {new})"),
-        "update": (_differs(watch), f"SELECT '{watch.kind}', {old} UNION SELECT '{watch.kind}', {new}"),
+        "update": (_differs_sql(watch), f"SELECT '{watch.kind}', {old} UNION SELECT '{watch.kind}', {new}"),
         "delete": (watch.deletes.format(old="OLD"), f"VALUES ('{watch.kind}', {old})"),
     }
     for operation, (condition, rows) in bodies.items():
@@ -156,7 +156,7 @@ def _sqlite(watch: Watch, table: str) -> Iterator[str]:
             )
 
 
-def _differs(watch: Watch) -> str:
+def _differs_sql(watch: Watch) -> str:
     fields = apps.get_model(watch.model)._meta.local_concrete_fields
     columns = watch.only or [field.column for field in fields if field.column not in watch.unless]
     return " OR ".join(f'OLD."{column}" IS NOT NEW."{column}"' for column in columns)
@@ -200,7 +200,7 @@ def _function(watch: Watch, table: str) -> str:
                 {note} SELECT DISTINCT '{watch.kind}', touched.id
                 FROM old_rows o FULL JOIN new_rows n ON n.id = o.id
                 CROSS JOIN LATERAL (VALUES ({_row(watch, "o")}), ({_row(watch, "n")})) AS touched (id)
-                WHERE touched.id IS NOT NULL AND ({_changed(watch)});
+                WHERE touched.id IS NOT NULL AND ({_changed_row_sql(watch)});
             ELSE
                 {note} VALUES ('{watch.kind}', 0);
             END IF;
@@ -209,7 +209,7 @@ def _function(watch: Watch, table: str) -> str:
     """
 
 
-def _changed(watch: Watch) -> str:
+def _changed_row_sql(watch: Watch) -> str:
     """Whether a row differs from before; names as few columns as possible, so that migrations can alter the others."""
     if watch.only:
         return " OR ".join(f'o."{column}" IS DISTINCT FROM n."{column}"' for column in watch.only)

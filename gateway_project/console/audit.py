@@ -24,7 +24,7 @@ def caller(request: HttpRequest) -> Caller:
     return Caller(user=request.user, is_admin=True, session=request.session.get(LOGIN))
 
 
-def record(
+def record_change(
     request: HttpRequest, operation: str, resource: str, row_id: int | None, **details: Unpack[audit.ChangeDetails]
 ) -> None:
     """Write one change made in the console to the log; `details` are without secrets."""

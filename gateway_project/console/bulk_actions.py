@@ -12,7 +12,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 
-from gateway_project.console.row_actions import always
+from gateway_project.console.row_actions import applies_to_all
 from gateway_project.wording import plural
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ Table = TypeVar("Table", bound="ServiceAdmin[Any]")
 Action = Callable[[Table, HttpRequest, QuerySet], HttpResponse | None]
 
 
-def never(row: object, answers: object) -> bool:
+def is_never_done(row: object, answers: object) -> bool:
     """For actions that change every row to which they apply."""
     return False
 
@@ -33,8 +33,8 @@ def bulk_action(
     *,
     effect: str,
     form: type[forms.Form] | None = None,
-    applies_to: Callable[[Any], bool] = always,
-    is_done: Callable[..., bool] = never,
+    applies_to: Callable[[Any], bool] = applies_to_all,
+    is_done: Callable[..., bool] = is_never_done,
     revokes: bool = False,
 ) -> Callable[[Callable[..., None]], Action[Table]]:
     """Decorates a method of a ServiceAdmin (request, row, and the valid form if there is one), called for each row.
@@ -59,10 +59,10 @@ def bulk_action(
                 return TemplateResponse(request, "console/bulk.html", page)
             act = partial(do, self, request, **({"form": answers} if answers is not None else {}))
             open_rows = [row for row in rows if not is_done(row, answers)]
-            with self.proven(request) if revokes else nullcontext(), transaction.atomic():
+            with self.prove_in_force(request) if revokes else nullcontext(), transaction.atomic():
                 count = sum(self.attempt(request, act, row) for row in open_rows)
             text = f"{count} of {len(queryset)} {self.opts.verbose_name_plural} changed."
-            self.message_user(request, text + _unchanged(len(rows) - len(open_rows)))
+            self.message_user(request, text + _count_unchanged(len(rows) - len(open_rows)))
             return None
 
         return ask_and_do
@@ -70,5 +70,5 @@ def bulk_action(
     return decorate
 
 
-def _unchanged(number: int) -> str:
+def _count_unchanged(number: int) -> str:
     return f" {plural(number, 'stays as it is', 'stay as they are')}." if number else ""

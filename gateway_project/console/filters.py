@@ -16,7 +16,7 @@ from gateway_project.console.period import MOMENT_NAMES, moment_of
 Rows = TypeVar("Rows", bound=QuerySet[Any])
 
 
-def equals(title: str, name: str, lookup: str) -> type[TextFilter]:
+def text_filter(title: str, name: str, lookup: str) -> type[TextFilter]:
     """A filter by one text."""
 
     class Equals(TextFilter):

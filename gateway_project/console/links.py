@@ -52,7 +52,7 @@ def period_of_page(row: Model) -> Period:
     return getattr(row, PAGE_PERIOD, ANY_TIME)
 
 
-def linked(field: str) -> Callable[[object], SafeString | str | None]:
+def link_column(field: str) -> Callable[[object], SafeString | str | None]:
     """A column of a list: the row in a field of each row, as a link. The list selects it with its own rows."""
 
     @display(description=field.replace("_", " ").capitalize(), ordering=field)

@@ -37,7 +37,7 @@ def notices() -> list[Notice]:
 
 def about_the_licence(now: float) -> Notice | None:
     """The licence expires within 30 days, or is not valid any more."""
-    terms = licensing.current()
+    terms = licensing.current_terms()
     if not (warning := terms.warning(now)):
         return None
     severity = "error" if terms.problem(now) else "warning"
@@ -50,7 +50,7 @@ def about_an_unlisted_proxy(now: float) -> Notice | None:
     if not peer:
         return None
     setting = with_query(reverse("admin:system"), {"q": "trusted proxies"})
-    return Notice("warning", unlisted_proxies.warning(peer), [Link("Show the setting", setting)])
+    return Notice("warning", unlisted_proxies.describe_proxy(peer), [Link("Show the setting", setting)])
 
 
 def about_access_requests(now: float) -> Notice | None:

@@ -20,7 +20,7 @@ Table = TypeVar("Table", bound="ConsoleAdmin[Any]")
 Page = Callable[[Table, HttpRequest, str], HttpResponse]
 
 
-def always(row: Model) -> bool:
+def applies_to_all(row: Model) -> bool:
     return True
 
 
@@ -38,7 +38,7 @@ def row_link(
                 raise Http404
             return HttpResponseRedirect(f"{reverse(f'admin:{page}')}?{parameter}={row.pk}")
 
-        go.applies_to = always
+        go.applies_to = applies_to_all
         return go
 
     return decorate
@@ -51,7 +51,7 @@ def row_action(
     path: str,
     effect: str,
     atomic: bool = True,
-    applies_to: Callable[[Any], bool] = always,
+    applies_to: Callable[[Any], bool] = applies_to_all,
     revokes: bool = False,
     form: type[forms.Form] | None = None,
 ) -> Callable[[Callable[..., HttpResponse | str]], Page[Table]]:
@@ -78,7 +78,7 @@ def row_action(
                 return TemplateResponse(
                     request, "console/confirm.html", self.admin_site.context(request, description, **context)
                 )
-            with self.proven(request) if revokes else nullcontext():
+            with self.prove_in_force(request) if revokes else nullcontext():
                 act = do if answers is None else partial(do, form=answers)
                 return _answer(self, request, row, act, atomic=atomic)
 

@@ -15,7 +15,7 @@ from gateway_project.api.access import require_licence
 from gateway_project.api.audit import acting_as
 from gateway_project.api.write_limit import count_write
 from gateway_project.console.audit import actor, caller
-from gateway_project.database.guarding import overriding
+from gateway_project.database.guarding import override_access_tests
 from gateway_project.errors import AccessTestFailed, LicenceInvalid, RateLimited
 from gateway_project.hooks import Hook
 from gateway_project.json_types import JsonObject
@@ -86,7 +86,7 @@ class ConsoleSite(UnfoldAdminSite):
         return response if further_logout is None else further_logout
 
     def admin_view(self, view: Page, cacheable: bool = False) -> Page:
-        return self._leading_users(super().admin_view(self._checked(self._asking_for_reason(view)), cacheable))
+        return self._leading_users(super().admin_view(self._with_checks(self._asking_for_reason(view)), cacheable))
 
     def _leading_users(self, view: Page) -> Page:
         """The view; a logged-in user without the role admin is led to their own pages."""
@@ -100,7 +100,7 @@ class ConsoleSite(UnfoldAdminSite):
 
         return answer
 
-    def _checked(self, view: Page) -> Page:
+    def _with_checks(self, view: Page) -> Page:
         """The view, after the checks of the licence (except for LICENCE_FREE_PAGES), of the address and of writes.
 
         Each form that is sent counts as a write, but the one that logs out. If a check fails, or if nothing is at the
@@ -144,7 +144,7 @@ class ConsoleSite(UnfoldAdminSite):
         @wraps(view)
         def answer(request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
             try:
-                with overriding(request.POST.get(REASON, ""), field=REASON):
+                with override_access_tests(request.POST.get(REASON, ""), field=REASON):
                     return view(request, *args, **kwargs)
             except AccessTestFailed as error:
                 return self._ask_for_reason(request, error)

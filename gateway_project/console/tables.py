@@ -21,7 +21,7 @@ from unfold.decorators import display
 
 from gateway_project.api.audit import ChangeDetails
 from gateway_project.api.viewsets import ApiViewSet
-from gateway_project.console.audit import record
+from gateway_project.console.audit import record_change
 from gateway_project.console.display.badges import Badge
 from gateway_project.console.display.rows import row_checkbox
 from gateway_project.console.filters import PeriodFilter
@@ -85,7 +85,7 @@ class ConsoleAdmin(ModelAdmin, Generic[Row]):
         context = dict(extra_context or {})
         if row is not None:
             period = period_of(request.GET.dict())
-            context |= {"row_tabs": [tab.during(period) for tab in self.tabs(row)], "row_badge": self.badge_of(row)}
+            context |= {"row_tabs": [tab.for_period(period) for tab in self.tabs(row)], "row_badge": self.badge_of(row)}
             context["period_query"] = urlencode(period.moments())
         return super().change_view(request, object_id, form_url, context)
 
@@ -192,7 +192,7 @@ class ServiceAdmin(ConsoleAdmin[Row]):
         row = form.instance
         if row.pk is None:
             row = self.create(request, form.cleaned_data)
-            self.record(request, "create", row.pk, after=self.serialized(row), attributes=form.cleaned_data)
+            self.record(request, "create", row.pk, after=self.serialize_stored(row), attributes=form.cleaned_data)
             return row
         changed = {name: form.cleaned_data[name] for name in form.changed_data if name in form.cleaned_data}
         if changed:
@@ -226,7 +226,7 @@ class ServiceAdmin(ConsoleAdmin[Row]):
 
     def delete_model(self, request: HttpRequest, obj: Row) -> None:
         with transaction.atomic():
-            before, row_id = self.serialized(obj), obj.pk
+            before, row_id = self.serialize_stored(obj), obj.pk
             self.destroy(request, obj)
             self.record(request, "destroy", row_id, before=before)
 
@@ -272,7 +272,7 @@ class ServiceAdmin(ConsoleAdmin[Row]):
 
     # -- The log ----------------------------------------------------------------------------------------
 
-    def serialized(self, row: Row) -> JsonObject | None:
+    def serialize_stored(self, row: Row) -> JsonObject | None:
         """The row as the API shows it, without secrets; None if it is gone."""
         return self.viewset.serialize_row(row)
 
@@ -280,16 +280,16 @@ class ServiceAdmin(ConsoleAdmin[Row]):
         self, request: HttpRequest, operation: str, row_id: int | None, **details: Unpack[ChangeDetails]
     ) -> None:
         """Write to the log who changed what."""
-        record(request, operation, self.viewset.resource_name, row_id, **details)
+        record_change(request, operation, self.viewset.resource_name, row_id, **details)
 
     @contextmanager
     def recorded_change(
         self, request: HttpRequest, row: Row, operation: str = "update", attributes: Iterable[str] = ()
     ) -> Iterator[None]:
         """Around a change of a row: writes the row before and after it to the log."""
-        before = self.serialized(row)
+        before = self.serialize_stored(row)
         yield
-        after = self.serialized(row)
+        after = self.serialize_stored(row)
         self.record(request, operation, row.pk, before=before, after=after, attributes=attributes)
 
     def log_addition(self, request: HttpRequest, obj: Row, message: object) -> None:

@@ -36,7 +36,7 @@ class Tab(NamedTuple):
         path = reverse(f"admin:{self.page}", args=() if self.row_id is None else (self.row_id,))
         return f"{with_query(path, self.filters)}{f'#{self.anchor}' if self.anchor else ''}"
 
-    def during(self, period: Period) -> "Tab":
+    def for_period(self, period: Period) -> "Tab":
         """The same tab for a period, if its page shows one or hands it on."""
         if self.page not in PERIODS:
             return self

@@ -72,7 +72,7 @@ def unguarded_trial() -> Iterator[None]:
 
 
 @contextmanager
-def overriding(text: str, **place: Unpack[Place]) -> Iterator[None]:
+def override_access_tests(text: str, **place: Unpack[Place]) -> Iterator[None]:
     """Within it, changes that break access tests are made for this reason; an empty text is none."""
     token = _override.set(Override(text, place) if text else None)
     try:

@@ -4,6 +4,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from django.core.exceptions import ValidationError
 from django.db import models
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import lookups
@@ -37,6 +38,12 @@ def is_clear(name: str) -> bool:
     return name == name.strip() and name.isprintable() and not INVISIBLE & set(name) and not _stray_selector(name)
 
 
+def require_clear(name: str, noun: str = "A name") -> None:
+    """Raise Django's ValidationError for a name that a reader could not tell from another; `noun` is the subject."""
+    if not is_clear(name):
+        raise ValidationError(f"{noun} must not begin or end with blanks, and all its characters must be visible.")
+
+
 def _stray_selector(name: str) -> bool:
     """Whether a variation selector follows a character without variants, where it is invisible."""
     pairs = zip("\0" + name, name, strict=False)
@@ -48,7 +55,7 @@ def _has_variants(character: str) -> bool:
     return symbol or unicodedata.name(character, "").startswith("CJK UNIFIED")
 
 
-def composed(name: str) -> str:
+def compose_name(name: str) -> str:
     """The name in the form in which it is stored (NFC): names that look the same are the same text."""
     return unicodedata.normalize("NFC", name)
 
@@ -91,7 +98,7 @@ class ContainsInAnyCase(lookups.IContains):
     """Finds a part of the text, normalized; SQLite's own functions fold the case of ASCII letters only."""
 
     def get_prep_lookup(self) -> object:
-        return composed(self.rhs) if isinstance(self.rhs, str) else self.rhs
+        return compose_name(self.rhs) if isinstance(self.rhs, str) else self.rhs
 
     def as_sqlite(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper) -> tuple[str, Sequence[object]]:
         upper = models.Func(self.lhs, function=SQLITE_UPPER, output_field=models.CharField())
@@ -135,7 +142,7 @@ class NameField(SearchedField):
 
     def to_python(self, value: object) -> object:
         name = super().to_python(value)
-        return composed(name) if isinstance(name, str) else name
+        return compose_name(name) if isinstance(name, str) else name
 
 
 class NameKeyField(_AsText):

@@ -74,15 +74,15 @@ class GatewayError(Exception):
 
     @property
     def message(self) -> str:
-        return _truncated(self._texts[0], MAX_MESSAGE_LENGTH)
+        return _truncate(self._texts[0], MAX_MESSAGE_LENGTH)
 
     @property
     def field(self) -> str:
-        return _truncated(self._texts[1], MAX_FIELD_LENGTH)
+        return _truncate(self._texts[1], MAX_FIELD_LENGTH)
 
     @property
     def reason(self) -> str:
-        return _truncated(self._texts[2], MAX_FIELD_LENGTH)
+        return _truncate(self._texts[2], MAX_FIELD_LENGTH)
 
     @property
     def severity(self) -> str:
@@ -132,8 +132,8 @@ def drop_frames(error: BaseException | None) -> None:
 
 def sentence_of(problems: Sequence[Problem]) -> str:
     """All problems with the names of their places, as a message."""
-    return _truncated(" ".join(problem.sentence for problem in problems), MAX_MESSAGE_LENGTH)
+    return _truncate(" ".join(problem.sentence for problem in problems), MAX_MESSAGE_LENGTH)
 
 
-def _truncated(text: str, max_length: int) -> str:
+def _truncate(text: str, max_length: int) -> str:
     return text if len(text) <= max_length else f"{text[: max_length - 1]}…"

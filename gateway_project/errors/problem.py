@@ -28,7 +28,7 @@ class Problem:
         """The detail with the name of the place, for people who do not see the place."""
         name = self.parameter or self.header or self.field
         if name.startswith("/"):
-            name = _unescaped(name.rpartition("/")[2])
+            name = _unescape(name.rpartition("/")[2])
         return f"{name}: {self.detail}" if name else self.detail
 
     def with_names(self, names: Mapping[str, str]) -> "Problem":
@@ -57,7 +57,7 @@ def escape_pointer(name: str) -> str:
     return name.replace("~", "~0").replace("/", "~1")
 
 
-def _unescaped(segment: str) -> str:
+def _unescape(segment: str) -> str:
     return segment.replace("~1", "/").replace("~0", "~")
 
 

@@ -30,7 +30,7 @@ from keys.services import issue_key
 from keys.viewsets import KeyViewSet
 from providers.discovery import offered_models
 from providers.models import ModelPrice, Provider
-from providers.pricing.public_prices import load
+from providers.pricing.public_prices import load_prices
 from providers.services import create_provider, set_price, update_provider
 from providers.transport.transport import Transport
 from providers.viewsets import PriceViewSet, ProviderViewSet
@@ -106,7 +106,7 @@ VENDORS = (
 )
 
 
-def prepare(environment: Mapping[str, str] = os.environ, tell: Tell = lambda _: None) -> Prepared:
+def prepare_installation(environment: Mapping[str, str] = os.environ, tell: Tell = lambda _: None) -> Prepared:
     """Create what is missing and change nothing that exists; a second run returns the same.
 
     `tell` is called with a sentence for each thing that needs an explanation.
@@ -151,9 +151,9 @@ def _key(owner: User, tell: Tell) -> str | None:
     """The key of an earlier run, None if its text is lost; a new key if there is none."""
     live = ApiKey.objects.live().of(owner).filter(name=KEY_NAME)
     text = _earlier_output().get("apiKey") or ""
-    if parsed := key_secrets.parse(text):
+    if parsed := key_secrets.parse_key(text):
         key = live.usable().filter(public_id=parsed[0]).first()
-        if key and key_secrets.matches(bytes(key.digest), parsed[1]):
+        if key and key_secrets.digests_match(bytes(key.digest), parsed[1]):
             return text
     if not live.exists():
         issued = issue_key(owner=owner, name=KEY_NAME, created_by=owner)
@@ -189,7 +189,7 @@ def _demo_provider() -> str | None:
 
 def _prices() -> None:
     if not ModelPrice.objects.filter(provider=None).exists():
-        load()
+        load_prices()
 
 
 def _record(viewset: type[ApiViewSet[models.Model]], row: models.Model) -> None:

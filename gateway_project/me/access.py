@@ -13,12 +13,12 @@ from accounts.access_requests.models import AccessRequest, RequestState
 from accounts.access_requests.querysets import AccessRequestQuerySet
 from accounts.models import User
 from gateway_project.access_requests import services
-from gateway_project.access_requests.forms import DecisionForm, decide, decision_context
+from gateway_project.access_requests.forms import DecisionForm, apply_decision, decision_context
 from gateway_project.access_requests.permissions import decidable_requests
 from gateway_project.database.saving import races_as_conflicts
 from gateway_project.errors import GatewayError
 from gateway_project.me.request_forms import FORMS, AskForm
-from gateway_project.me.site import actor, caller, featured_caller, page, show
+from gateway_project.me.site import actor, caller, featured_caller, page, show_page
 
 PAGE_ROWS = 25
 LABELS = {RequestState.OPEN: "info", RequestState.GRANTED: "success", RequestState.REFUSED: "warning"}
@@ -38,7 +38,7 @@ def overview(request: HttpRequest) -> HttpResponse:
         "decide_url": "me:access-decide",
         **decision_context(decidable, request.GET),
     }
-    return show(request, "access", "Access", context)
+    return show_page(request, "access", "Access", context)
 
 
 @page
@@ -49,7 +49,7 @@ def ask(request: HttpRequest, kind: str) -> HttpResponse:
     form = FORMS[kind](request.POST or None)
     if request.method == "POST" and form.is_valid() and _is_stored(request, form, kind):
         return HttpResponseRedirect(reverse("me:access"))
-    return show(
+    return show_page(
         request,
         "key_form",
         form.title,
@@ -80,7 +80,7 @@ def _add_error(form: forms.Form, error: GatewayError) -> None:
 def withdraw(request: HttpRequest, request_id: int) -> HttpResponse:
     """Take one of the own requests back."""
     row = _row_or_404(AccessRequest.objects.of(caller(request).user), request_id)
-    return _changed(lambda: services.withdraw_request(row, actor=actor(request)))
+    return _change_request(lambda: services.withdraw_request(row, actor=actor(request)))
 
 
 @page
@@ -89,10 +89,10 @@ def decide_request(request: HttpRequest, request_id: int) -> HttpResponse:
     """Grant, refuse or end what somebody else has asked for."""
     decider = featured_caller(request)
     row = _row_or_404(decidable_requests(decider), request_id)
-    return _changed(lambda: decide(row, DecisionForm(request.POST), actor(request, decider)))
+    return _change_request(lambda: apply_decision(row, DecisionForm(request.POST), actor(request, decider)))
 
 
-def _changed(change: Callable[[], object]) -> HttpResponse:
+def _change_request(change: Callable[[], object]) -> HttpResponse:
     with races_as_conflicts(), transaction.atomic():
         change()
     return HttpResponseRedirect(reverse("me:access"))

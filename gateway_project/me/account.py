@@ -16,7 +16,7 @@ from gateway_project.api import audit
 from gateway_project.console.audit import session_event_recorder
 from gateway_project.errors import GatewayError
 from gateway_project.me.forms import PasswordForm, add_errors
-from gateway_project.me.site import actor, caller, page, show
+from gateway_project.me.site import actor, caller, page, show_page
 
 
 @page
@@ -33,7 +33,7 @@ def account(request: HttpRequest) -> HttpResponse:
         "has_password": own.user.has_usable_password() and may_log_in_with_password(own.user),
         "has_changed": "changed" in request.GET and request.method == "GET",
     }
-    return show(request, "account", "Account", context)
+    return show_page(request, "account", "Account", context)
 
 
 @page

@@ -13,7 +13,7 @@ from gateway_project.api import audit
 from gateway_project.errors import GatewayError
 from gateway_project.json_types import JsonObject
 from gateway_project.me.forms import KeyForm, add_errors
-from gateway_project.me.site import actor, caller, page, show
+from gateway_project.me.site import actor, caller, page, show_page
 from keys import services
 from keys.forms import RotationForm
 from keys.models import ApiKey
@@ -27,7 +27,7 @@ PAGE_ROWS = 25
 @page
 def key_list(request: HttpRequest) -> HttpResponse:
     """The user's keys, the newest first."""
-    return show(request, "keys", "API keys", key_page(request, caller(request).user))
+    return show_page(request, "keys", "API keys", key_page(request, caller(request).user))
 
 
 def key_page(request: HttpRequest, owner: User) -> JsonObject:
@@ -66,12 +66,12 @@ def create_key(request: HttpRequest, owner: User, features: Sequence[str], *, ba
             return shown_once(request, issued)
         except GatewayError as error:
             add_errors(form, error, {})
-    return show(request, "key_form", "New API key", {"form": form, "action": "Create", "back": back})
+    return show_page(request, "key_form", "New API key", {"form": form, "action": "Create", "back": back})
 
 
 def shown_once(request: HttpRequest, issued: services.IssuedKey) -> HttpResponse:
     """The only page that shows the text of a key."""
-    return show(
+    return show_page(
         request, "key", "Your key", {"issued": issued, "base_url": settings.GATEWAY_BASE_URL, **sample_request("MODEL")}
     )
 
@@ -95,7 +95,7 @@ def rotate_key(request: HttpRequest, key: ApiKey, *, back: str) -> HttpResponse:
             return shown_once(request, issued)
         except GatewayError as error:
             add_errors(form, error, {})
-    return show(request, "key_form", f"Rotate {key.name}", {"form": form, "action": "Rotate", "back": back})
+    return show_page(request, "key_form", f"Rotate {key.name}", {"form": form, "action": "Rotate", "back": back})
 
 
 @page
@@ -107,7 +107,7 @@ def delete(request: HttpRequest, key_id: int) -> HttpResponse:
 def delete_key(request: HttpRequest, key: ApiKey, *, back: str) -> HttpResponse:
     """The question, and the deletion."""
     if request.method != "POST":
-        return show(request, "key_delete", f"Delete {key.name}", {"key": key, "back": back})
+        return show_page(request, "key_delete", f"Delete {key.name}", {"key": key, "back": back})
     with transaction.atomic():
         before = KeyViewSet.serialize_row(key)
         services.delete_keys([key])

@@ -4,8 +4,8 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
 
 from gateway_project.json_types import JsonObject
-from gateway_project.me.site import caller, page, show
-from telemetry.details import LONG_FIELDS, content, cost, tokens
+from gateway_project.me.site import caller, page, show_page
+from telemetry.details import LONG_FIELDS, content_context, cost, tokens
 from telemetry.models import EntryType, LogEntry
 from telemetry.querysets import LogEntryQuerySet
 
@@ -16,14 +16,14 @@ MAX_PAGES = 200  # each page reads the index up to it
 @page
 def request_list(request: HttpRequest) -> HttpResponse:
     """A page of requests."""
-    return show(request, "requests", "Requests", entry_rows(request, _own(request)))
+    return show_page(request, "requests", "Requests", entry_rows(request, _own_entries(request)))
 
 
 @page
 def request_page(request: HttpRequest, entry_id: int) -> HttpResponse:
     """One request; raises Http404 for one that is not the user's."""
-    entry = entry_or_404(_own(request), entry_id)
-    return show(request, "request", "Request", content(entry, _pages(entry)))
+    entry = entry_or_404(_own_entries(request), entry_id)
+    return show_page(request, "request", "Request", content_context(entry, _pages(entry)))
 
 
 def entry_rows(request: HttpRequest, entries: LogEntryQuerySet[LogEntry]) -> JsonObject:
@@ -46,7 +46,7 @@ def entry_or_404(entries: LogEntryQuerySet[LogEntry], entry_id: int) -> LogEntry
     return entry
 
 
-def _own(request: HttpRequest) -> LogEntryQuerySet[LogEntry]:
+def _own_entries(request: HttpRequest) -> LogEntryQuerySet[LogEntry]:
     entries = LogEntry.objects.of_user(caller(request).user.pk)
     assert isinstance(entries, LogEntryQuerySet)
     return entries

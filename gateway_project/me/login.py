@@ -15,7 +15,7 @@ from accounts.guessing.password_login import is_for_admins_only
 from accounts.second_factor.login_step import second_step
 from gateway_project.console.site import awaits_second_step, leave_provider, sign_on_choices
 from gateway_project.me.second_factor import SITE
-from gateway_project.me.site import HEADERS, context_of, switched
+from gateway_project.me.site import HEADERS, context_of, hide_when_off
 
 
 class UserSignIn(SignIn):
@@ -50,11 +50,11 @@ class UserLogin(LoginView):
         return response
 
 
-login_page = switched(UserLogin.as_view())
-second_step_page = switched(partial(second_step, SITE))
+login_page = hide_when_off(UserLogin.as_view())
+second_step_page = hide_when_off(partial(second_step, SITE))
 
 
-@switched
+@hide_when_off
 @require_POST
 def log_out(request: HttpRequest) -> HttpResponse:
     """End this session, and lead to the login, or to the logout of the identity provider where it began."""

@@ -5,7 +5,7 @@ from django.http import HttpRequest, HttpResponse
 
 from gateway_project.console.display.money import price as exact_price
 from gateway_project.json_types import JsonObject
-from gateway_project.me.site import caller, page, show
+from gateway_project.me.site import caller, page, show_page
 from gateway_project.work.doors.base import Model
 from gateway_project.work.doors.model_list import allowed_models
 from gateway_project.work.runtime import gateway
@@ -19,7 +19,7 @@ def model_list(request: HttpRequest) -> HttpResponse:
     user = running.snapshot.callers.get(caller(request).user.pk)
     models = allowed_models(user, None, running) if user is not None and user.usable else []
     context = {"rows": list(map(_row, models)), **(_first_request(models[0].name) if models else {})}
-    return show(request, "models", "Models", context)
+    return show_page(request, "models", "Models", context)
 
 
 def _first_request(model: str) -> JsonObject:

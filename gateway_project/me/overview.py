@@ -4,7 +4,7 @@ from itertools import chain, islice
 
 from django.http import HttpRequest, HttpResponse
 
-from gateway_project.me.site import caller, page, show
+from gateway_project.me.site import caller, page, show_page
 from keys.models import ApiKey
 from licensing.console.defaults import default_rows, user_default_limits
 from licensing.fullness import fullness, unpriced_notes
@@ -29,4 +29,4 @@ def overview(request: HttpRequest) -> HttpResponse:
     keys = live_keys.count()
     more = max(rows.count() - MAX_LIMITS, 0) if len(limits) == MAX_LIMITS else 0
     context = {"bars": bars, "more": more, "keys": keys, "default_limits": user_default_limits(user, own, keys)}
-    return show(request, "overview", "Overview", context)
+    return show_page(request, "overview", "Overview", context)

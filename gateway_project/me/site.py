@@ -38,7 +38,7 @@ SECTIONS = (
 HEADERS = {"Cache-Control": "no-store", "Content-Security-Policy": CSP}
 
 
-def switched(view: Page) -> Page:
+def hide_when_off(view: Page) -> Page:
     """The view, which does not exist while GATEWAY_USER_PAGES is off."""
 
     @wraps(view)
@@ -53,7 +53,7 @@ def switched(view: Page) -> Page:
 def page(view: Page) -> Page:
     """The view for users with a live login, after the checks of licence and writes; errors are pages."""
 
-    @switched
+    @hide_when_off
     @wraps(view)
     def answer(request: HttpRequest, *args: object, **options: object) -> HttpResponseBase:
         if not request.user.is_authenticated or not has_live_login(request):
@@ -65,18 +65,18 @@ def page(view: Page) -> Page:
                 return view(request, *args, **options)
         except GatewayError as error:
             context = {"problem": error.sentence}
-            return show(request, "refused", "Not possible", context, status=error.code, headers=error.headers)
+            return show_page(request, "refused", "Not possible", context, status=error.code, headers=error.headers)
         except Http404:
             if not wants_page(request):
                 raise
             title, problem, status = NOT_FOUND
-            return show(request, "refused", title, {"problem": problem}, status=status)
+            return show_page(request, "refused", title, {"problem": problem}, status=status)
 
     return answer
 
 
 @page
-def missing(request: HttpRequest, address: str) -> HttpResponseBase:
+def redirect_to_slash(request: HttpRequest, address: str) -> HttpResponseBase:
     """To the page whose address lacks its last slash; 404 at an address that no page has."""
     whole = f"{request.path}/"
     if request.method != "GET" or address.endswith("/") or resolve(whole).url_name == "missing":
@@ -109,7 +109,7 @@ def context_of(title: str) -> dict[str, object]:
     return {"title": title, "colors": get_config()["COLORS"], "sections": SECTIONS}
 
 
-def show(
+def show_page(
     request: HttpRequest,
     name: str,
     title: str,

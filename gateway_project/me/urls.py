@@ -5,7 +5,7 @@ from django.urls import path
 from gateway_project.me import access, account, keys, log, login, model_list, overview, second_factor, usage
 from gateway_project.me.groups import accounts, limits, members, pages, rules
 from gateway_project.me.groups import log as group_log
-from gateway_project.me.site import missing
+from gateway_project.me.site import redirect_to_slash
 
 app_name = "me"
 urlpatterns = [
@@ -51,5 +51,5 @@ urlpatterns = [
     path("keys/new/", keys.create, name="key-create"),
     path("keys/<int:key_id>/rotate/", keys.rotate, name="key-rotate"),
     path("keys/<int:key_id>/delete/", keys.delete, name="key-delete"),
-    path("<path:address>", missing, name="missing"),
+    path("<path:address>", redirect_to_slash, name="missing"),
 ]

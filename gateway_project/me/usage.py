@@ -7,9 +7,9 @@ from decimal import Decimal
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
-from gateway_project.console.display.money import missing_costs, money, short
+from gateway_project.console.display.money import missing_costs, money, short_count
 from gateway_project.json_types import JsonObject
-from gateway_project.me.site import caller, page, show
+from gateway_project.me.site import caller, page, show_page
 from telemetry import services
 from telemetry.usage.statistics import UsageQuery
 
@@ -23,7 +23,7 @@ NO_BARS: Scale = {}
 @page
 def usage(request: HttpRequest) -> HttpResponse:
     """Two tables of one period."""
-    return show(request, "usage", "Usage", usage_tables(request, {"user_id": caller(request).user.pk}))
+    return show_page(request, "usage", "Usage", usage_tables(request, {"user_id": caller(request).user.pk}))
 
 
 def usage_tables(request: HttpRequest, filters: JsonObject) -> JsonObject:
@@ -86,8 +86,8 @@ def shown_row(row: JsonObject, name: str, scale: Scale = NO_BARS) -> JsonObject:
         "name": name,
         "width": _width(Decimal(row["requests"]), scale.get(REQUESTS)),
         "requests": row["requests"],
-        "input": short(read),
-        "output": short(row["output_tokens"]),
+        "input": short_count(read),
+        "output": short_count(row["output_tokens"]),
         "costs": [
             (money(_sum(cost), cost["currency"]), _width(_sum(cost), scale.get(cost["currency"])))
             for cost in row["costs"]

@@ -35,7 +35,7 @@ class RevocableAdmin(ServiceAdmin[Row]):
         raise NotImplementedError
 
     @contextmanager
-    def proven(self, request: HttpRequest) -> Iterator[None]:
+    def prove_in_force(self, request: HttpRequest) -> Iterator[None]:
         """Around what a form does: afterwards waits until it is in force, and a message says so."""
         with ExitStack() as place:
             revocation = self._begin(request, place)
@@ -74,16 +74,16 @@ class RevocableAdmin(ServiceAdmin[Row]):
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Context = None
     ) -> HttpResponse:
-        with self.proven(request):
+        with self.prove_in_force(request):
             return super().change_view(request, object_id, form_url, extra_context)
 
     def delete_view(self, request: HttpRequest, object_id: str, extra_context: Context = None) -> HttpResponse:
-        with self.proven(request):
+        with self.prove_in_force(request):
             return super().delete_view(request, object_id, CUT | (extra_context or {}))
 
     @admin.action(permissions=["delete"], description="Delete selected %(verbose_name_plural)s")
     def delete_selected(self, request: HttpRequest, queryset: models.QuerySet[Row]) -> HttpResponse | None:
-        with self.proven(request):
+        with self.prove_in_force(request):
             response = super().delete_selected(request, queryset)
         if isinstance(response, TemplateResponse) and response.context_data is not None:
             response.context_data.update(CUT)

@@ -31,10 +31,10 @@ def _drain(count_requests: Callable[[], int]) -> None:
         return  # the process stops before it has loaded the gateway
     from django.conf import settings
 
-    from gateway_project.work.runtime import running
+    from gateway_project.work.runtime import running_gateway
 
     seconds = settings.GATEWAY_GRACEFUL_TIMEOUT
-    gateway = running()
+    gateway = running_gateway()
     if requests := count_requests():
         streams = gateway.relay.stream_count if gateway is not None else 0
         log.info("%s", waiting_message(requests, streams, seconds, on_terminal=sys.stderr.isatty()))

@@ -54,7 +54,7 @@ class ManagementBodies:
         self.gateway, self.has_arrived = gateway, has_arrived
 
     @contextmanager
-    def bounding(self, environ: WSGIEnvironment, *, at_once: bool = False) -> Iterator[None]:
+    def bound_body(self, environ: WSGIEnvironment, *, at_once: bool = False) -> Iterator[None]:
         """Within this block the request's body is read within the limits; a body of the console is read at once.
 
         Otherwise Django would write uploads of any size to temporary files. Raises the errors of read_body().
@@ -83,13 +83,13 @@ class _Body:
 
     def read(self, size: int = -1) -> bytes:
         """Up to `size` bytes; all if it is negative, but at most one byte more than is allowed."""
-        return self._bounded(partial(self._pieces, size))
+        return self._read_bounded(partial(self._pieces, size))
 
     def readline(self, size: int = -1) -> bytes:
         """The next line; up to `size` bytes of it if that is not negative."""
-        return self._bounded(lambda timed: self._counted(timed(partial(self._source.readline, size))))
+        return self._read_bounded(lambda timed: self._count_piece(timed(partial(self._source.readline, size))))
 
-    def _bounded(self, read: Callable[[Callable[[Read], bytes]], bytes]) -> bytes:
+    def _read_bounded(self, read: Callable[[Callable[[Read], bytes]], bytes]) -> bytes:
         """What `read` returns, which gets the function that reads each piece."""
         if self._bounds.has_arrived(self._source):
             return read(_at_once)
@@ -115,14 +115,14 @@ class _Body:
         """Read piece by piece: memory is reserved for what has arrived, not for what is announced."""
         remaining_bytes, pieces = size if size >= 0 else MAX_MANAGEMENT_BYTES + 1, []
         while remaining_bytes:
-            piece = self._counted(timed(partial(self._source.read, min(remaining_bytes, UNRESERVED_BYTES))))
+            piece = self._count_piece(timed(partial(self._source.read, min(remaining_bytes, UNRESERVED_BYTES))))
             if not piece:
                 break
             pieces.append(piece)
             remaining_bytes -= len(piece)
         return b"".join(pieces)
 
-    def _counted(self, piece: bytes) -> bytes:
+    def _count_piece(self, piece: bytes) -> bytes:
         self._size += len(piece)
         if self._size > UNRESERVED_BYTES:
             self._bounds.memory.reserve(self._size - self.reserved_bytes, self._environ.get("REMOTE_ADDR", ""))

@@ -23,6 +23,6 @@ def new_request_id() -> str:
     return f"{time.time_ns() >> 20:011x}{getrandbits(84):021x}"
 
 
-def decode(text: str) -> str:
+def decode_text(text: str) -> str:
     """The text of a path or header: WSGI passes bytes as Latin-1 (PEP 3333), clients send UTF-8."""
     return text if text.isascii() else text.encode("latin-1", "replace").decode("utf-8", "replace")

@@ -39,12 +39,12 @@ from gateway_project.server.connections.parking import (
     late_reader,
     may_be_parked,
     parked_parser,
-    peek,
+    peek_bytes,
 )
 from gateway_project.server.connections.refusals import refuse_login, send_error
 from gateway_project.server.connections.stopping import StoppingWorker
-from gateway_project.server.http1.heads import settle
-from gateway_project.server.http1.messages import GatewayRequest, has_arrived, install
+from gateway_project.server.http1.heads import settle_config
+from gateway_project.server.http1.messages import GatewayRequest, has_arrived, install_messages
 from gateway_project.server.logs import is_not_client_timeout
 from gateway_project.server.proxies import TrustedProxies
 from gateway_project.server.sockets import SlowReaders, bound_waits
@@ -79,8 +79,8 @@ class GatewayThreadWorker(StoppingWorker):
         self.max_keepalived = max(self.worker_connections - self.cfg.threads, self.worker_connections // 2)
         self.client_timeout = settings.GATEWAY_CLIENT_TIMEOUT
         self.readers = SlowReaders(self._slow_places, self.client_timeout, settings.GATEWAY_MIN_BODY_RATE)
-        install(self.readers)
-        settle(self.cfg)
+        install_messages(self.readers)
+        settle_config(self.cfg)
         self.closer = LingeringCloser()
         self.closer.start()
         # By id(): the connections whose heads threads are reading, and since when.
@@ -206,7 +206,7 @@ class GatewayThreadWorker(StoppingWorker):
         parser = parked_parser(conn)
         if parser is None:
             self._check_head(conn)
-        elif peek(conn) is None:
+        elif peek_bytes(conn) is None:
             self._drop(conn)
         elif has_arrived(parser.request.body):
             self._unpark(conn)
@@ -218,7 +218,7 @@ class GatewayThreadWorker(StoppingWorker):
 
     def _check_head(self, conn: TConn) -> None:
         buffered = buffered_bytes(conn)
-        data = buffered if logins.is_judgeable(buffered) else peek(conn)
+        data = buffered if logins.is_judgeable(buffered) else peek_bytes(conn)
         if data is None:
             self._drop(conn)
         elif logins.is_login(data) and (host := self._client_of(conn, data)):

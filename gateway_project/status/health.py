@@ -21,12 +21,12 @@ READY = {
 }
 
 
-def alive(environ: WSGIEnvironment) -> Delivery:
+def check_liveness(environ: WSGIEnvironment) -> Delivery:
     """200 as long as the process answers."""
     return _answer({"status": "ok"}, 200)
 
 
-def ready(environ: WSGIEnvironment) -> Delivery:
+def check_readiness(environ: WSGIEnvironment) -> Delivery:
     """200 while database and cache answer, else 503; the body says which of them does not."""
     # Background threads watch both: a store that hangs must not make this request hang.
     parts = {"database": gateway().follower.fresh, "cache": not gateway().state.degraded}
@@ -39,7 +39,7 @@ def ready(environ: WSGIEnvironment) -> Delivery:
     get=Operation("Whether the process answers", {"200": Answer("It does.", {JSON: ALIVE})}, tag="health", who=ANYBODY)
 )
 def healthz(request: HttpRequest) -> HttpResponseBase:
-    return alive(request.META).to_django()
+    return check_liveness(request.META).to_django()
 
 
 @endpoint(
@@ -54,7 +54,7 @@ def healthz(request: HttpRequest) -> HttpResponseBase:
     )
 )
 def readyz(request: HttpRequest) -> HttpResponseBase:
-    return ready(request.META).to_django()
+    return check_readiness(request.META).to_django()
 
 
 def _answer(body: dict[str, str], status: int) -> Delivery:

@@ -17,7 +17,7 @@ class MonitoringPath(NamedTuple):
 
 
 MONITORING_PATHS = {
-    "healthz": MonitoringPath(health.alive, health.healthz),
-    "readyz": MonitoringPath(health.ready, health.readyz),
+    "healthz": MonitoringPath(health.check_liveness, health.healthz),
+    "readyz": MonitoringPath(health.check_readiness, health.readyz),
     "metrics": MonitoringPath(metrics.answer, metrics.metrics),
 }

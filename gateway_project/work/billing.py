@@ -64,14 +64,14 @@ def _bill(exchange: Exchange, snapshot: Snapshot) -> Bill:
     if error_usage:
         usage, estimated = error_usage, False
     elif answer is None:
-        return _unanswered(exchange, request, snapshot)
+        return _bill_without_answer(exchange, request, snapshot)
     else:
         usage = _complete_usage(exchange, request, answer)
         estimated = usage is not answer.usage
     return Bill(usage, estimated, cost(usage, snapshot.price(target, time()), estimated=estimated))
 
 
-def _unanswered(exchange: Exchange, request: WorkRequest, snapshot: Snapshot) -> Bill:
+def _bill_without_answer(exchange: Exchange, request: WorkRequest, snapshot: Snapshot) -> Bill:
     """The cost is unknown. The input tokens count, so that nobody evades limits by leaving before the first byte.
 
     Under a limit of tokens or cost, a client that leaves or sets a deadline pays what was reserved. So does one whose
@@ -82,13 +82,13 @@ def _unanswered(exchange: Exchange, request: WorkRequest, snapshot: Snapshot) ->
     reserved_output, end = exchange.limits.reserved_output, exchange.call.end
     is_here = isinstance(exchange.error, UnusableAnswer)
     if (reserved_output and (is_here or end in CLIENT_ENDS)) or (is_here and request.operation == "embedding"):
-        return _estimated(exchange, Usage(_input_estimate(exchange, request), output=reserved_output), snapshot)
+        return _estimate_bill(exchange, Usage(_input_estimate(exchange, request), output=reserved_output), snapshot)
     if is_here or end in ENDS_AFTER_WORK:
         return Bill(Usage(_input_estimate(exchange, request)), estimated=True, cost=NOT_KNOWN)
     return COST_UNKNOWN
 
 
-def _estimated(exchange: Exchange, usage: Usage, snapshot: Snapshot) -> Bill:
+def _estimate_bill(exchange: Exchange, usage: Usage, snapshot: Snapshot) -> Bill:
     assert exchange.target is not None
     return Bill(usage, estimated=True, cost=cost(usage, snapshot.price(exchange.target, time()), estimated=True))
 

@@ -110,7 +110,7 @@ class Gateway:
         Raises ValidationError, which says how fast a body must be, and Interrupted if its credential is revoked.
         """
         try:
-            piece = self.watcher.arriving(call, seconds, read)
+            piece = self.watcher.watch_arrival(call, seconds, read)
         except ValidationError:
             if call.end not in (End.BODY, End.REVOKED):
                 raise

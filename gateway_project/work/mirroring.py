@@ -3,10 +3,10 @@
 import os
 
 from gateway_project.work.exchange import Decision, Exchange, Guarding, RequestLimits, RequestOptions, Selection
-from gateway_project.work.failover.candidates import ask
+from gateway_project.work.failover.candidates import ask_candidate
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.limits.admission import admit_to_provider, refuse_unaccountable
-from gateway_project.work.pipeline import Stage, finish, run
+from gateway_project.work.pipeline import Stage, finish_request, run_stages
 from gateway_project.work.routing.credentials import with_credentials
 from gateway_project.work.routing.mirrors import MirroredRequest
 from gateway_project.work.routing.readiness import account_state
@@ -14,7 +14,7 @@ from gateway_project.work.snapshot.records import Target
 from gateway_project.work.stages.authentication import is_usable, may_work
 from gateway_project.work.stages.guardrails import guard_answer
 from gateway_project.work.streaming.stream import ClientConnection
-from providers.catalogue import servable
+from providers.catalogue import servable_targets
 from providers.transport.calls import Call
 from rules.aliases.models import FallbackCause
 
@@ -25,8 +25,8 @@ def serve_mirrored(mirrored: MirroredRequest, gateway: Gateway) -> None:
     if not targets or not _is_allowed(mirrored, gateway):
         return
     exchange = _exchange(mirrored, targets[0], gateway)
-    run(exchange, gateway, (Stage(_ask_mirror), Stage(guard_answer)))
-    body = finish(exchange, gateway).body
+    run_stages(exchange, gateway, (Stage(_ask_mirror), Stage(guard_answer)))
+    body = finish_request(exchange, gateway).body
     if not isinstance(body, bytes):
         for _ in body:
             pass
@@ -58,11 +58,11 @@ def _ask_mirror(exchange: Exchange, gateway: Gateway) -> None:
     gateway.watcher.add(exchange.call)
     refuse_unaccountable(exchange, gateway, target)
     admit_to_provider(exchange, gateway, target)
-    ask(exchange, gateway, target)
+    ask_candidate(exchange, gateway, target)
 
 
 def _may_serve(target: Target, gateway: Gateway) -> bool:
-    return bool(servable((target,))) and account_state(target, gateway) in (None, FallbackCause.BUDGET)
+    return bool(servable_targets((target,))) and account_state(target, gateway) in (None, FallbackCause.BUDGET)
 
 
 def _is_allowed(mirrored: MirroredRequest, gateway: Gateway) -> bool:

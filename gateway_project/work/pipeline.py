@@ -21,7 +21,7 @@ from gateway_project.work.failover.candidates import call_candidates
 from gateway_project.work.failover.provider_call import interruption_error
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.limits.admission import count_request
-from gateway_project.work.limits.settlement import uncount
+from gateway_project.work.limits.settlement import uncount_request
 from gateway_project.work.log.entry import CANNOT_BE_LOGGED, write_log
 from gateway_project.work.reading.request import read_request
 from gateway_project.work.routing.mirrors import MirroredBody
@@ -33,7 +33,7 @@ from gateway_project.work.stages.limits import reserve_limits
 from gateway_project.work.stages.ownership import check_references, record_kept
 from gateway_project.work.stages.repair import repair_answer
 from gateway_project.work.stages.rules import apply_rules
-from gateway_project.work.streaming.delivery import deliver, deliver_later
+from gateway_project.work.streaming.delivery import deliver_later, deliver_response
 from providers.transport.calls import End, Interrupted
 from telemetry.journal.files import JournalFull
 
@@ -67,7 +67,7 @@ STAGES = (
     Stage(record_kept),  # note that this user owns the state that the provider stores
     Stage(guard_answer),  # which part of the answer does this client get?
     Stage(store_answer, "store"),  # 8. cache a new answer
-)  # 9. delivery: deliver(); and the log: write_log()
+)  # 9. delivery: deliver_response(); and the log: write_log()
 
 
 def position_of(step: Step) -> int:
@@ -75,12 +75,14 @@ def position_of(step: Step) -> int:
     return [stage.run for stage in STAGES].index(step)
 
 
-def serve(exchange: Exchange, gateway: Gateway) -> Delivery:
+def serve_request(exchange: Exchange, gateway: Gateway) -> Delivery:
     """Run the stages, write the log entry, and return what the client gets."""
     gateway.metrics.request_started()
-    run(exchange, gateway, STAGES)
+    run_stages(exchange, gateway, STAGES)
     waits = exchange.cache.wait is not None
-    delivery = deliver_later(exchange, partial(_resume, exchange, gateway)) if waits else finish(exchange, gateway)
+    delivery = (
+        deliver_later(exchange, partial(_resume, exchange, gateway)) if waits else finish_request(exchange, gateway)
+    )
     alias = exchange.decision.alias
     if alias is not None and alias.mirror is not None:
         delivery.body = MirroredBody(delivery.body, partial(gateway.mirrors.offer, exchange, alias, alias.mirror))
@@ -90,22 +92,22 @@ def serve(exchange: Exchange, gateway: Gateway) -> Delivery:
 def _resume(exchange: Exchange, gateway: Gateway) -> Delivery | None:
     """Go on with a request that waits for another one's answer; None if it still waits."""
     step = call_candidates if exchange.attempts.position else look_up_cache
-    run(exchange, gateway, STAGES[position_of(step) :])
-    return None if exchange.cache.wait else finish(exchange, gateway)
+    run_stages(exchange, gateway, STAGES[position_of(step) :])
+    return None if exchange.cache.wait else finish_request(exchange, gateway)
 
 
-def finish(exchange: Exchange, gateway: Gateway) -> Delivery:
+def finish_request(exchange: Exchange, gateway: Gateway) -> Delivery:
     """The response to a request whose stages have run. Its entry is written, that of a stream once it has ended."""
     if (exchange.attempts.stream or exchange.cache.subscription) and exchange.error is None:
-        return deliver(exchange, gateway)  # the entry is written when the stream has ended
+        return deliver_response(exchange, gateway)  # the entry is written when the stream has ended
     gateway.watcher.remove(exchange.call)
     end_flight(exchange, gateway, exchange.error if exchange.outcome != "client_closed" else None)
     if isinstance(exchange.error, LimitError):  # of a provider, or while it was to take over from another request
-        uncount(exchange, gateway)
+        uncount_request(exchange, gateway)
     if not _write_log(exchange, gateway):
-        uncount(exchange, gateway)
+        uncount_request(exchange, gateway)
         exchange.end(ServiceUnavailable(CANNOT_BE_LOGGED), exchange.outcome)
-    return deliver(exchange, gateway)
+    return deliver_response(exchange, gateway)
 
 
 def _write_log(exchange: Exchange, gateway: Gateway) -> bool:
@@ -125,7 +127,7 @@ def _write_log(exchange: Exchange, gateway: Gateway) -> bool:
             wait_until_stored(exchange)
 
 
-def run(exchange: Exchange, gateway: Gateway, stages: Sequence[Stage]) -> None:
+def run_stages(exchange: Exchange, gateway: Gateway, stages: Sequence[Stage]) -> None:
     """Run the stages; an error ends the run and becomes the exchange's."""
     try:
         _run_stages(exchange, gateway, stages)

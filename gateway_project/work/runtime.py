@@ -77,12 +77,12 @@ def gateway() -> Gateway:
     return _gateway
 
 
-def running() -> Gateway | None:
+def running_gateway() -> Gateway | None:
     """The gateway of this process, if it has been started."""
     return _gateway
 
 
-def stop() -> None:
+def stop_gateway() -> None:
     """Stop the gateway of this process, if it has been started; the next call of gateway() makes a new one."""
     global _gateway
     with _lock:
@@ -124,7 +124,7 @@ def limit_statuses(limits: Sequence[Limit]) -> list[LimitStatus]:
 
 def provider_health(providers: Sequence[Provider], with_usage: bool) -> list[Health]:
     """The health of providers in all processes of this machine; unknown where none serves. A hook of providers."""
-    parts = running()
+    parts = running_gateway()
     if parts is None:
         return [Health(row.enabled) for row in providers]
     return health_of(parts, providers, with_usage=with_usage)
@@ -187,7 +187,7 @@ def make_gateway() -> Gateway:
 
 def _add_threads(parts: Gateway) -> None:
     """Add the threads that need the whole gateway, or other parts of it."""
-    parts.follower.cut = parts.watcher.cut
+    parts.follower.cut = parts.watcher.cut_calls
     parts.acknowledger = Acknowledger(parts.state.acknowledgements, parts.follower, parts.watcher.cuts)
     parts.health_checker = HealthChecker(parts)
     parts.issuer_keys = IssuerKeys(parts)

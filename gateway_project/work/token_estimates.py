@@ -47,7 +47,7 @@ def tokens_in(texts: Iterable[str]) -> int:
     texts = list(texts)
     characters = sum(map(len, texts))
     if characters <= SAMPLE_CHARACTERS:
-        return ceil(sum(map(_weigh, texts)))
+        return ceil(sum(map(_weigh_text, texts)))
     share = SAMPLE_CHARACTERS / characters
     return ceil(sum(_weigh_part(text, max(int(len(text) * share), PART_CHARACTERS)) for text in texts))
 
@@ -55,14 +55,14 @@ def tokens_in(texts: Iterable[str]) -> int:
 def _weigh_part(text: str, size: int) -> float:
     """The weight of a text, from parts of this size altogether that are spread over it."""
     if len(text) <= size:
-        return _weigh(text)
+        return _weigh_text(text)
     step = len(text) * PART_CHARACTERS // size
     parts = [text[start : start + PART_CHARACTERS] for start in range(0, len(text), step)]
     sample = " ".join(parts)
-    return _weigh(sample) * len(text) / len(sample)
+    return _weigh_text(sample) * len(text) / len(sample)
 
 
-def _weigh(text: str) -> float:
+def _weigh_text(text: str) -> float:
     weight = _weigh_words(text, WORDS)
     if not text.isascii():
         weight += _weigh_words(text, OTHER_WORDS)

@@ -5,11 +5,11 @@ from wsgiref.types import WSGIEnvironment
 from django.http import HttpRequest, HttpResponseBase
 
 from gateway_project.api.openapi import endpoints
-from gateway_project.api.openapi.endpoints import Operation, refusal
+from gateway_project.api.openapi.endpoints import Operation, refuse_method
 from gateway_project.errors import GatewayError, ServiceUnavailable
 from gateway_project.server.connections.management import MANAGEMENT
 from gateway_project.server.http_delivery import Delivery
-from gateway_project.server.request_ids import decode, request_id
+from gateway_project.server.request_ids import decode_text, request_id
 from gateway_project.server.threads import take_wait
 from gateway_project.work.doors import MODELS, door_of, endpoint_at, model_list, nothing_at
 from gateway_project.work.doors.base import ClientDoor, Door, Endpoint
@@ -17,7 +17,7 @@ from gateway_project.work.exchange import Exchange
 from gateway_project.work.explain.api.view import ASKING, deliver_explanation
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.openapi import WORK
-from gateway_project.work.pipeline import serve
+from gateway_project.work.pipeline import serve_request
 from gateway_project.work.runtime import gateway
 from gateway_project.work.streaming.stream import ClientConnection
 from providers.transport.calls import Call
@@ -43,14 +43,14 @@ class DoorView:
 
 def answer(environ: WSGIEnvironment) -> Delivery:
     """The response to a work request, or to any request at a door; `environ` is WSGI's."""
-    path = decode(environ["PATH_INFO"]).removesuffix("/")
+    path = decode_text(environ["PATH_INFO"]).removesuffix("/")
     if endpoint := endpoint_at(path):
         return _work(environ, endpoint)
     door = door_of(environ)
     if not (models := MODELS.fullmatch(path)):
-        return _refused(nothing_at(decode(environ["PATH_INFO"])), environ, door)
+        return _refusal_response(nothing_at(decode_text(environ["PATH_INFO"])), environ, door)
     if environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
-        return _refused(refusal(["GET", "HEAD"]), environ, door)
+        return _refusal_response(refuse_method(["GET", "HEAD"]), environ, door)
     return _list_models(environ, door, models["model"] or "")
 
 
@@ -60,17 +60,17 @@ def _list_models(environ: WSGIEnvironment, door: ClientDoor, model: str) -> Deli
         with MANAGEMENT.place(environ.get("REMOTE_ADDR", "")):
             return model_list.deliver_models(_exchange(environ, Endpoint(door), gateway()), door, model)
     except ServiceUnavailable as error:
-        return _refused(error, environ, door)
+        return _refusal_response(error, environ, door)
 
 
 def _work(environ: WSGIEnvironment, endpoint: Endpoint) -> Delivery:
     if environ["REQUEST_METHOD"] != "POST":
-        return _refused(refusal(["POST"]), environ, endpoint.door)
+        return _refusal_response(refuse_method(["POST"]), environ, endpoint.door)
     parts = gateway()
     exchange = _exchange(environ, endpoint, parts, take_wait())
     if ASKING in (query := environ.get("QUERY_STRING", "")):
-        return deliver_explanation(exchange, parts, query) or serve(exchange, parts)
-    return serve(exchange, parts)
+        return deliver_explanation(exchange, parts, query) or serve_request(exchange, parts)
+    return serve_request(exchange, parts)
 
 
 def _exchange(
@@ -85,7 +85,7 @@ def _exchange(
     return exchange
 
 
-def _refused(error: GatewayError, environ: WSGIEnvironment, door: Door) -> Delivery:
+def _refusal_response(error: GatewayError, environ: WSGIEnvironment, door: Door) -> Delivery:
     """The response to a request that does not reach the pipeline."""
     delivery = door.refusal(error, correlation_id := request_id(environ))
     delivery.headers += [(name, correlation_id) for name in ("X-Svc-Request-ID", door.request_id_header) if name]

@@ -19,7 +19,7 @@ Kind = tuple[str, str]  # measure and window
 def default_limits(subject: str, own_kinds: Collection[Kind] = ()) -> str:
     """Those of a key, user, group or provider that has limits of these kinds: '600 requests per minute'; '' if none."""
     amounts = _amounts_of(subject)
-    return _listed([_amount(kind, amount) for kind, amount in amounts.items() if kind not in own_kinds])
+    return _join_amounts([_amount(kind, amount) for kind, amount in amounts.items() if kind not in own_kinds])
 
 
 def default_rows(user: User, keys: Iterable[ApiKey], limits: LimitQuerySet[Limit]) -> Iterator[Limit]:
@@ -89,7 +89,7 @@ def _amount(kind: Kind, amount: Decimal) -> str:
     return limit_text(measure, window, amount, usual_currency() if measure == Measure.COST else "")
 
 
-def _listed(amounts: list[str]) -> str:
+def _join_amounts(amounts: list[str]) -> str:
     """1; 1 and 2; 1, 2 and 3."""
     *first, last = amounts or [""]
     return f"{', '.join(first)} and {last}" if first else last

@@ -11,9 +11,9 @@ from unfold.decorators import display
 from unfold.views import ChangeList
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminPasswordWidget
 
-from gateway_project.console.filters import equals
+from gateway_project.console.filters import text_filter
 from gateway_project.console.forms.service_form import ServiceForm
-from gateway_project.console.links import linked
+from gateway_project.console.links import link_column
 from gateway_project.console.tables import ServiceAdmin
 from gateway_project.console.tabs import Tab, log_tab, usage_tab
 from gateway_project.json_types import JsonObject
@@ -103,8 +103,8 @@ class ModelAdmin(PartAdmin):
     viewset = ModelViewSet
     form = ModelForm
     empty_message = "There are no models. Add them here, or fetch them on the provider's page."
-    list_display = ["name", linked("provider"), "upstream_name", "context", "price", "traffic", "try_it"]
-    list_filter = ["provider", equals("name", "name", "name")]
+    list_display = ["name", link_column("provider"), "upstream_name", "context", "price", "traffic", "try_it"]
+    list_filter = ["provider", text_filter("name", "name", "name")]
     search_fields = ["name", "upstream_name", "provider__name"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Model]:
@@ -180,7 +180,7 @@ class CredentialAdmin(PartAdmin):
     viewset = CredentialViewSet
     form = CredentialForm
     empty_message = "There are no further credentials. A provider's first credential is on the page of the provider."
-    list_display = ["name", linked("provider"), "masked_credential", "weight", "enabled"]
+    list_display = ["name", link_column("provider"), "masked_credential", "weight", "enabled"]
     list_filter = ["provider", "enabled"]
     search_fields = ["name", "provider__name"]
 

@@ -15,7 +15,7 @@ from unfold.views import ChangeList
 from gateway_project.console.display.money import price as exact_price
 from gateway_project.console.display.times import utc_time
 from gateway_project.console.forms.service_form import ServiceForm, plain_decimal
-from gateway_project.console.links import linked
+from gateway_project.console.links import link_column
 from gateway_project.console.tables import ServiceAdmin
 from gateway_project.json_types import JsonObject
 from providers import services
@@ -129,7 +129,7 @@ class PriceAdmin(ServiceAdmin):
     viewset = PriceViewSet
     form = PriceForm
     empty_message = "Your models have no prices. The cost of requests is unknown."
-    list_display = ["model", linked("provider"), "host", *map(price_of_tokens, LISTED), "origin", "validity"]
+    list_display = ["model", link_column("provider"), "host", *map(price_of_tokens, LISTED), "origin", "validity"]
     list_before_template = "console/price_tabs.html"
     list_filter = [OfferedFilter, ModelFilter, "source", "currency", CurrentFilter]
     search_fields = ["model", "host", "provider__name"]
@@ -169,10 +169,10 @@ class PriceAdmin(ServiceAdmin):
         """The stored row: a new row if the price had begun."""
         if form.instance.pk is None or not form.changed_data:
             return super().store(request, form)
-        row, before = form.instance, self.serialized(form.instance)
+        row, before = form.instance, self.serialize_stored(form.instance)
         changed = {name: form.cleaned_data[name] for name in form.changed_data}
         new = services.change_price(row, **changed)
-        self.record(request, "update", new.pk, before=before, after=self.serialized(new), attributes=changed)
+        self.record(request, "update", new.pk, before=before, after=self.serialize_stored(new), attributes=changed)
         return new
 
     def destroy(self, request: HttpRequest, row: ModelPrice) -> None:

@@ -6,7 +6,7 @@ from functools import cached_property
 
 from gateway_project.errors import GatewayError
 from gateway_project.json_types import JsonObject
-from providers.formats.json_values import dumped
+from providers.formats.json_values import dump_value
 from providers.formats.neutral.chat import Chat, Embedding
 from providers.formats.neutral.deltas import Delta, deltas_of
 from providers.formats.neutral.reply import Reply, Vectors
@@ -124,7 +124,7 @@ class WorkRequest:
         """The client's body for this model name and these changes: its own bytes if nothing differs."""
         if model != self.model:
             changes["model"] = model
-        return dumped({**self.body, **changes}) if changes else self.raw
+        return dump_value({**self.body, **changes}) if changes else self.raw
 
     @property
     def runs_in_background(self) -> bool:

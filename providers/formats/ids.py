@@ -18,11 +18,11 @@ def fitting_id(call_id: str, accepted: re.Pattern[str], length: int) -> str:
     same history too, which keeps the provider's prompt cache valid. It never has to be translated back: the client gets
     only ids of new calls, which are the provider's own.
     """
-    fit = _remembered if len(call_id) <= LONGEST_REMEMBERED else _fit
+    fit = _remembered if len(call_id) <= LONGEST_REMEMBERED else _compute_id
     return fit(call_id, accepted, length)
 
 
-def _fit(call_id: str, accepted: re.Pattern[str], length: int) -> str:
+def _compute_id(call_id: str, accepted: re.Pattern[str], length: int) -> str:
     if accepted.fullmatch(call_id):
         return call_id
     number = int.from_bytes(blake2b(call_id.encode("utf-8", "surrogatepass"), digest_size=32).digest())
@@ -34,4 +34,4 @@ def _fit(call_id: str, accepted: re.Pattern[str], length: int) -> str:
 
 
 # Every later request of a conversation repeats its calls and results.
-_remembered = lru_cache(maxsize=4096)(_fit)
+_remembered = lru_cache(maxsize=4096)(_compute_id)

@@ -45,11 +45,11 @@ def read_json(body: bytes, replace_surrogate: Callable[[bytes], bytes] | None = 
         if NINTHS in body[::9].translate(NUMBERS) and LONG_NUMBER in body.translate(NUMBERS):
             return json.loads(body)
     except ValueError:  # orjson's; or Python's about a number with too many digits
-        return _repaired(body, replace_surrogate)
+        return _repair_body(body, replace_surrogate)
     return value
 
 
-def _repaired(body: bytes, replace_surrogate: Callable[[bytes], bytes] | None) -> Any:
+def _repair_body(body: bytes, replace_surrogate: Callable[[bytes], bytes] | None) -> Any:
     if len(body) > MAX_REPAIRED_BYTES or not SURROGATE.search(body):
         return None
     repaired = ESCAPE.sub(lambda escape: _replace_lone(escape, replace_surrogate), body)
@@ -63,7 +63,7 @@ def _replace_lone(escape: re.Match[bytes], replace_surrogate: Callable[[bytes], 
     return replace_surrogate(digits) if replace_surrogate else REPLACEMENT
 
 
-def dumped(value: object) -> bytes:
+def dump_value(value: object) -> bytes:
     """Serialise a parsed value; integers beyond 64 bits keep their digits."""
     try:
         return orjson.dumps(value)

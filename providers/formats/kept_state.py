@@ -67,12 +67,12 @@ CALLS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})  # Anthropic'
 ESCAPE = b"\\u00"  # by which a name could be spelled otherwise
 
 
-def spellings(kinds: Mapping[str, Kind]) -> tuple[bytes, ...]:
+def spellings_of(kinds: Mapping[str, Kind]) -> tuple[bytes, ...]:
     """What the bytes of a body have at least one of if it has a field of one of these names."""
     return ESCAPE, *(name.encode() for name in kinds if not any(other in name for other in kinds if other != name))
 
 
-FILE_SPELLINGS = spellings(FILES)
+FILE_SPELLINGS = spellings_of(FILES)
 
 
 def files_in(

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from gateway_project.api.strict_json import is_deeper
 from gateway_project.errors import ValidationError
 from gateway_project.json_types import JsonObject
-from providers.formats.json_values import MAX_DEPTH, as_dict, as_text, dumped
+from providers.formats.json_values import MAX_DEPTH, as_dict, as_text, dump_value
 from providers.formats.neutral.chat import Chat, Embedding, Tool
 from providers.formats.neutral.messages import File, Image, Message, Part, Refusal, Text, ToolCall, ToolResult, Verbatim
 from providers.formats.neutral.reply import FinishReason
@@ -134,7 +134,7 @@ def arguments_text(value: object) -> str:
     """A call's arguments as JSON text; providers send a text or an object."""
     if isinstance(value, str):
         return value
-    return "" if value is None else dumped(value).decode()
+    return "" if value is None else dump_value(value).decode()
 
 
 def exact_json(text: str) -> Any:

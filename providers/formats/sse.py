@@ -33,7 +33,7 @@ class EventSplitter:
             events = [piece]  # one event in one piece: what most providers send
         else:
             self._rest += piece
-            events = self._cut()
+            events = self._cut_events()
         if events and not self._begun:
             self._begun = True
             events[0] = events[0].removeprefix(BYTE_ORDER_MARK)
@@ -44,7 +44,7 @@ class EventSplitter:
         rest, self._rest, self._searched = bytes(self._rest), bytearray(), 0
         return rest
 
-    def _cut(self) -> list[bytes]:
+    def _cut_events(self) -> list[bytes]:
         events, start = [], 0
         search = max(self._searched - 3, 0)  # a blank line is at most four bytes long
         while blank := EVENT_END.search(self._rest, search):

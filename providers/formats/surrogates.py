@@ -1,4 +1,4 @@
-"""Surrogate pairs that are split over two pieces of a stream: JSON escapes characters beyond U+FFFF as pairs."""
+"""Joins surrogate pairs that are split over two pieces of a stream. JSON escapes characters beyond U+FFFF as pairs."""
 
 import re
 from dataclasses import fields, replace
@@ -7,7 +7,7 @@ from gateway_project.json_types import JsonObject
 from providers.formats.neutral.deltas import CallDelta, Delta, ReasoningDelta, RefusalDelta, TextDelta
 from providers.formats.neutral.reply import Citation
 
-# A lone surrogate is not a character. Until its other half arrives, one of the last private-use plane replaces it.
+# A lone surrogate is not a character: a character of the last private-use plane replaces it until its half arrives.
 PLACEHOLDERS, SURROGATES = 0x10F000, 0xD000
 PLACEHOLDER = re.compile("[\U0010f800-\U0010ffff]")
 ENDS_A_PAIR = re.compile("(?<=[\U0010f800-\U0010fbff])[\U0010fc00-\U0010ffff]")
@@ -44,7 +44,7 @@ class SurrogateJoiner:
         name = TEXT_FIELDS.get(type(delta), "")
         text = getattr(delta, name, "")
         joined: list[Delta] = []
-        if waiting is not None and _continues(waiting, delta):
+        if waiting is not None and _may_continue(waiting, delta):
             text = getattr(waiting, name) + text
         elif waiting is not None:
             joined.append(_with_text(waiting, REPLACEMENT))
@@ -69,9 +69,9 @@ def _with_complete_fields(delta: Delta) -> Delta:
     return replace(delta, **changes) if changes else delta
 
 
-def _continues(waiting: Delta, delta: Delta) -> bool:
-    same = type(waiting) is type(delta) and getattr(waiting, "index", 0) == getattr(delta, "index", 0)
-    return same and not getattr(delta, "begins", False)
+def _may_continue(waiting: Delta, delta: Delta) -> bool:
+    is_same_text = type(waiting) is type(delta) and getattr(waiting, "index", 0) == getattr(delta, "index", 0)
+    return is_same_text and not getattr(delta, "begins", False)
 
 
 def _half_character(delta: Delta, text: str) -> Delta:

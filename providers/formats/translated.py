@@ -18,7 +18,7 @@ from providers.formats.base import (
 )
 from providers.formats.dialect import WorkRequest
 from providers.formats.dropped import answer_names
-from providers.formats.json_values import dumped
+from providers.formats.json_values import dump_value
 from providers.formats.neutral.chat import Chat, Embedding, ToolChoice
 from providers.formats.neutral.messages import Message, Text, Verbatim
 from providers.formats.neutral.reply import Reply, Vectors
@@ -118,7 +118,7 @@ class TranslatedFormat(Format):
             added = self.added_parameter(chat, model, options)
         hints = unknown & HINTS
         dropped = _apply_policy(options.unknown_parameters, unknown - hints, inapplicable, work, body)
-        return OutgoingRequest(path, dumped(body), headers, tuple(sorted(dropped | hints)), added)
+        return OutgoingRequest(path, dump_value(body), headers, tuple(sorted(dropped | hints)), added)
 
     def added_parameter(self, chat: Chat, model: str, options: Options) -> str:
         """`name=value` of a parameter that chat_body() adds because the provider requires it; '' if there is none."""

@@ -6,7 +6,7 @@ from providers.formats.neutral.messages import Message, Part, Reasoning, Refusal
 from providers.formats.parts import answers_as_text
 
 
-def alternating(messages: list[Message], source: str) -> list[Message]:
+def alternate_turns(messages: list[Message], source: str) -> list[Message]:
     """The messages as alternating turns of user and assistant; neighbours of one role are merged.
 
     Tool results come first in their turn, and images of an answer move to the user turn. Texts of white space, which

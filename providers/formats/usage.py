@@ -34,14 +34,14 @@ class Usage(NamedTuple):
 COUNTS = len(Usage._fields) - 1  # the number of its counts: all fields but the cost
 
 
-def count(value: object) -> int | None:
+def read_count(value: object) -> int | None:
     """A token count from a provider; None if it is not a possible count."""
     return value if type(value) is int and 0 <= value < MOST_TOKENS else None
 
 
 def count_or_zero(value: object) -> int | None:
-    """As count(), for providers that leave out zeros."""
-    return 0 if value is None else count(value)
+    """As read_count(), for providers that leave out zeros."""
+    return 0 if value is None else read_count(value)
 
 
 def money(value: object) -> Decimal | None:

@@ -55,7 +55,7 @@ class Breakers:
         if not self._breakers:
             return list(targets)
         now = self._clock()
-        awake = [target for target in targets if not self._rests(self._breaker(target.provider), now)]
+        awake = [target for target in targets if not self._is_resting(self._breaker(target.provider), now)]
         return awake or list(targets)
 
     def admits(self, provider: Account) -> bool:
@@ -65,13 +65,13 @@ class Breakers:
         with self._lock:
             return self._admits(self._breaker(provider), self._clock())
 
-    def succeeded(self, provider: Account) -> None:
+    def record_success(self, provider: Account) -> None:
         """It answered: its failures are forgotten."""
         if provider.account in self._breakers:
             with self._lock:
                 self._breakers.pop(provider.account, None)
 
-    def failed(self, provider: Account, *, for_good: bool = False) -> None:
+    def record_failure(self, provider: Account, *, for_good: bool = False) -> None:
         """It failed once more; after so many times in a row, or at once if it fails `for_good`, it rests."""
         with self._lock:
             breaker = self._breaker(provider)
@@ -84,7 +84,7 @@ class Breakers:
 
     def is_resting(self, provider: Account) -> bool:
         """Whether it is not called now while another can serve."""
-        return self._rests(self._breaker(provider), self._clock())
+        return self._is_resting(self._breaker(provider), self._clock())
 
     def _breaker(self, provider: Account) -> Breaker | None:
         breaker = self._breakers.get(provider.account)
@@ -92,7 +92,7 @@ class Breakers:
             return None
         return breaker
 
-    def _rests(self, breaker: Breaker | None, now: float) -> bool:
+    def _is_resting(self, breaker: Breaker | None, now: float) -> bool:
         return breaker is not None and breaker.failures >= self._most_failures and now < breaker.rests_until
 
     def _admits(self, breaker: Breaker | None, now: float) -> bool:

@@ -83,8 +83,8 @@ class Rests:
         key = _key(target)
         if code != TOO_MANY_REQUESTS and key[1] != OTHER_MODELS:
             key = (target.provider.account, ALL_MODELS)
-        if seconds > self._remaining_seconds(self._longest((self._rests.get(key),), target.provider)):
-            self._rests[key] = rest = self._rest(target, code, seconds)
+        if seconds > self._remaining_seconds(self._longest_rest((self._rests.get(key),), target.provider)):
+            self._rests[key] = rest = self._make_rest(target, code, seconds)
             self._rests_end = max(self._rests_end, rest.until)
 
     def pause(self, target: Target) -> None:
@@ -94,10 +94,10 @@ class Rests:
             last = None
         if last is None or last.until <= self._clock():  # answers to requests that were sent together are one limit
             seconds = FIRST_PAUSE_SECONDS if last is None else min(2 * last.seconds, MAX_PAUSE_SECONDS)
-            self._pauses[_key(target)] = pause = self._rest(target, TOO_MANY_REQUESTS, seconds)
+            self._pauses[_key(target)] = pause = self._make_rest(target, TOO_MANY_REQUESTS, seconds)
             self._pauses_end = max(self._pauses_end, pause.until)
 
-    def succeeded(self, target: Target) -> None:
+    def record_success(self, target: Target) -> None:
         """It answered: if its pause is over, the next one is short again."""
         if self._pauses:
             pause = self._pauses.get(_key(target))
@@ -110,17 +110,17 @@ class Rests:
             return None
         account = target.provider.account
         rests = (self._rests.get((account, ALL_MODELS)), self._rests.get(_key(target)))
-        return self._longest(rests, target.provider)
+        return self._longest_rest(rests, target.provider)
 
-    def paused(self, target: Target) -> Rest | None:
+    def pause_of(self, target: Target) -> Rest | None:
         """The pause that nobody asked for, if there is one now."""
         if self._clock() >= self._pauses_end:
             return None
-        return self._longest((self._pauses.get(_key(target)),), target.provider)
+        return self._longest_rest((self._pauses.get(_key(target)),), target.provider)
 
     def holds_back(self, target: Target) -> bool:
         """Whether it rests or pauses now: it is not counted on."""
-        return self.current(target) is not None or self.paused(target) is not None
+        return self.current(target) is not None or self.pause_of(target) is not None
 
     def seconds_left(self, target: Target) -> float:
         """For how long it still rests; 0 if it does not."""
@@ -128,10 +128,10 @@ class Rests:
 
     def account_seconds_left(self, account: Limited) -> float:
         """For how long none of an account's models can be asked; 0 if one can."""
-        whole = self._remaining_seconds(self._longest((self._rests.get((account.account, ALL_MODELS)),), account))
+        whole = self._remaining_seconds(self._longest_rest((self._rests.get((account.account, ALL_MODELS)),), account))
         if self._clock() >= self._rests_end or not account.models:
             return whole
-        rests = (self._longest((self._rests.get((account.account, model)),), account) for model in account.models)
+        rests = (self._longest_rest((self._rests.get((account.account, model)),), account) for model in account.models)
         return max(whole, min(map(self._remaining_seconds, rests)))
 
     def without_resting(self, targets: Sequence[TargetT]) -> list[TargetT]:
@@ -150,15 +150,15 @@ class Rests:
         return list(chain.from_iterable(groups))
 
     def _pauses_now(self, target: Target) -> bool:
-        return self.paused(target) is not None
+        return self.pause_of(target) is not None
 
     def _first_pauses_now(self, targets: Sequence[Target]) -> bool:
         return self._pauses_now(targets[0])
 
-    def _rest(self, target: Target, code: int, seconds: float) -> Rest:
+    def _make_rest(self, target: Target, code: int, seconds: float) -> Rest:
         return Rest(self._clock() + seconds, code, target.provider.url, target.provider.credential, seconds)
 
-    def _longest(self, rests: Iterable[Rest | None], account: Account) -> Rest | None:
+    def _longest_rest(self, rests: Iterable[Rest | None], account: Account) -> Rest | None:
         now = self._clock()
         present = [rest for rest in rests if rest is not None and rest.until > now and rest.is_of(account)]
         return max(present, default=None)

@@ -66,7 +66,7 @@ def entries(providers: Iterable[Any]) -> Iterator[JsonObject]:
                 patterns = {pattern for pattern in _patterns(provider, model) if pattern not in earlier}
                 earlier |= patterns
                 for pattern in sorted(patterns):
-                    for since, prices in _dated(model.prices):
+                    for since, prices in _prices_by_day(model.prices):
                         yield from _steps(_host(provider.id, pattern), pattern, prices, since)
 
 
@@ -100,7 +100,7 @@ def _host(provider_id: str, pattern: str) -> str:
     return "" if provider_id == "google" and MAKERS_OWN.match(pattern) else host
 
 
-def _dated(prices: Any) -> list[tuple[date | None, Any]]:
+def _prices_by_day(prices: Any) -> list[tuple[date | None, Any]]:
     """The prices with the days from which they hold; of those for hours of the day the dearest, all day long."""
     if not isinstance(prices, list):
         return [(None, prices)]
@@ -116,7 +116,7 @@ def _steps(host: str, model: str, prices: Any, since: date | None) -> Iterator[J
         return  # priced by the hour or by the page
     starts = {tier.start for value in values.values() if hasattr(value, "tiers") for tier in value.tiers}
     for above in sorted({0} | starts):
-        amounts = {name: _at(value, above) for name, value in values.items()}
+        amounts = {name: _price_above(value, above) for name, value in values.items()}
         amounts |= {name: amounts[name] or Decimal(0) for name in ("input", "output")}
         amounts = {name: value and round(value, PRICE_DECIMALS) for name, value in amounts.items()}
         price = ModelPrice(host=host, model=model, above_input_tokens=above, request=request, **amounts)
@@ -125,7 +125,7 @@ def _steps(host: str, model: str, prices: Any, since: date | None) -> Iterator[J
         yield price_entry(price, since)
 
 
-def _at(value: Any, above: int) -> Decimal | None:
+def _price_above(value: Any, above: int) -> Decimal | None:
     if not hasattr(value, "tiers"):
         return value
     return next((tier.price for tier in reversed(value.tiers) if tier.start <= above and above), value.base)

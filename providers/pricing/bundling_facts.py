@@ -28,7 +28,7 @@ def facts_of_models(table: Mapping[str, JsonObject], windows: Mapping[str, int])
     room of its own.
     """
     facts: dict[str, ModelFacts] = {}
-    for name, entry in sorted(_named(table), key=lambda pair: len(pair[0])):
+    for name, entry in sorted(_name_models(table), key=lambda pair: len(pair[0])):
         shorter = facts_in(facts, name)
         # Who resells a model may bound it more tightly, which says nothing of it elsewhere.
         is_resold = "/" in name and shorter != NOTHING_KNOWN
@@ -54,7 +54,7 @@ def context_windows(providers: Iterable[Any]) -> dict[str, int]:
     return {model.id.lower(): model.context_window for one in providers for model in one.models if model.context_window}
 
 
-def _named(table: Mapping[str, JsonObject]) -> Iterator[tuple[str, JsonObject]]:
+def _name_models(table: Mapping[str, JsonObject]) -> Iterator[tuple[str, JsonObject]]:
     """The models by the name that their provider has for them; those of their makers first."""
     for key, entry in sorted(table.items(), key=lambda item: item[1].get("litellm_provider") not in MAKERS):
         provider = str(entry.get("litellm_provider", ""))
@@ -66,8 +66,12 @@ def _named(table: Mapping[str, JsonObject]) -> Iterator[tuple[str, JsonObject]]:
 
 
 def _facts(name: str, entry: JsonObject, windows: Mapping[str, int]) -> ModelFacts:
-    reads = {"text", *entry.get("supported_modalities", ()), *_supported(entry, READS)}
-    writes = {MODES[entry["mode"]], *entry.get("supported_output_modalities", ()), *_supported(entry, WRITES)}
+    reads = {"text", *entry.get("supported_modalities", ()), *_supported_modalities(entry, READS)}
+    writes = {
+        MODES[entry["mode"]],
+        *entry.get("supported_output_modalities", ()),
+        *_supported_modalities(entry, WRITES),
+    }
     return ModelFacts(
         windows.get(name) or _number(entry, "max_input_tokens"),
         None if entry["mode"] == "embedding" else _number(entry, "max_output_tokens"),
@@ -76,7 +80,7 @@ def _facts(name: str, entry: JsonObject, windows: Mapping[str, int]) -> ModelFac
     )
 
 
-def _supported(entry: JsonObject, names: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
+def _supported_modalities(entry: JsonObject, names: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
     return (kind for kind, flags in names.items() if any(entry.get(flag) is True for flag in flags))
 
 

@@ -37,10 +37,10 @@ def bundled_facts(model: str) -> ModelFacts:
 
 def facts_in(table: dict[str, ModelFacts], model: str) -> ModelFacts:
     """The facts under the name itself, else under the name without what may stand around it."""
-    return next((table[name] for name in spellings(model) if name in table), NOTHING_KNOWN)
+    return next((table[name] for name in spellings_of(model) if name in table), NOTHING_KNOWN)
 
 
-def spellings(model: str) -> Iterator[str]:
+def spellings_of(model: str) -> Iterator[str]:
     """The names under which a model may stand in the table, the closest first."""
     for name in (whole := model.lower(), whole.rpartition("/")[2]):
         yield name

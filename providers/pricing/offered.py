@@ -11,7 +11,7 @@ from providers.pricing.prices import Offer, PricedModel
 def ids_of_offered() -> list[int]:
     """The ids of all prices, past ones included, that are of a model of some provider."""
     by_name: dict[str, list[PricedModel]] = defaultdict(list)
-    subjects = list(map(_subject, Model.objects.select_related("provider")))
+    subjects = list(map(_subject_of, Model.objects.select_related("provider")))
     for subject in subjects:
         for name in {subject.model, subject.upstream}:
             by_name[name].append(subject)
@@ -24,13 +24,13 @@ def ids_of_offered() -> list[int]:
 
 def ids_of_prices_of(models: Iterable[Model]) -> list[int]:
     """The ids of all prices, past ones and patterns included, that are of one of these models, with their providers."""
-    subjects = list(map(_subject, models))
+    subjects = list(map(_subject_of, models))
     names = {name for subject in subjects for name in (subject.model, subject.upstream)}
     prices = ModelPrice.objects.naming(names).iterator()
     return [price.pk for price in prices if _fits_any(price.offer, subjects)]
 
 
-def _subject(model: Model) -> PricedModel:
+def _subject_of(model: Model) -> PricedModel:
     host = urlsplit(model.provider.url).hostname or ""
     return PricedModel(model.provider_id, host, model.name.lower(), model.name_at_provider.lower())
 

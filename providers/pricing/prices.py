@@ -82,13 +82,13 @@ def cost(usage: Usage | None, price: Price | None, *, estimated: bool = False) -
     `estimated` says that the usage, or a part of it, was not reported but estimated.
     """
     if usage is not None and usage.cost is not None:
-        return _believed(usage.cost, REPORTED_CURRENCY, KNOWN)
+        return _plausible_cost(usage.cost, REPORTED_CURRENCY, KNOWN)
     if usage is None or price is None:
         return NOT_KNOWN
-    return _believed(cost_of(usage, price), price.currency, ESTIMATED if estimated else KNOWN)
+    return _plausible_cost(cost_of(usage, price), price.currency, ESTIMATED if estimated else KNOWN)
 
 
-def _believed(amount: Decimal, currency: str, status: str) -> Cost:
+def _plausible_cost(amount: Decimal, currency: str, status: str) -> Cost:
     return Cost(amount, currency, status) if amount < MOST_MONEY else NOT_KNOWN
 
 
@@ -110,20 +110,22 @@ class Offer:
     def fits(self, subject: "PricedModel") -> bool:
         if self.provider_id is not None and self.provider_id != subject.provider_id:
             return False
-        if self.host and not matches(self.host, subject.host):
+        if self.host and not matches_pattern(self.host, subject.host):
             return False
-        return matches(self.model, subject.upstream) or (not self.is_public and matches(self.model, subject.model))
+        return matches_pattern(self.model, subject.upstream) or (
+            not self.is_public and matches_pattern(self.model, subject.model)
+        )
 
     def closeness(self, subject: "PricedModel") -> tuple:
         """How closely it says what it is a price of; of two names of one model, ours is the closer one."""
         provider, *host, is_exact, length, pattern = self.subject
-        names_ours = not matches(self.model, subject.upstream)
+        names_ours = not matches_pattern(self.model, subject.upstream)
         return provider, *host, names_ours, is_exact, length, pattern
 
     @property
     def subject(self) -> tuple:
         """What it is a price of; greater the more closely it says so: a provider, then a host, then a model."""
-        return (self.provider_id or 0, *_closeness(self.host), *_closeness(self.model))
+        return (self.provider_id or 0, *_pattern_closeness(self.host), *_pattern_closeness(self.model))
 
 
 class PricedModel(NamedTuple):
@@ -157,7 +159,7 @@ class PriceBook:
         """
         since, until, prices = era = self._era
         if not since <= at < until or len(prices) >= REMEMBERED:
-            since, until, prices = era = self._era = self._around(at)
+            since, until, prices = era = self._era = self._era_around(at)
         key = provider_id, host, model, upstream
         try:
             return prices[key]
@@ -166,7 +168,7 @@ class PriceBook:
             price = prices[key] = self._find(subject, era.since)
             return price
 
-    def _around(self, at: float) -> "Era":
+    def _era_around(self, at: float) -> "Era":
         """The time around a moment in which no price begins or ends."""
         turns = [moment for offer in self._offers for moment in (offer.valid_from, offer.valid_until)]
         since = max((moment for moment in turns if moment <= at), default=-inf)
@@ -180,7 +182,7 @@ class PriceBook:
         if closest is None:
             return None
         steps = {offer.price.above_input_tokens: offer.price for offer in fitting if offer.subject == closest.subject}
-        return _chained([steps[above] for above in sorted(steps)])
+        return _chain_prices([steps[above] for above in sorted(steps)])
 
 
 class Era(NamedTuple):
@@ -191,7 +193,7 @@ class Era(NamedTuple):
     prices: dict[tuple[int, str, str, str], Price | None]
 
 
-def matches(pattern: str, text: str) -> bool:
+def matches_pattern(pattern: str, text: str) -> bool:
     """Whether the whole text fits the pattern, where * stands for any characters; in linear time."""
     first, *rest = pattern.split("*")
     if not rest:
@@ -208,7 +210,7 @@ def matches(pattern: str, text: str) -> bool:
     return True
 
 
-def _chained(steps: list[Price]) -> Price | None:
+def _chain_prices(steps: list[Price]) -> Price | None:
     """One price out of those for ever longer input."""
     chain = None
     for step in reversed(steps):
@@ -216,5 +218,5 @@ def _chained(steps: list[Price]) -> Price | None:
     return chain
 
 
-def _closeness(pattern: str) -> tuple[bool, int, str]:
+def _pattern_closeness(pattern: str) -> tuple[bool, int, str]:
     return bool(pattern) and "*" not in pattern, len(pattern), pattern

@@ -42,14 +42,14 @@ class Synced(NamedTuple):
     changes: list[tuple[ModelPrice, ModelPrice]]
 
 
-def sync(path: Path = BUNDLED) -> Synced:
+def sync_prices(path: Path = BUNDLED) -> Synced:
     """Bring the table up to a file of prices; edited prices are kept.
 
     What the file does not name stays. Raises ValidationError naming the entry that is wrong, and Conflict.
     """
     source = PriceSource.BUNDLED if path == BUNDLED else PriceSource.SYNCED
     now = timezone.now()
-    prices = _in_force(list(read(path, source, now)), now)
+    prices = _in_force(list(read_prices(path, source, now)), now)
     try:
         with transaction.atomic():
             return _store(prices, now)
@@ -58,26 +58,26 @@ def sync(path: Path = BUNDLED) -> Synced:
 
 
 @transaction.atomic
-def load(path: Path = BUNDLED) -> Counter[str]:
-    """sync() for commands; it logs how many prices have changed, if any have."""
-    counts, changes = sync(path)
+def load_prices(path: Path = BUNDLED) -> Counter[str]:
+    """sync_prices() for commands; it logs how many prices have changed, if any have."""
+    counts, changes = sync_prices(path)
     if counts["new"] or counts["changed"]:
         message = f"{operator()} loaded prices: {describe_counts(counts)}, by manage.py."
-        before, after = ([_audited(pair[side]) for pair in changes[:MAX_AUDITED]] for side in (0, 1))
+        before, after = ([_audit_values(pair[side]) for pair in changes[:MAX_AUDITED]] for side in (0, 1))
         record_command("sync", "prices", before={"prices": before}, after={**counts, "prices": after}, message=message)
     return counts
 
 
-def _audited(price: ModelPrice) -> JsonObject:
+def _audit_values(price: ModelPrice) -> JsonObject:
     return {"currency": price.currency, **price_entry(price)}
 
 
 def describe_counts(counts: Counter[str]) -> str:
-    """What sync() has counted, in words."""
+    """What sync_prices() has counted, in words."""
     return ", ".join(f"{number} {what}" for what, number in counts.items()) + " (edited here)"
 
 
-def read(path: Path, source: str, now: datetime) -> Iterator[tuple[date, ModelPrice]]:
+def read_prices(path: Path, source: str, now: datetime) -> Iterator[tuple[date, ModelPrice]]:
     """The prices in a file with the days from which they hold; raises ValidationError."""
     currency, listed = _table(path)
     for number, entry in enumerate(listed, start=1):
@@ -108,7 +108,7 @@ def price_entry(price: ModelPrice, since: date | None = None) -> JsonObject:
     """A price as an entry of a file; what is as it would be without is left out."""
     values = {NAMES[field]: getattr(price, field) for field in NAMES}
     entry = {
-        name: _plain(value)
+        name: _as_plain(value)
         for name, value in values.items()
         if value not in (None, "", 0) or name in ("input", "output")
     }
@@ -172,5 +172,5 @@ def _subject(price: ModelPrice) -> tuple:
     return price.host, price.model, price.above_input_tokens
 
 
-def _plain(value: object) -> object:
+def _as_plain(value: object) -> object:
     return f"{value.normalize():f}" if isinstance(value, Decimal) else value

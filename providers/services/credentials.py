@@ -6,7 +6,7 @@ from gateway_project.database.guarding import Access, guarded_change
 from gateway_project.database.saving import lock_row, save_or_refuse
 from gateway_project.errors import Conflict, ValidationError
 from providers.models import CREDENTIAL_OPTIONS, MASK, MOST_CREDENTIALS, Provider, ProviderCredential
-from providers.sealing import seal
+from providers.sealing import seal_credential
 from providers.services.refusals import refuse_unknown
 
 
@@ -54,7 +54,7 @@ def _set_credential(row: ProviderCredential, credential: str) -> None:
     if not credential:
         raise ValidationError("must not be empty. Disable or delete a credential that you do not use.", field="api_key")
     refuse_mask(credential)
-    seal(row, credential, row.provider)
+    seal_credential(row, credential, row.provider)
 
 
 def refuse_mask(credential: str) -> None:

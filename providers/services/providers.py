@@ -22,7 +22,7 @@ from providers.models import (
     ProviderFormat,
     UnknownParameters,
 )
-from providers.sealing import refuse_unsendable, seal
+from providers.sealing import refuse_unsendable, seal_credential
 from providers.services.credentials import refuse_mask
 from providers.services.models import lock_model_names, save_model
 from providers.services.refusals import describe_references, refuse_unknown
@@ -59,7 +59,7 @@ def create_provider(
     provider.format = _format(format_name)
     if FORMATS[format_name].strict and "unknown_parameters" not in options:
         provider.unknown_parameters = UnknownParameters.DROP
-    seal(provider, credential, provider)
+    seal_credential(provider, credential, provider)
     lock_model_names()
     _save(provider)
     for model_name in names:
@@ -87,9 +87,9 @@ def update_provider(
         provider.format = _format(format_name)
     is_moved, is_sent_otherwise = provider.origin != origin, provider.auth_method != auth_method
     if credential is not None and not credential.startswith(MASK):
-        seal(provider, credential, provider)
+        seal_credential(provider, credential, provider)
     elif is_moved:
-        seal(provider, "", provider)
+        seal_credential(provider, "", provider)
     elif is_sent_otherwise:
         refuse_unsendable(provider, provider)
     _save(provider)

@@ -45,10 +45,10 @@ ISATAP = (0x00005EFE, 0x02005EFE)  # what stands before the address in the last 
 NUMERIC_LABEL = re.compile(r"\A(0[xX][0-9a-fA-F]*|[0-9]+)\Z")
 
 
-def refusal(address: str, networks: str) -> str:
+def refusal_of_address(address: str, networks: str) -> str:
     """Why this address may not be called ('' if it may); `networks` is the setting: any or public."""
     ip = ipaddress.ip_address(address.partition("%")[0])
-    for inner in (ip, *_embedded(ip)):
+    for inner in (ip, *_embedded_addresses(ip)):
         if any(inner in network for network in ALWAYS_REFUSED):
             return "is a link-local, metadata or otherwise reserved address"
         if networks == "public" and not _public(inner):
@@ -65,7 +65,7 @@ def literal_refusal(host: str, networks: str) -> str:
     if name in METADATA_NAMES:
         return "is the name of a metadata service"
     try:
-        return refusal(name, networks)
+        return refusal_of_address(name, networks)
     except ValueError:
         pass
     return "is an address in an unusual form; write a name or a plain address" if is_disguised_address(host) else ""
@@ -93,7 +93,7 @@ def _public(ip: Address) -> bool:
     return ip.is_global and not any(ip in network for network in NOT_PUBLIC)
 
 
-def _embedded(ip: Address) -> list[Address]:
+def _embedded_addresses(ip: Address) -> list[Address]:
     """The IPv4 addresses that an IPv6 address carries inside."""
     if ip.version == 4 or ip in (ipaddress.IPv6Address("::"), ipaddress.IPv6Address("::1")):
         return []

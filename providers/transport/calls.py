@@ -101,7 +101,7 @@ class Call:
         """Start an attempt with a provider, which has this long for its whole answer."""
         self.attempt_deadline = time.monotonic() + seconds
 
-    def received(self) -> None:
+    def note_arrival(self) -> None:
         """The provider sent something: restart the idle time-out."""
         self.waiting_since, self.phase, self.timeout_seconds = time.monotonic(), End.IDLE, self.idle_seconds
 
@@ -150,7 +150,7 @@ class Call:
         """Lower the whole call's time limit, counted from its start."""
         self.total_deadline = min(self.total_deadline, self.started + total_seconds)
 
-    def remaining(self) -> float:
+    def remaining_seconds(self) -> float:
         return min(self.total_deadline, self.attempt_deadline) - time.monotonic()
 
     def attach(self, sock: socket.socket) -> None:

@@ -1,7 +1,7 @@
 """A whole document from an address that an administrator has named."""
 
 from gateway_project.errors import UpstreamError
-from providers.transport.fetching import Bounds, fetch
+from providers.transport.fetching import Bounds, fetch_url
 
 OK = 200
 
@@ -13,7 +13,7 @@ class DocumentUnavailable(Exception):
 def fetch_document(url: str, bounds: Bounds) -> bytes:
     """The body of a response with status 200 to GET. Raises DocumentUnavailable."""
     try:
-        answer = fetch(url, bounds, headers={"Accept": "application/json"})
+        answer = fetch_url(url, bounds, headers={"Accept": "application/json"})
     except UpstreamError as error:
         reason = error.message.removesuffix(".")
         raise DocumentUnavailable(f"{url} cannot be read: {reason[:1].lower()}{reason[1:]}") from None

@@ -30,7 +30,7 @@ class Fetched:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-def fetch(
+def fetch_url(
     url: str, bounds: Bounds, *, method: str = "GET", headers: Mapping[str, str] | None = None, body: bytes = b""
 ) -> Fetched:
     """The answer to one request, whatever its status; raises ProviderError and ProviderTimeout.
@@ -38,7 +38,7 @@ def fetch(
     It uses a connection of its own. A redirect is an answer like any other: nothing is followed.
     """
     call = Call(client=None, total_seconds=bounds.seconds)
-    data = _head(method, urlsplit(url), headers or {}, len(body)) + body
+    data = _request_head(method, urlsplit(url), headers or {}, len(body)) + body
     alarm = threading.Timer(bounds.seconds, call.interrupt, [End.TOTAL])
     alarm.daemon = True
     alarm.start()
@@ -58,7 +58,7 @@ def _exchange(url: str, data: bytes, bounds: Bounds, call: Call) -> Fetched:
     except TimeoutError:
         raise ProviderTimeout("It did not accept a connection in time.") from None
     except (OSError, UnicodeError) as error:  # urllib3's errors among them
-        raise ProviderError(f"It cannot be reached: {explain_failure(_cause(error))}.") from None
+        raise ProviderError(f"It cannot be reached: {explain_failure(_first_cause(error))}.") from None
     sock = connection.sock
     try:
         sock.settimeout(bounds.seconds)
@@ -83,14 +83,14 @@ def _failure(call: Call, error: Exception) -> UpstreamError:
     return ProviderError(f"It failed: {explain_failure(error)}.")
 
 
-def _cause(error: BaseException) -> BaseException:
+def _first_cause(error: BaseException) -> BaseException:
     """The first of the errors that libraries wrap several times over."""
     while error.__context__ is not None:
         error = error.__context__
     return error
 
 
-def _head(method: str, url: SplitResult, headers: Mapping[str, str], length: int) -> bytes:
+def _request_head(method: str, url: SplitResult, headers: Mapping[str, str], length: int) -> bytes:
     """The request line and headers; values that could inject a header are refused."""
     target = f"{url.path or '/'}?{url.query}" if url.query else url.path or "/"
     lines = {

@@ -78,7 +78,7 @@ def connect_checked(host: str, port: int, *, timeout: float, networks: str) -> s
     deadline = time.monotonic() + timeout
     candidates = RESOLVER.addresses(host.strip("[]"), port, timeout=timeout)
     for *_, sockaddr in candidates:
-        if reason := addresses.refusal(sockaddr[0], networks):
+        if reason := addresses.refusal_of_address(sockaddr[0], networks):
             raise RefusedAddress(f"the address {sockaddr[0]} of {host} {reason}")
     return _connect_first(candidates, deadline)
 
@@ -252,15 +252,17 @@ class Transport:
             connection = self._adapter.connect(text, _seconds_to_connect(limits, call), call.times)
         except RefusedAddress as error:
             # Which address it is, its cause says, which only administrators read.
-            raise _unreached(
+            raise _mark_unreached(
                 ProviderError("The gateway does not call the provider: its address is not allowed.")
             ) from error
         except TimeoutError as error:
             call.interrupt_overdue(time.monotonic())  # it may be the time of the whole call that is over
             end = call.end if call.end in (End.TOTAL, End.ATTEMPT) else End.CONNECT
-            raise _unreached(ProviderTimeout(f"The provider {end.value}.")) from error
+            raise _mark_unreached(ProviderTimeout(f"The provider {end.value}.")) from error
         except (OSError, UnicodeError, urllib3.exceptions.HTTPError) as error:
-            raise _unreached(ProviderError(f"No connection to the provider: {describe_failure(error)}.")) from error
+            raise _mark_unreached(
+                ProviderError(f"No connection to the provider: {describe_failure(error)}.")
+            ) from error
         sock, connection.sock = connection.sock, None  # only the socket is kept
         if isinstance(sock, ssl.SSLSocket):
             sock.settimeout(None)
@@ -274,7 +276,7 @@ class Transport:
         try:
             call.attach(connection.sock)
             call.expect(End.FIRST_BYTE, limits.first_byte)
-            response = HTTPResponse(connection.sock, limit=limits.response_bytes, on_bytes=call.received)
+            response = HTTPResponse(connection.sock, limit=limits.response_bytes, on_bytes=call.note_arrival)
             try:
                 connection.sock.sendall(data)  # in one piece, and gone before the wait
                 if connection.is_secure:
@@ -296,13 +298,13 @@ class Transport:
 
 def _seconds_to_connect(limits: TransportLimits, call: Call) -> float:
     """How long a connection may take. Raises TimeoutError if there is no time left."""
-    seconds = min(limits.connect, call.remaining())
+    seconds = min(limits.connect, call.remaining_seconds())
     if seconds <= 0:
         raise TimeoutError
     return seconds
 
 
-def _unreached(error: UpstreamError) -> UpstreamError:
+def _mark_unreached(error: UpstreamError) -> UpstreamError:
     """The same error, marked: the provider never received the request."""
     error.may_have_worked = False
     return error

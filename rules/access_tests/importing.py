@@ -7,7 +7,7 @@ from django.db import transaction
 
 from accounts.models import Group, User
 from gateway_project.api import audit
-from gateway_project.database.names import composed, name_key
+from gateway_project.database.names import compose_name, name_key
 from gateway_project.errors import GatewayError, ValidationError
 from providers.models import Provider
 from rules.access_tests.documents import ROOT, FileEntry
@@ -45,10 +45,10 @@ def import_access_tests(entries: Sequence[FileEntry]) -> ImportResult:
     created, changed = list[str](), list[str]()
     for number, entry in enumerate(entries):
         try:
-            values, test = _values(entry, names), present.get(composed(entry.name))
+            values, test = _values(entry, names), present.get(compose_name(entry.name))
             if test is None:
                 created.append(create_access_test(**values).name)
-            elif _differs(test, values):
+            elif _has_changed(test, values):
                 update_access_test(test, **values)
                 changed.append(test.name)
         except GatewayError as error:
@@ -58,7 +58,7 @@ def import_access_tests(entries: Sequence[FileEntry]) -> ImportResult:
     return result
 
 
-def _differs(test: AccessTest, values: AccessTestChanges) -> bool:
+def _has_changed(test: AccessTest, values: AccessTestChanges) -> bool:
     return any(getattr(test, name) != value for name, value in values.items() if name != "name")
 
 
@@ -76,7 +76,7 @@ def _values(entry: FileEntry, names: Names) -> AccessTestChanges:
         "name": entry.name,
         "description": entry.description,
         "user_id": _id(names.users, name_key(entry.user), "user", entry.user),
-        "group_id": _id(names.groups, composed(entry.group), "group", entry.group),
+        "group_id": _id(names.groups, compose_name(entry.group), "group", entry.group),
         "key_name": entry.key,
         "model": entry.model,
         "provider_id": _id(names.providers, entry.provider, "provider", entry.provider),

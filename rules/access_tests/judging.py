@@ -14,7 +14,7 @@ class Judge(Protocol):
     def holds(self, test: AccessTest) -> bool:
         """Whether the test holds by the rows as they were when they were last loaded."""
 
-    def because(self, test: AccessTest) -> str:
+    def explain(self, test: AccessTest) -> str:
         """Why the request would be served or refused, in sentences."""
 
     def reload(self, parts: Collection[Access]) -> None:
@@ -30,4 +30,4 @@ def verdicts_of(tests: Sequence[AccessTest]) -> list[Verdict]:
     if not tests:
         return []
     judge = judge_of(tests)
-    return [Verdict(judge.holds(test), judge.because(test)) for test in tests]
+    return [Verdict(judge.holds(test), judge.explain(test)) for test in tests]

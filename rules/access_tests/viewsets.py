@@ -5,7 +5,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from gateway_project.api.audit import filters_of, start_export
-from gateway_project.api.documents import Plain, prefers
+from gateway_project.api.documents import Plain, prefers_media_type
 from gateway_project.api.filters import ChoiceFilter, IntegerFilter, TextFilter
 from gateway_project.api.response_specs import ResponseSpec
 from gateway_project.api.viewsets import PAGING, CreateMixin, DestroyMixin, ListMixin, UpdateMixin
@@ -51,7 +51,7 @@ class AccessTestViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
         In a file users, groups, keys and providers stand by name. A test about something that is deleted is left out.
         """
         format_name = self.filter_values().get("format")
-        if format_name == "yaml" or (format_name is None and prefers(request, YAML)):
+        if format_name == "yaml" or (format_name is None and prefers_media_type(request, YAML)):
             return self.export()
         return super().list(request, **kwargs)
 

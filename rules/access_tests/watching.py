@@ -16,7 +16,7 @@ MAX_NAMED = 20  # tests, in one message
 
 
 @contextmanager
-def watch(parts: Collection[Access]) -> Iterator[None]:
+def watch_tests(parts: Collection[Access]) -> Iterator[None]:
     """Around a change: raises AccessTestFailed if a test that held before it fails after it.
 
     With a reason for an override the change is made, and the audit keeps the reason with the tests. Only the tests
@@ -32,7 +32,7 @@ def watch(parts: Collection[Access]) -> Iterator[None]:
     yield
     judge.reload(parts)
     if failures := [test for test in valid if not judge.holds(test)]:
-        _refuse_or_record([BrokenTest(test.pk, test.name, judge.because(test)) for test in failures])
+        _refuse_or_record([BrokenTest(test.pk, test.name, judge.explain(test)) for test in failures])
 
 
 def _lock() -> None:
@@ -49,14 +49,14 @@ def _refuse_or_record(broken: Sequence[BrokenTest]) -> None:
     reason, actor = override_reason(), audit.current_actor()
     if not reason:
         raise AccessTestFailed.of(broken if _may_see_rules(actor) else [test._replace(reason="") for test in broken])
-    message = f"{actor.name or 'Nobody'} made a change that breaks {_listed(broken)}. Reason: {reason}"
+    message = f"{actor.name or 'Nobody'} made a change that breaks {_name_tests(broken)}. Reason: {reason}"
     _record(actor, message, broken, reason)
 
 
 def record_override(failing: Sequence[BrokenTest], reason: str) -> None:
     """Have the audit keep why tests that fail did not matter in a run of all."""
     actor = audit.Actor(operator=audit.operator())
-    message = f"{actor.name} let {_listed(failing)} fail, by manage.py. Reason: {reason}"
+    message = f"{actor.name} let {_name_tests(failing)} fail, by manage.py. Reason: {reason}"
     _record(actor, message, failing, reason)
 
 
@@ -71,7 +71,7 @@ def _may_see_rules(actor: audit.Actor) -> bool:
     return actor.caller is None or actor.caller.has(VIEW)
 
 
-def _listed(broken: Sequence[BrokenTest]) -> str:
+def _name_tests(broken: Sequence[BrokenTest]) -> str:
     names = ", ".join(test.name for test in broken[:MAX_NAMED])
     more = f" and {len(broken) - MAX_NAMED:,} more" if len(broken) > MAX_NAMED else ""
     return f"the access test{'' if len(broken) == 1 else 's'} {names}{more}"

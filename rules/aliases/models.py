@@ -10,7 +10,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from accounts.models import check_text
-from gateway_project.database.names import NameField, is_clear
+from gateway_project.database.names import NameField, require_clear
 from providers.models import Model
 from rules.aliases.querysets import AliasQuerySet
 
@@ -46,10 +46,7 @@ DEFAULT_CAUSES = (FallbackCause.ERROR.value, FallbackCause.RATE_LIMITED.value)
 
 def check_alias_name(value: str) -> None:
     """Refuse a name that no reader can tell from another, or with too many stars."""
-    if not is_clear(value):
-        raise ValidationError(
-            "An alias's name must not begin or end with blanks, and all its characters must be visible."
-        )
+    require_clear(value, "An alias's name")
     if value.count("*") > MAX_STARS or "**" in value:
         raise ValidationError(f"An alias's name must have at most {MAX_STARS} stars, and no two of them side by side.")
 

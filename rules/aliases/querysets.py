@@ -23,7 +23,7 @@ class AliasQuerySet(models.QuerySet[Row]):
     def stands_for(self, name: str) -> bool:
         """Whether an alias, enabled or not, has this name or is a pattern that it fits."""
         patterns = self.patterns().values_list("name", flat=True)
-        return self.filter(name=name).exists() or any(_fits(name, pattern) for pattern in patterns)
+        return self.filter(name=name).exists() or any(_matches_alias_name(name, pattern) for pattern in patterns)
 
     def shown(self) -> Self:
         """Aliases with the targets and the mirror that lists show, in two queries."""
@@ -31,6 +31,6 @@ class AliasQuerySet(models.QuerySet[Row]):
         return self.select_related("mirror__provider").prefetch_related(*targets)
 
 
-def _fits(name: str, pattern: str) -> bool:
+def _matches_alias_name(name: str, pattern: str) -> bool:
     """Whether a name fits the name of an alias in which each star stands for any text."""
     return compile_pattern("(?s)" + ".*".join(map(re2.escape, pattern.split("*")))).fullmatch(name) is not None

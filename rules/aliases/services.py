@@ -9,7 +9,7 @@ from django.db.models import ProtectedError
 
 from accounts.models import Group, User
 from gateway_project.database.guarding import Access, guarded_change
-from gateway_project.database.names import composed
+from gateway_project.database.names import compose_name
 from gateway_project.database.saving import lock_row, save_or_refuse
 from gateway_project.errors import Conflict, ValidationError
 from providers.models import Model
@@ -90,7 +90,7 @@ def _write(alias: Alias, changes: AliasChanges) -> None:
     for name in PLAIN:
         setattr(alias, name, values.get(name, getattr(alias, name)))
     if "name" in changes:
-        alias.name = composed(changes["name"])
+        alias.name = compose_name(changes["name"])
         _check_name(alias)
     if "fallback_on" in changes:
         alias.fallback_on = list(changes["fallback_on"])
@@ -121,7 +121,7 @@ def _rows(alias: Alias, drafts: Sequence[TargetDraft], present: Sequence[AliasTa
         place = f"targets.{position}"
         _check_match(draft, present, f"{place}.match")
         model = _model(draft.provider_id, draft.model, place) if draft.provider_id is not None else None
-        nested = _nested(alias, draft.alias, f"{place}.alias") if model is None else None
+        nested = _find_nested_alias(alias, draft.alias, f"{place}.alias") if model is None else None
         row = AliasTarget(alias=alias, position=position, model=model, nested=nested)
         row.weight, row.tier, row.match = draft.weight, draft.tier, draft.match
         rows.append(row)
@@ -139,7 +139,7 @@ def _model(provider_id: int, name: str, place: str) -> Model:
     raise ValidationError(f"the provider does not offer {name!r}.", field=f"{place}.model")
 
 
-def _nested(alias: Alias, name: str, place: str) -> Alias:
+def _find_nested_alias(alias: Alias, name: str, place: str) -> Alias:
     if name == alias.name:
         raise ValidationError("must name another alias: this one would contain itself.", field=place)
     row = Alias.objects.filter(name=name).first()
@@ -167,7 +167,7 @@ def _check_nesting(alias: Alias) -> None:
         if nested_id is not None:
             users[nested_id].add(alias_id)
     for user_id in _with_users(alias.pk, users):
-        size = _size(user_id, edges, ())
+        size = _count_targets(user_id, edges, ())
         if size > MAX_TARGETS:
             name = Alias.objects.get(pk=user_id).name
             raise ValidationError(
@@ -188,7 +188,7 @@ def _with_users(alias_id: int, users: Mapping[int, set[int]]) -> list[int]:
     return list(result)
 
 
-def _size(alias_id: int, edges: Edges, path: tuple[int, ...]) -> int:
+def _count_targets(alias_id: int, edges: Edges, path: tuple[int, ...]) -> int:
     """The number of its targets with those of its aliases, at least 1, so that the walk ends soon.
 
     Raises ValidationError for a cycle, and if aliases are nested too deep.
@@ -201,7 +201,7 @@ def _size(alias_id: int, edges: Edges, path: tuple[int, ...]) -> int:
         raise ValidationError(f"must not nest aliases deeper than {MAX_DEPTH}.", field="targets")
     total = 0
     for nested in edges.get(alias_id, ()):
-        total += 1 if nested is None else _size(nested, edges, (*path, alias_id))
+        total += 1 if nested is None else _count_targets(nested, edges, (*path, alias_id))
         if total > MAX_TARGETS:
             break
     return max(total, 1)

@@ -6,7 +6,7 @@ from typing import TypedDict, Unpack
 
 from django.db import transaction
 
-from gateway_project.database.names import composed
+from gateway_project.database.names import compose_name
 from gateway_project.database.saving import lock_row, save_or_refuse
 from gateway_project.errors import Conflict, ValidationError
 from gateway_project.json_types import JsonObject
@@ -88,7 +88,7 @@ def _write(guardrail: Guardrail, changes: GuardrailChanges) -> None:
     for name in PLAIN:
         setattr(guardrail, name, values.get(name, getattr(guardrail, name)))
     if "name" in changes:
-        guardrail.name = composed(changes["name"])
+        guardrail.name = compose_name(changes["name"])
     if "applies_to" in changes:
         audience = read_audience(changes["applies_to"])
         guardrail.applies_to = check_audience(audience, guardrail.applies_to if guardrail.pk else {})

@@ -10,7 +10,7 @@ from django.views.decorators.http import require_POST
 
 from gateway_project.api.audit import ChangeDetails
 from gateway_project.change_feed.caching import ConfigurationCache
-from gateway_project.console.audit import record
+from gateway_project.console.audit import record_change
 from gateway_project.console.links import link
 from gateway_project.console.period import ANY_TIME, row_page
 from gateway_project.console.site import console_site
@@ -91,7 +91,7 @@ def fix_problem(request: HttpRequest) -> HttpResponse:
 def _record(request: HttpRequest, fixed: Fixed) -> None:
     after = fixed.viewset.serialize_row(fixed.row)
     details = ChangeDetails(before=fixed.before, after=after, attributes=fixed.attributes)
-    record(request, fixed.operation, fixed.viewset.resource_name, fixed.row.pk, **details)
+    record_change(request, fixed.operation, fixed.viewset.resource_name, fixed.row.pk, **details)
 
 
 def _read_fix(request: HttpRequest) -> Fix:

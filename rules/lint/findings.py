@@ -129,12 +129,12 @@ def _may_work(key: Key, caller: Caller, reach: Reach, offers: Offers) -> bool:
 def _own_models(key: Key, offers: Offers) -> int:
     """The models that the key's own list names."""
     models = 0
-    for pattern in _compiled(key.models):
-        models |= offers.sets.matching(pattern)
+    for pattern in _readable_patterns(key.models):
+        models |= offers.sets.matching_targets(pattern)
     return models
 
 
-def _compiled(patterns: list[str]) -> Iterator[Pattern]:
+def _readable_patterns(patterns: list[str]) -> Iterator[Pattern]:
     """The patterns that can be read: one that cannot lets no model through."""
     for text in patterns:
         with suppress(ValidationError):

@@ -9,7 +9,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
-from gateway_project.console.audit import record
+from gateway_project.console.audit import record_change
 from gateway_project.console.site import console_site
 from gateway_project.database.saving import races_as_conflicts
 from gateway_project.errors import AccessTestFailed, GatewayError
@@ -76,4 +76,6 @@ def _record(request: HttpRequest, rule_id: int, moves: Sequence[MovedRule]) -> N
 
 
 def _record_positions(request: HttpRequest, rule_id: int | None, *, before: object, after: object) -> None:
-    record(request, "update", RuleViewSet.resource_name, rule_id, before=before, after=after, attributes=["position"])
+    record_change(
+        request, "update", RuleViewSet.resource_name, rule_id, before=before, after=after, attributes=["position"]
+    )

@@ -17,7 +17,7 @@ class Place(NamedTuple):
 Positions = dict[int, int]
 
 
-def renumber(places: Sequence[Place], moved: int, *, highest: int) -> Positions:
+def renumber_rules(places: Sequence[Place], moved: int, *, highest: int) -> Positions:
     """The positions that change, by id, so that the sorted order becomes that of `places`.
 
     All but the place at index `moved` are in order already.

@@ -11,7 +11,7 @@ from gateway_project.database.guarding import Access, guarded_change
 from gateway_project.errors import NotFound, ValidationError
 from rules.guardrails.models import MAX_POSITION
 from rules.models import Rule
-from rules.order.positions import Place, Positions, renumber
+from rules.order.positions import Place, Positions, renumber_rules
 from rules.versions.recording import record_first_versions, record_new_positions
 
 BATCH = 500  # rules of one statement
@@ -51,7 +51,7 @@ def move_rule(*, rule_id: int, direction: Direction, neighbour_id: int | None = 
     index = _index(places, places.index(moved), direction, neighbour_id)
     places.remove(moved)
     places.insert(index, moved)
-    positions = renumber(places, index, highest=MAX_POSITION)
+    positions = renumber_rules(places, index, highest=MAX_POSITION)
     return _store(list(peers.filter(pk__in=positions).in_order_of_judging()), positions)
 
 

@@ -10,7 +10,7 @@ from django.template.response import TemplateResponse
 from django.urls import reverse
 
 from accounts.models import Group, User
-from gateway_project.console.audit import record
+from gateway_project.console.audit import record_change
 from gateway_project.console.links import link_to
 from gateway_project.console.site import console_site
 from gateway_project.database.saving import races_as_conflicts
@@ -62,7 +62,7 @@ def show_versions(request: HttpRequest, rule_id: int) -> HttpResponse:
     if not versions and rule is None:
         raise Http404
     names = _names(versions)
-    before, after = _chosen(request, versions)
+    before, after = _chosen_versions(request, versions)
     context = {
         "versions": [(version, list(_changes(version, names))) for version in versions],
         "before": before,
@@ -103,7 +103,7 @@ def _restore(request: HttpRequest, version: RuleVersion, back: str) -> HttpRespo
             before = RuleViewSet.serialize_row(Rule(pk=version.rule_id))
             rule = restore_rule(rule_id=version.rule_id, version=version.number)
             after = RuleViewSet.serialize_row(rule)
-            record(request, "restore", RuleViewSet.resource_name, rule.pk, before=before, after=after)
+            record_change(request, "restore", RuleViewSet.resource_name, rule.pk, before=before, after=after)
     except AccessTestFailed:
         raise  # the site asks for a reason
     except GatewayError as error:
@@ -113,7 +113,9 @@ def _restore(request: HttpRequest, version: RuleVersion, back: str) -> HttpRespo
     return HttpResponseRedirect(reverse("admin:rules_rule_change", args=[rule.pk]))
 
 
-def _chosen(request: HttpRequest, versions: list[RuleVersion]) -> tuple[RuleVersion | None, RuleVersion | None]:
+def _chosen_versions(
+    request: HttpRequest, versions: list[RuleVersion]
+) -> tuple[RuleVersion | None, RuleVersion | None]:
     """The versions that the query names, the older one first; by default the last two."""
     by_number = {str(version.number): version for version in versions}
     before = by_number.get(request.GET.get("from", ""), next(iter(versions[1:]), None))

@@ -16,7 +16,7 @@ from unfold.decorators import display
 
 from gateway_project.api.audit import filters_of, start_export
 from gateway_project.console.display.times import EXACT, SECONDS, utc_time
-from gateway_project.console.filters import MomentFilter, equals
+from gateway_project.console.filters import MomentFilter, text_filter
 from gateway_project.console.links import link
 from gateway_project.console.period import Period, period_of, row_page, with_query
 from gateway_project.json_types import JsonObject
@@ -27,7 +27,7 @@ from telemetry.audit.export import audit_as_json_lines
 from telemetry.audit.models import AuditEntry
 from telemetry.audit.querysets import AuditQuerySet
 from telemetry.audit.resource_pages import resource_page
-from telemetry.audit.verification import verify
+from telemetry.audit.verification import verify_chain
 
 # A longer chain takes more than a few seconds: manage.py audit verify reads it without a time limit.
 MAX_VERIFIED = 100_000
@@ -67,11 +67,11 @@ class AuditAdmin(EntryAdmin):
     list_display_links = ["moment"]
     list_filter = [
         ("timestamp", MomentFilter),
-        equals("actor", "actor", "actor"),
-        equals("action", "action", "action"),
-        equals("resource", "resource", "resource"),
-        equals("id", "resource_id", "resource_id__exact"),
-        equals("request id", "request", "request_id"),
+        text_filter("actor", "actor", "actor"),
+        text_filter("action", "action", "action"),
+        text_filter("resource", "resource", "resource"),
+        text_filter("id", "resource_id", "resource_id__exact"),
+        text_filter("request id", "request", "request_id"),
     ]
     search_help_text = "Part of a message, an actor, an address or a value; or a request id"
     change_form_template = "console/audit_entry.html"
@@ -114,7 +114,7 @@ class AuditAdmin(EntryAdmin):
         """The filtered entries as a streamed file; the export is an entry of the audit itself, so it needs a button."""
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
-        entries = self.selected(request)
+        entries = self.selected_entries(request)
         assert isinstance(entries, AuditQuerySet)
         headers = start_export("audit", filters_of(request.GET), file_name="audit.jsonl")
         return StreamingHttpResponse(audit_as_json_lines(entries), content_type="application/x-ndjson", headers=headers)
@@ -130,7 +130,7 @@ class AuditAdmin(EntryAdmin):
     def _report(self, request: HttpRequest) -> None:
         if AuditEntry.objects.order_by()[: MAX_VERIFIED + 1].count() > MAX_VERIFIED:
             return self.message_user(request, TOO_MANY, messages.WARNING)
-        result = verify()
+        result = verify_chain()
         if result.problem:
             return self.message_user(request, result.problem, messages.ERROR)
         text = f"The chain holds: {plural(result.rows, 'entry', 'entries')}. The head is {result.head}."

@@ -35,7 +35,7 @@ def is_attestation(record: AuditRecord) -> bool:
     return (record.action, record.resource) == (ACTION, RESOURCE)
 
 
-def attests(record: AuditRecord, segments: Sequence[AuditSegment]) -> bool:
+def attests_segments(record: AuditRecord, segments: Sequence[AuditSegment]) -> bool:
     """Whether the newest attestation of a chain is about exactly these segments.
 
     Those of early versions have no digest, but their message names rows and hash of the last segment.

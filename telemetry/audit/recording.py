@@ -1,4 +1,4 @@
-"""Administrative changes: a row of the audit and an entry of the log each, in the transaction of the change."""
+"""Writes each administrative change into the audit and the log, in the transaction of the change."""
 
 from functools import partial
 
@@ -25,13 +25,13 @@ VERBS = {
     "export": "exported",
     "sign out": "signed out",
 }
-# What RefusalEraser knows refused logins by.
+# RefusalEraser recognises refused logins by these values.
 REFUSED: JsonObject = {
     "outcome": Outcome.DENIED,
     "status": AuthenticationFailed.code,
     "exception": AuthenticationFailed.__name__,
 }
-# References are checked first: at the commit, with the lock held, the check would wait for a row whose holder waits for
+# References are checked before the lock is taken. At the commit the check could wait for a row whose holder waits for
 # the lock.
 LOCK = (
     "SET CONSTRAINTS ALL IMMEDIATE; "
@@ -40,8 +40,8 @@ LOCK = (
 )
 
 
-def record(change: Change) -> None:
-    """Store the rows of one change; they and the change are one transaction."""
+def record_change(change: Change) -> None:
+    """Store the log entry and the audit row of a change, in its transaction."""
     message = change.message or _sentence(change)
     caller = change.caller
     LogEntry.objects.create(
@@ -57,11 +57,11 @@ def record(change: Change) -> None:
         address=change.address,
         **(REFUSED if change.is_refusal else {}),
     )
-    append(_audit_record(change, message))
+    append_record(_audit_record(change, message))
 
 
 @transaction.atomic
-def append(audit_record: AuditRecord) -> AuditEntry:
+def append_record(audit_record: AuditRecord) -> AuditEntry:
     """Add a record to the end of the chain; the head goes to the log file once the transaction has ended."""
     lock_chain()
     previous_hash = head_hash()
@@ -72,7 +72,7 @@ def append(audit_record: AuditRecord) -> AuditEntry:
 
 
 def lock_chain() -> None:
-    """Let other transactions wait before they add to the chain, until this one ends."""
+    """Let other transactions wait with their additions to the chain until this one ends."""
     if connection.vendor == "postgresql":  # SQLite: a write transaction locks the whole database
         with connection.cursor() as cursor:
             cursor.execute(LOCK)
@@ -127,5 +127,5 @@ def _payload(change: Change) -> str:
 
 
 def _json(value: object) -> str:
-    """The value as JSON, without keys that somebody searched for: filters of exports and purges have that text."""
+    """The value as JSON. Keys are masked: the filters of exports and purges contain what somebody searched for."""
     return without_whole_keys(orjson.dumps(value, default=str).decode())

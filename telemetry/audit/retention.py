@@ -9,7 +9,7 @@ from django.db import transaction
 from telemetry.audit.attestation import attestation
 from telemetry.audit.head import read_head
 from telemetry.audit.models import AuditEntry, AuditSegment
-from telemetry.audit.recording import append, lock_chain
+from telemetry.audit.recording import append_record, lock_chain
 
 # The rows of a segment at most: while they are deleted, no other change can be recorded.
 SEGMENT_ROWS = 5000
@@ -58,7 +58,7 @@ def _remove(oldest: AuditEntry, end: datetime, now: datetime) -> None:
         previous_hash=oldest.previous_hash,
         hash=last_hash,
     )
-    append(attestation(list(AuditSegment.objects.order_by("last_id")), now))
+    append_record(attestation(list(AuditSegment.objects.order_by("last_id")), now))
     AuditEntry.objects.filter(id__lte=last_id).delete()
 
 

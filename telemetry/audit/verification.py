@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from telemetry.audit.attestation import attests, is_attestation
+from telemetry.audit.attestation import attests_segments, is_attestation
 from telemetry.audit.chain import BEGINNING, AuditRecord, Break, Link, first_break
 from telemetry.audit.models import AuditEntry, AuditSegment
 
@@ -13,7 +13,7 @@ Counting = Callable[[Iterable[Link]], Iterable[Link]]
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What verify() has read: the number of rows and segments, the last hash, and the first fault as a sentence."""
+    """What verify_chain() has read: numbers of rows and segments, the last hash, and the first fault as a sentence."""
 
     rows: int
     segments: int
@@ -21,7 +21,7 @@ class Verification:
     problem: str = ""
 
 
-def verify(*, expected_head: str = "", counting: Counting = iter) -> Verification:
+def verify_chain(*, expected_head: str = "", counting: Counting = iter) -> Verification:
     """Read the whole chain; `expected_head` is a hash that it must contain, as a log file or the metrics have it."""
     segments = _segments()
     while (result := _verify(segments, expected_head, counting)).problem:
@@ -40,7 +40,7 @@ def _verify(segments: Sequence[AuditSegment], expected_head: str, counting: Coun
     walk = _Walk(expected_head)
     walk.is_expected = expected_head in ("", start, *(segment.hash for segment in segments))
     problem = _gap_problem(segments)
-    if not problem and (fault := first_break(walk.watching(counting(_links())), start)):
+    if not problem and (fault := first_break(walk.watch_links(counting(_links())), start)):
         problem = _row_problem(fault)
     problem = problem or _beginning_problem(segments, walk.attestation)
     if not problem and not walk.is_expected:
@@ -57,7 +57,7 @@ class _Walk:
         self.rows, self.head = 0, ""
         self.attestation: AuditRecord | None = None
 
-    def watching(self, links: Iterable[Link]) -> Iterator[Link]:
+    def watch_links(self, links: Iterable[Link]) -> Iterator[Link]:
         for link in links:
             self.rows, self.head = self.rows + 1, link.hash
             self.is_expected = self.is_expected or link.hash == self.expected_hash
@@ -77,7 +77,7 @@ def _gap_problem(segments: Sequence[AuditSegment]) -> str:
 
 def _beginning_problem(segments: Sequence[AuditSegment], attestation: AuditRecord | None) -> str:
     """What is wrong with the beginning of the chain, as a sentence: whether it was retention that removed the rows."""
-    if not segments or (attestation is not None and attests(attestation, segments)):
+    if not segments or (attestation is not None and attests_segments(attestation, segments)):
         return ""
     return (
         "The beginning of the chain is not proven: the newest entry about retention does not match the stored "

@@ -16,7 +16,7 @@ class GuardrailFilter(TextFilter):
     title, parameter_name = "guardrail", "guardrail"
 
     def queryset(self, request: HttpRequest, entries: QuerySet) -> QuerySet:
-        return _guarded(entries, name=self.value(), result=self.value() and request.GET.get(RESULT))
+        return _with_guardrail(entries, name=self.value(), result=self.value() and request.GET.get(RESULT))
 
 
 class GuardrailResultFilter(DropdownFilter):
@@ -28,10 +28,10 @@ class GuardrailResultFilter(DropdownFilter):
         return [(result, result.capitalize()) for result in RESULTS]
 
     def queryset(self, request: HttpRequest, entries: QuerySet) -> QuerySet:
-        return _guarded(entries, result=self.value())
+        return _with_guardrail(entries, result=self.value())
 
 
-def _guarded(entries: QuerySet, **members: str | None) -> QuerySet:
+def _with_guardrail(entries: QuerySet, **members: str | None) -> QuerySet:
     assert isinstance(entries, LogEntryQuerySet)
     members_with_value = {name: value for name, value in members.items() if value}
     return entries.guarded_by(**members_with_value) if members_with_value else entries

@@ -36,11 +36,11 @@ def have_guardrails(records: Sequence[bytes]) -> bool:
 
 
 def insert_counts(rows: str) -> str:
-    """The INSERT of the counts of such rows as counts() takes."""
-    return f'INSERT INTO "{TABLE}" ({_COLUMNS}) {counts(rows)}'
+    """The INSERT of the counts of such rows as counting_sql() takes."""
+    return f'INSERT INTO "{TABLE}" ({_COLUMNS}) {counting_sql(rows)}'
 
 
-def counts(rows: str) -> str:
+def counting_sql(rows: str) -> str:
     """The SELECT that counts rows with the columns entry_type, hour and guardrails, those of messages left out."""
     dialect = _DIALECTS[connection.vendor]
     name, direction, result = (dialect["text"].format(member) for member in ("name", "direction", "result"))
@@ -53,7 +53,7 @@ def counts(rows: str) -> str:
 
 
 def log_rows(condition: str) -> str:
-    """The log entries under a condition, as a subquery for counts()."""
+    """The log entries under a condition, as a subquery for counting_sql()."""
     selected = f'entry_type, {hour_expression()} AS "hour", guardrails'
     return f'(SELECT {selected} FROM "{LOG}" WHERE guardrails IS NOT NULL AND {condition}) AS guarded'
 

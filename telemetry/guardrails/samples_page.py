@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from accounts.models import User
-from gateway_project.console.audit import record
+from gateway_project.console.audit import record_change
 from gateway_project.console.site import console_site
 from gateway_project.database.ids import MAX_ID
 from gateway_project.wording import plural
@@ -39,9 +39,9 @@ def show_samples(request: HttpRequest) -> HttpResponse:
     """The newest samples, of one guardrail or of all."""
     number = guardrail_number(request)
     samples = GuardrailSample.objects.readable(timezone.now()).newest_first()
-    rows = _shown(samples[:MAX_SHOWN] if number is None else samples.filter(guardrail_id=number)[:MAX_SHOWN])
+    rows = _show_samples(samples[:MAX_SHOWN] if number is None else samples.filter(guardrail_id=number)[:MAX_SHOWN])
     message = "read samples of all guardrails" if number is None else f"read samples of {number}"
-    record(request, "list", RESOURCE, number, message=message)
+    record_change(request, "list", RESOURCE, number, message=message)
     title = "Samples of guardrails" if number is None else f"Samples of {name_of_guardrail(number)}"
     context = console_site().context(request, title, rows=rows, guardrail_id=number, most=MAX_SHOWN)
     return TemplateResponse(request, "console/guardrail_samples.html", context)
@@ -57,7 +57,7 @@ def delete_samples(request: HttpRequest, guardrail_id: int) -> HttpResponse:
         with transaction.atomic():
             count = delete_samples_of(guardrail_id)
             message = f"deleted {plural(count, 'sample')} of {guardrail_id}"
-            record(request, "destroy", RESOURCE, guardrail_id, message=message)
+            record_change(request, "destroy", RESOURCE, guardrail_id, message=message)
         messages.success(request, f"{plural(count, 'sample is', 'samples are')} deleted.")
         return HttpResponseRedirect(back)
     name = name_of_guardrail(guardrail_id)
@@ -65,7 +65,7 @@ def delete_samples(request: HttpRequest, guardrail_id: int) -> HttpResponse:
     return TemplateResponse(request, "console/confirm.html", context)
 
 
-def _shown(samples: Iterable[GuardrailSample]) -> list[ShownSample]:
+def _show_samples(samples: Iterable[GuardrailSample]) -> list[ShownSample]:
     rows = list(samples)
     users = dict(User.objects.filter(pk__in={row.user_id for row in rows}).values_list("pk", "username"))
     entries = _entries(rows)

@@ -17,7 +17,7 @@ from telemetry.models import JournalPosition
 log = logging.getLogger("gateway.shipper")
 
 
-def adopt(folder: Path) -> int:
+def adopt_journal(folder: Path) -> int:
     """Store a dead process's journal, log its open requests as aborted, and remove it; returns their number."""
     open_starts: dict[int, bytes] = {}  # of requests without an end so far: those of all may exceed the memory
     ended: set[int] = set()
@@ -48,7 +48,7 @@ def _adopt_segment(name: str, path: Path, open_starts: dict[int, bytes], ended: 
     if not path.stat().st_size:
         return  # its process died while creating the file; an empty file cannot be mapped
     shipped = stored_position(name)
-    with _mapped(path) as data:
+    with _map_file(path) as data:
         for record in journals.recover_records(data):
             if record.kind == END:
                 ended.add(record.number)
@@ -72,7 +72,7 @@ def _log_aborted(name: str, starts: list[bytes], root: Path) -> None:
 def _remove_segment(path: Path) -> None:
     """Delete a segment whose records are stored. One with damaged bytes is renamed and kept."""
     if path.stat().st_size:
-        with _mapped(path) as data:
+        with _map_file(path) as data:
             damaged = journals.is_damaged(data)
         if damaged:
             damaged_path = path.parent.parent / f"{path.parent.name}-{path.name}.damaged"
@@ -86,7 +86,7 @@ def _remove_segment(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def _mapped(path: Path) -> Iterator[mmap.mmap]:
+def _map_file(path: Path) -> Iterator[mmap.mmap]:
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         yield data
 

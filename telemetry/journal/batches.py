@@ -1,6 +1,6 @@
-"""Bulk inserts: one statement, in which the database itself parses the JSON records and aggregates them.
+"""Bulk inserts: the database parses the JSON records and aggregates them, in one statement.
 
-Inserting an entry through the ORM would cost about as much CPU as a whole request.
+An insert of one entry through the ORM takes about as much CPU as a whole request.
 """
 
 from collections import Counter
@@ -21,8 +21,8 @@ from telemetry.usage import rollups, tags
 LOG_TABLE, CACHE_TABLE = LogEntry._meta.db_table, CacheEntry._meta.db_table
 SAMPLE_TABLE = GuardrailSample._meta.db_table
 OWNER_TABLE = KeptState._meta.db_table
-# Columns have a fixed order, and no column before these is an object: the first match is the column, never a client's
-# text.
+# Columns have a fixed order, and no column before these is an object. So the first match is the column, not a text of
+# a client.
 STATUS_FIELD, HIT_PREFIX = b'"cache_status":"', b'"cache_status":"HIT","cache_hash":"'
 CACHE_PREFIX = b'{"request_hash":"'
 # A new answer to the same request replaces the old one and resets its hits.
@@ -31,7 +31,7 @@ _ON_CONFLICT_REPLACE = "ON CONFLICT (request_hash) DO UPDATE SET " + ", ".join(
 )
 # The owner of an id never changes.
 _ON_CONFLICT_KEEP = "ON CONFLICT (digest) DO NOTHING"
-# As SQL text: the ORM compiles the query for each answer that was hit, which takes longer than running it.
+# SQL text: the ORM would compile the query for each answer, which takes longer than the query.
 _ADD_HITS = f'UPDATE "{CACHE_TABLE}" SET "hits" = "hits" + %s, "last_hit_at" = %s WHERE "request_hash" = %s'
 
 
@@ -39,7 +39,7 @@ def insert_log_entries(records: Sequence[bytes]) -> None:
     """Store log entries in their order and add them to the hourly usage, and to the counts of guardrails that ran."""
     if not records:
         return
-    has_overflow, has_guardrails = tags.admit(records), have_guardrails(records)
+    has_overflow, has_guardrails = tags.admit_tags(records), have_guardrails(records)
     with _cursor() as cursor:
         if connection.vendor == "postgresql":
             statement = _insert_and_aggregate(has_overflow=has_overflow, has_guardrails=has_guardrails)
@@ -64,7 +64,7 @@ def _insert_and_aggregate(*, has_overflow: bool, has_guardrails: bool) -> str:
 def insert_cache_entries(records: Sequence[bytes]) -> None:
     """Store cache entries; of several for the same request, the last one.
 
-    They are sorted by hash: two processes that insert the same ones in different orders could deadlock.
+    They are sorted by hash, because two processes that insert the same rows in different orders could deadlock.
     """
     last = {_until_quote(record, len(CACHE_PREFIX)): record for record in records}
     if last:
@@ -74,7 +74,7 @@ def insert_cache_entries(records: Sequence[bytes]) -> None:
 
 
 def insert_owners(records: Sequence[bytes]) -> None:
-    """Store the owners of what providers keep: for each id the first one that is recorded.
+    """Store the owners of state at providers; the first owner of an id stays.
 
     They are sorted by digest, their first column, against deadlocks.
     """
@@ -109,14 +109,14 @@ def add_hits(hits: Mapping[str, int]) -> dict[str, int]:
         cursor.executemany(_ADD_HITS, rows)
         if cursor.rowcount == len(rows):
             return {}
-    # By last_hit_at: an entry that was inserted meanwhile exists, but has none of these hits.
+    # Selected by last_hit_at: an entry that was inserted after the update has none of these hits.
     entries = CacheEntry.objects.filter(request_hash__in=list(hits), last_hit_at=now)
     existing_hashes = set(entries.values_list("request_hash", flat=True))
     return {request_hash: number for request_hash, number in hits.items() if request_hash not in existing_hashes}
 
 
 def _hash_of_hit(record: bytes) -> str:
-    """The hash of the cached answer that was served, '' if none was. The record is not parsed as a whole."""
+    """The hash of the cached answer that was served, or ''. It is read without parsing the whole record."""
     start = record.find(STATUS_FIELD)
     if not record.startswith(HIT_PREFIX, max(start, 0)):
         return ""

@@ -13,7 +13,7 @@ from django.db import connection
 from gateway_project.background import BackgroundThread
 from keys.models import ApiKey
 from telemetry.journal import files as journals
-from telemetry.journal.adoption import adopt
+from telemetry.journal.adoption import adopt_journal
 from telemetry.journal.files import END, START, Journal, Record, Segment
 from telemetry.journal.ingestion import (
     PositionConflict,
@@ -197,7 +197,7 @@ class Shipper(BackgroundThread):
         youngest = 0.0 if is_wanted else MIN_AGE_SECONDS
         for folder, handle in journals.abandoned_journals(self._root, older_than=youngest):
             try:
-                adopt(folder)
+                adopt_journal(folder)
             except Exception:  # a broken journal must not block the others
                 if not database_accepts(0):
                     raise

@@ -105,14 +105,14 @@ def _part(part: object) -> Iterator[Part]:
     kind = part.get("type")
     if kind in ("tool_use", "function_call") or "functionCall" in part:
         call = as_object(part.get("functionCall", part))
-        yield Part("call", _text(_first(call, "input", "arguments", "args")), str(call.get("name", "")))
+        yield Part("call", _text(_first_value(call, "input", "arguments", "args")), str(call.get("name", "")))
     elif kind in ("tool_result", "function_call_output") or "functionResponse" in part:
         result = as_object(part.get("functionResponse", part))
-        title = str(_first(result, "name", "tool_use_id", "call_id") or "")
-        yield Part("result", _text(_first(result, "content", "output", "response")), title)
+        title = str(_first_value(result, "name", "tool_use_id", "call_id") or "")
+        yield Part("result", _text(_first_value(result, "content", "output", "response")), title)
     elif kind in ("image_url", "input_image", "image") or "inlineData" in part or "inline_data" in part:
         yield _image(part)
-    elif isinstance(text := _first(part, "text", "refusal", "thinking"), str):
+    elif isinstance(text := _first_value(part, "text", "refusal", "thinking"), str):
         yield Part("text", text)
     else:
         yield from _parts(part.get("content", part.get("parts")))
@@ -128,17 +128,17 @@ def _calls(calls: object) -> Iterator[Part]:
 
 def _image(part: Mapping[str, object]) -> Part:
     """An image with its data, or the text of any other address."""
-    url = _first(part, "image_url", "url")
+    url = _first_value(part, "image_url", "url")
     address = str(url.get("url", "") if isinstance(url, Mapping) else url or "")
-    data = _first(part, "source", "inlineData", "inline_data")
+    data = _first_value(part, "source", "inlineData", "inline_data")
     if isinstance(data, Mapping):
-        type_ = _first(data, "media_type", "mimeType", "mime_type")
+        type_ = _first_value(data, "media_type", "mimeType", "mime_type")
         address = f"data:{type_};base64,{data['data']}" if "data" in data else str(data.get("url", ""))
     is_shown = len(address) <= MAX_IMAGE and IMAGE.fullmatch(address) is not None
     return Part("image", address) if is_shown else Part("text", f"Image: {address[:200]}")
 
 
-def _first(values: Mapping[str, object], *names: str) -> object:
+def _first_value(values: Mapping[str, object], *names: str) -> object:
     return next((values[name] for name in names if values.get(name) is not None), None)
 
 

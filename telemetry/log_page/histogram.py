@@ -20,7 +20,7 @@ from gateway_project.console.period import period_of
 from gateway_project.database.ids import id_in
 from providers.models import Provider
 from telemetry import services
-from telemetry.log_page.periods import NOT_KEPT, address
+from telemetry.log_page.periods import NOT_KEPT, address_of_period
 from telemetry.log_page.result_filter import DENIED, ERRORS
 from telemetry.models import NO_ERRORS, EntryType, LogEntry
 from telemetry.paging import QueryTimeout, is_cheap, statement_timeout
@@ -76,7 +76,7 @@ def histogram(query: Mapping[str, str], entries: EntryQuerySet) -> Histogram | N
         return None
     step = _step(end - start)
     missing = [name for name, value in query.items() if value and not _is_followed(name, value)]
-    counts = _counted(entries, start, end, step) if step == MINUTE or missing else None
+    counts = _count_by_step(entries, start, end, step) if step == MINUTE or missing else None
     if counts is not None:
         return _draw(query, counts, _times(start, end, step), step, omissions="")
     step = max(step, HOUR)
@@ -103,7 +103,7 @@ def _step(length: timedelta) -> timedelta:
     return HOUR if length <= MAX_HOURS else DAY
 
 
-def _counted(entries: EntryQuerySet, start: datetime, end: datetime, step: timedelta) -> Counts | None:
+def _count_by_step(entries: EntryQuerySet, start: datetime, end: datetime, step: timedelta) -> Counts | None:
     """The counts of each minute, hour or day in the log; None if they take too long."""
     if connection.vendor == "sqlite" and (LogEntry.objects.aggregate(last=Max("pk"))["last"] or 0) > MAX_ROWS:
         return None
@@ -125,7 +125,7 @@ def _usage(query: Mapping[str, str], start: datetime, end: datetime, step: timed
     period = services.period(start if step == HOUR else _floor(start, DAY), end)
     rows = services.usage(UsageQuery(*period, (by,), _filters(query)), 0, MAX_DAYS // DAY + 1).rows
     measure = {ERRORS: "errors", DENIED: "denied"}.get(query.get("result", ""), "requests")
-    return {_parsed(row[by]): (row[measure], 0 if measure == "denied" else row["errors"]) for row in rows}
+    return {_parse_time(row[by]): (row[measure], 0 if measure == "denied" else row["errors"]) for row in rows}
 
 
 def _filters(query: Mapping[str, str]) -> dict[str, object]:
@@ -144,7 +144,7 @@ def _filters(query: Mapping[str, str]) -> dict[str, object]:
     return filters
 
 
-def _parsed(text: str) -> datetime:
+def _parse_time(text: str) -> datetime:
     moment = datetime.fromisoformat(text)
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
@@ -180,7 +180,7 @@ def _bar(query: Mapping[str, str], count: tuple[int, int], at: datetime, step: t
     title = f"{at:{form}} UTC: {_count(requests, 'request')}, {_count(errors, 'error')}"
     scale = HEIGHT / (most or 1)
     return Bar(
-        title, address(query, at, end), f"{at:%Y-%m-%dT%H:%M:%S}", f"{end:%Y-%m-%dT%H:%M:%S}", WIDTH * place,
+        title, address_of_period(query, at, end), f"{at:%Y-%m-%dT%H:%M:%S}", f"{end:%Y-%m-%dT%H:%M:%S}", WIDTH * place,
         round(scale * requests, 2), round(scale * errors, 2),
     )  # fmt: skip
 

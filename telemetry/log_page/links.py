@@ -25,9 +25,9 @@ def pages_of(entry: LogEntry, period: Period) -> dict[str, str]:
     return rows | {
         "Model": model_page(entry.model, None if entry.served_model else entry.provider_id, period),
         "Served by model": model_page(entry.served_model or "", entry.provider_id, period),
-        "Alias": _searched("rules_alias", period, entry.alias),
-        "Trusted issuer": _searched("accounts_trustedissuer", period, entry.trusted_issuer),
-        "Guardrails": _searched("rules_guardrail", period, *{one["name"] for one in entry.guardrails or ()}),
+        "Alias": _search_page("rules_alias", period, entry.alias),
+        "Trusted issuer": _search_page("accounts_trustedissuer", period, entry.trusted_issuer),
+        "Guardrails": _search_page("rules_guardrail", period, *{one["name"] for one in entry.guardrails or ()}),
         "Error": _cause_page(entry, period),
         "Cost": price_page(entry),
     }
@@ -51,7 +51,7 @@ def _refusing_limit(entry: LogEntry) -> str:
     return "" if entry.decision is None else LoggedDecision(*entry.decision).refusing
 
 
-def _searched(table: str, period: Period, *names: str | None) -> str:
+def _search_page(table: str, period: Period, *names: str | None) -> str:
     """The list of a table, searched for the name if there is only one; '' without a name."""
     searches = [{"q": name} for name in names if name]
     query = searches[0] if len(searches) == 1 else {}

@@ -16,13 +16,13 @@ def logged_object(body: object) -> tuple[JsonObject | None, bool]:
         return (body, True) if isinstance(body, dict) else (None, True)
     if not body.lstrip().startswith("{"):
         return None, True
-    if (value := _parsed(body)) is not None:
+    if (value := _parse_json(body)) is not None:
         return value, True
     end, closing = reduce(lambda _, last: last, _ends(body), (0, "{}"))
-    return _parsed(body[:end] + closing), False
+    return _parse_json(body[:end] + closing), False
 
 
-def _parsed(text: str) -> JsonObject | None:
+def _parse_json(text: str) -> JsonObject | None:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):

@@ -23,7 +23,7 @@ class Side(NamedTuple):
     is_this: bool
 
 
-def pair(entry: LogEntry) -> list[LogEntry]:
+def mirrored_pair(entry: LogEntry) -> list[LogEntry]:
     """The entry and those of its mirrors, the original first; empty if nobody mirrored it."""
     if not entry.alias or not entry.correlation_id or entry.entry_type not in KINDS:
         return []

@@ -18,19 +18,19 @@ class Link(NamedTuple):
     is_current: bool = False
 
 
-def address(query: Mapping[str, str], start: datetime | None, end: datetime | None) -> str:
+def address_of_period(query: Mapping[str, str], start: datetime | None, end: datetime | None) -> str:
     """The same list with another period; without one if both are None."""
     filters = {name: value for name, value in query.items() if name not in NOT_KEPT}
     return f"?{urlencode(filters | Period(start, end).moments())}"
 
 
-def periods(query: Mapping[str, str]) -> list[Link]:
+def period_links(query: Mapping[str, str]) -> list[Link]:
     """Links to the usual periods; the present one is recognized to the minute."""
     now, (start, end) = timezone.now().astimezone(UTC), period_of(query)
-    links = [Link("All", address(query, None, None), start is None and end is None)]
-    for title, first, last in _usual(now):
+    links = [Link("All", address_of_period(query, None, None), start is None and end is None)]
+    for title, first, last in _usual_periods(now):
         is_current = (_minute(start), _minute(end)) == (_minute(first), _minute(last))
-        links.append(Link(title, address(query, first, last), is_current))
+        links.append(Link(title, address_of_period(query, first, last), is_current))
     return links
 
 
@@ -38,7 +38,7 @@ def _minute(moment: datetime | None) -> datetime | None:
     return moment and moment.replace(second=0, microsecond=0)
 
 
-def _usual(now: datetime) -> Iterator[tuple[str, datetime, datetime | None]]:
+def _usual_periods(now: datetime) -> Iterator[tuple[str, datetime, datetime | None]]:
     midnight, second = now.replace(hour=0, minute=0, second=0, microsecond=0), timedelta(seconds=1)
     yield "15 min", now - timedelta(minutes=15), None
     yield "1 h", now - timedelta(hours=1), None

@@ -85,7 +85,7 @@ def save(request: HttpRequest) -> HttpResponse:
         save_filter(_owner(request), name=request.POST.get("name", ""), query=query.dict())
     except GatewayError as error:
         messages.error(request, error.sentence)
-    return _back(query)
+    return _redirect_to_list(query)
 
 
 @console_site().page("telemetry/logentry/filters/delete/", name="log-filter-delete", part=True)
@@ -93,7 +93,7 @@ def save(request: HttpRequest) -> HttpResponse:
 def delete(request: HttpRequest) -> HttpResponse:
     """Delete one of the user's own filters."""
     SavedFilter.objects.filter(owner=_owner(request), pk=id_in(request.POST.get("id", ""))).delete()
-    return _back(QueryDict(request.POST.get("query", "")))
+    return _redirect_to_list(QueryDict(request.POST.get("query", "")))
 
 
 def _owner(request: HttpRequest) -> User:
@@ -101,5 +101,5 @@ def _owner(request: HttpRequest) -> User:
     return request.user
 
 
-def _back(query: QueryDict) -> HttpResponse:
+def _redirect_to_list(query: QueryDict) -> HttpResponse:
     return HttpResponseRedirect(f"{reverse('admin:telemetry_logentry_changelist')}?{query.urlencode()}")

@@ -34,7 +34,7 @@ def streamed_answer(body: object) -> JsonObject | None:
     for event in reversed(events):
         if (whole := as_object(event.get("response"))).get("output"):
             return dict(whole)  # the Responses API repeats all of it at the end
-    return {"content": _joined(piece for event in events for piece in _pieces(event))}
+    return {"content": _join_pieces(piece for event in events for piece in _pieces(event))}
 
 
 def _events(body: str) -> Iterator[JsonObject]:
@@ -46,7 +46,7 @@ def _events(body: str) -> Iterator[JsonObject]:
         yield value
 
 
-def _joined(pieces: Iterator[Piece]) -> list[JsonObject]:
+def _join_pieces(pieces: Iterator[Piece]) -> list[JsonObject]:
     parts: list[JsonObject] = []
     latest: dict[str, JsonObject] = {}  # by place
     for place, text, kind, name, call_id in pieces:

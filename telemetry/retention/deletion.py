@@ -82,7 +82,7 @@ class OldEntries(ABC):
         """After how many days an entry is old; 0: never."""
 
     @abstractmethod
-    def remaining(self, entries: LogEntryQuerySet) -> LogEntryQuerySet:
+    def entries_to_treat(self, entries: LogEntryQuerySet) -> LogEntryQuerySet:
         """Those of these entries that still need the task."""
 
     @abstractmethod
@@ -96,7 +96,7 @@ class OldEntries(ABC):
             self._begun, self._done = now, EPOCH
         limit = now - timedelta(days=self.days)
         end = self._batch_end(limit)
-        entries = self.remaining(LogEntry.objects.between(self._done, end)).order_by("timestamp")
+        entries = self.entries_to_treat(LogEntry.objects.between(self._done, end)).order_by("timestamp")
         batch = list(entries.values_list("id", "timestamp")[:BATCH])
         if batch:
             first, last = batch[0][1], batch[-1][1]  # so that PostgreSQL reads only their partitions
@@ -118,7 +118,7 @@ class PayloadEraser(OldEntries):
     def days(self) -> int:
         return settings.GATEWAY_PAYLOAD_DAYS
 
-    def remaining(self, entries: LogEntryQuerySet) -> LogEntryQuerySet:
+    def entries_to_treat(self, entries: LogEntryQuerySet) -> LogEntryQuerySet:
         return entries.exclude(payload__in=("", ERASED_AUDIT_PAYLOAD))
 
     def act(self, entries: LogEntryQuerySet) -> None:
@@ -139,7 +139,7 @@ class RefusalEraser(OldEntries):
     def days(self) -> int:
         return settings.GATEWAY_REFUSAL_DAYS
 
-    def remaining(self, entries: LogEntryQuerySet) -> LogEntryQuerySet:
+    def entries_to_treat(self, entries: LogEntryQuerySet) -> LogEntryQuerySet:
         of_nobody = Q(UNKNOWN_CREDENTIAL | FAILED_UNKNOWN, user_id=None)
         return entries.filter(of_nobody | Q(UNKNOWN_CREDENTIAL, entry_type=EntryType.MESSAGE))
 

@@ -69,14 +69,14 @@ class Housekeeper(PeriodicTasks):
                 return
             if self._on_batch is not None:
                 self._on_batch(name, number)
-            with exclusively(name) as acquired:
+            with hold_task_lock(name) as acquired:
                 if not acquired or not batch(timezone.now()):
                     return
             self.stopped.wait(MIN_PAUSE_SECONDS + time.monotonic() - begin)
 
 
 @contextmanager
-def exclusively(name: str) -> Iterator[bool]:
+def hold_task_lock(name: str) -> Iterator[bool]:
     """A transaction that holds the task's lock; yields False if another process holds it."""
     with transaction.atomic():
         if connection.vendor != "postgresql":  # SQLite: a write transaction locks the whole database

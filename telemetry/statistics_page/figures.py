@@ -12,7 +12,7 @@ from django.utils.safestring import SafeString
 
 from gateway_project.console.display import charts
 from gateway_project.console.display.badges import Badge
-from gateway_project.console.display.money import Figure, in_words, missing_costs, money, short
+from gateway_project.console.display.money import Figure, in_words, missing_costs, money, short_count
 from gateway_project.console.display.paths import page_path
 from gateway_project.console.display.times import MINUTES, utc_time
 from gateway_project.console.links import link
@@ -21,7 +21,7 @@ from gateway_project.json_types import JsonObject
 from providers.console.model_links import model_page, price_form
 from telemetry.statistics_page.filters import FILTERS
 from telemetry.statistics_page.form import CHARTS, TIMES, Link, UsageForm
-from telemetry.statistics_page.totals import spent, unpriced_models
+from telemetry.statistics_page.totals import total_cost, unpriced_models
 from telemetry.usage.statistics import DIMENSIONS, LATENCIES, RESULT_COLUMNS, Page, UsageQuery
 
 MAX_TABLE_ROWS, MAX_CHART_ROWS, MAX_SETS, LABEL_LENGTH = 100, 30, 7, 40
@@ -165,7 +165,7 @@ def _chart_of_two(
     values: dict[str, dict[str, float | None]] = defaultdict(dict)
     for row in (row for row in rows if DIMENSIONS[second] in row):
         of_name, at = values[name_of(row, second)], name_of(row, first)
-        of_name[at] = _together(of_name.get(at), _value(row, measure, currency), measure)
+        of_name[at] = _combine_values(of_name.get(at), _value(row, measure, currency), measure)
     greatest = sorted(values, key=lambda name: -sum(filter(None, values[name].values())))
     names = [name for name in greatest if any(values[name].values())] or greatest
     first_names, others = names[:MAX_SETS], names[MAX_SETS:]
@@ -194,7 +194,7 @@ def _pages(rows: list[JsonObject], by: str, form: UsageForm, names: Iterable[str
     return {name: _page_of(row_of[name], by, form) for name in names if name in row_of}
 
 
-def _together(one: float | None, other: float | None, measure: str) -> float | None:
+def _combine_values(one: float | None, other: float | None, measure: str) -> float | None:
     """The value of rows that have the same names: their sum, or the greater one where a sum means nothing."""
     if one is None or other is None:
         return other if one is None else one
@@ -224,7 +224,7 @@ def _first_names(rows: list[JsonObject], first: str) -> list[str]:
 def _value(row: JsonObject, measure: str, currency: str = "") -> float | None:
     """The measure of a row; of costs those in one currency. None where there is none, as for the latency of nothing."""
     if measure == "cost":
-        return float(sum(spent(cost) for cost in row["costs"] if cost["currency"] == currency))
+        return float(sum(total_cost(cost) for cost in row["costs"] if cost["currency"] == currency))
     if measure == "cache_share":
         return round(100 * row["cache_hits"] / row["requests"], 1) if row["requests"] else None
     return row[measure]
@@ -312,18 +312,18 @@ def cells(row: JsonObject, form: UsageForm) -> list[Cell]:
     """The columns of the table with formatted values; money has a line for each currency."""
     attempts = ATTEMPTS if "health" in row else ()
     counts = (*COUNTS[:2], *attempts, *COUNTS[2:])
-    costs = [*(line for cost in row["costs"] for line in _cost(cost)), *_missing(row, form)]
-    saved = [Line(_saved(cost)) for cost in row["costs"] if cost["saved"] != "0"]
+    costs = [*(line for cost in row["costs"] for line in _cost(cost)), *_uncounted_requests(row, form)]
+    saved = [Line(_saved_cost(cost)) for cost in row["costs"] if cost["saved"] != "0"]
     return [
         *([_state(row["health_badge"])] if "health" in row else []),
-        *(Cell(TITLES[name], _count(name, row), _sorting(name, form)) for name in counts),
-        Cell("Cost", costs, _sorting("cost", form)),
-        Cell("Saved", saved, _sorting("saved_cost", form)),
-        Cell("p50, p95", _latencies(row), _sorting("p95_ms", form)),
+        *(Cell(TITLES[name], _count(name, row), _sort_address(name, form)) for name in counts),
+        Cell("Cost", costs, _sort_address("cost", form)),
+        Cell("Saved", saved, _sort_address("saved_cost", form)),
+        Cell("p50, p95", _latencies(row), _sort_address("p95_ms", form)),
     ]
 
 
-def _missing(row: JsonObject, form: UsageForm) -> list[Line]:
+def _uncounted_requests(row: JsonObject, form: UsageForm) -> list[Line]:
     """The requests that the cost does not contain."""
     unpriced, unanswered = missing_costs(row)
     lines = (Line(unpriced, _price_page(row, form)), Line(unanswered))
@@ -338,9 +338,9 @@ def _state(badge: Badge | None) -> Cell:
 def _count(name: str, row: JsonObject) -> list[Line]:
     """The number of a measure; below the input tokens that a provider read from its cache those that it wrote."""
     is_long = name.endswith("_tokens") or row[name] >= LONG_COUNT
-    text = short(row[name]) if is_long else f"{row[name]:,}"
+    text = short_count(row[name]) if is_long else f"{row[name]:,}"
     write_tokens = row["cache_write_tokens"] if name == "cache_read_tokens" else 0
-    return [Line(text), *([Line(in_words("+ {} written", short(write_tokens)))] if write_tokens else [])]
+    return [Line(text), *([Line(in_words("+ {} written", short_count(write_tokens)))] if write_tokens else [])]
 
 
 def _price_page(row: JsonObject, form: UsageForm) -> str:
@@ -350,7 +350,7 @@ def _price_page(row: JsonObject, form: UsageForm) -> str:
     return unpriced_models(form, **{by: row.get(DIMENSIONS[by]) for by in form.dimensions if by in FILTERS})
 
 
-def _sorting(name: str, form: UsageForm) -> str:
+def _sort_address(name: str, form: UsageForm) -> str:
     """The address of the same table by this column, the greatest first, or the smallest if it is so already."""
     return form.address(sort=name if form.cleaned_data.get("sort") == f"-{name}" else f"-{name}")
 
@@ -360,11 +360,11 @@ def _latencies(row: JsonObject) -> list[Line]:
 
 
 def _cost(cost: dict[str, str]) -> Iterator[Line]:
-    yield Line(money(spent(cost), cost["currency"]))
+    yield Line(money(total_cost(cost), cost["currency"]))
     if estimated := Decimal(cost["estimated"]):
         figure = money(estimated, cost["currency"])
         yield Line(Figure(f"est. {figure}", f"{figure.exact} estimated"))
 
 
-def _saved(cost: dict[str, str]) -> str:
+def _saved_cost(cost: dict[str, str]) -> str:
     return money(Decimal(cost["saved"]), cost["currency"])

@@ -40,7 +40,7 @@ def name_of_row(name: str, row_id: int) -> str:
 
 def _row_id(name: str, text: str) -> int:
     """The id of the row with this name, or the id that the text is: usage of deleted rows is still there."""
-    row_ids = list(_named(name, text).values_list("pk", flat=True)[:2])
+    row_ids = list(_rows_named(name, text).values_list("pk", flat=True)[:2])
     if len(row_ids) > 1 and name == "key":
         raise forms.ValidationError("Several keys have this name. Enter the public id of one.")
     if row_ids:
@@ -50,7 +50,7 @@ def _row_id(name: str, text: str) -> int:
     raise forms.ValidationError(f"No {name} has this name or id.")
 
 
-def _named(name: str, text: str) -> QuerySet:
+def _rows_named(name: str, text: str) -> QuerySet:
     if name == "user":
         return User.objects.with_username(text)
     if name == "key":

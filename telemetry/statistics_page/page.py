@@ -58,7 +58,7 @@ def _period_fields(query: UsageQuery) -> dict[str, str]:
     return {"start": f"{query.start:%Y-%m-%d}", "end": f"{query.end - MICROSECOND:%Y-%m-%d}"}
 
 
-def _neighbours(table: Page, form: UsageForm) -> Iterator[Link]:
+def _pages_beside(table: Page, form: UsageForm) -> Iterator[Link]:
     """The pages of the table before and after this one."""
     if table.has_previous():
         yield Link("Previous rows", form.address(page=table.previous_page_number()))
@@ -82,7 +82,7 @@ def _usage_context(query: UsageQuery, form: UsageForm, number: str | None) -> Js
         "missing": [total for total in sums if form.measure == "cost" and total.title in MISSING],
         "table": table,
         "rows": [(figures.names(row, form), figures.cells(row, form)) for row in table],
-        "pages": list(_neighbours(table, form)),
+        "pages": list(_pages_beside(table, form)),
         "total": page.total + len(rows) - len(page.rows),
         "periods": list(form.periods()),
         "filters": list(form.chosen_filters()),

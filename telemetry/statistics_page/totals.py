@@ -6,7 +6,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import NamedTuple
 
-from gateway_project.console.display.money import missing_costs, money, short
+from gateway_project.console.display.money import missing_costs, money, short_count
 from gateway_project.json_types import JsonObject
 from providers.console.model_links import price_form
 from telemetry import services
@@ -44,7 +44,7 @@ def totals(query: UsageQuery, form: UsageForm, page: Page) -> list[Total]:
         Total("Requests", f"{now['requests']:,}", _change(now["requests"], before["requests"])),
         Total("Errors", f"{now['errors']:,} ({_share(now, 'errors')})", _change(now["errors"], before["errors"])),
         Total("From the cache", _share(now, "cache_hits"), f"{_share(before, 'cache_hits')} in the period before"),
-        Total("Tokens", short(now["tokens"]), _change(now["tokens"], before["tokens"])),
+        Total("Tokens", short_count(now["tokens"]), _change(now["tokens"], before["tokens"])),
         *(
             Total("Cost", money(amount, currency), _change(amount, before["costs"].get(currency, Decimal())))
             for currency, amount in sorted(now["costs"].items())
@@ -78,7 +78,7 @@ def _most_unpriced(query: UsageQuery) -> JsonObject | None:
     """
     if not query.filters.keys() <= PRICED_BY:
         return None
-    rows = services.unpriced(query.start, query.end)
+    rows = services.list_models_without_price(query.start, query.end)
     matches = (row for row in rows if all(row[name] == value for name, value in query.filters.items()))
     return next(matches, None)
 
@@ -96,7 +96,7 @@ def _sums(rows: Sequence[JsonObject]) -> JsonObject:
     sums: JsonObject = {name: sum(row[name] for row in rows) for name in COUNTED}
     costs: dict[str, Decimal] = defaultdict(Decimal)
     for cost in (cost for row in rows for cost in row["costs"]):
-        costs[cost["currency"]] += spent(cost)
+        costs[cost["currency"]] += total_cost(cost)
     return sums | {"tokens": sum(sums[name] for name in TOKENS), "costs": costs}
 
 
@@ -110,5 +110,5 @@ def _change(now: int | Decimal, before: int | Decimal) -> str:
     return f"{100 * (now - before) / before:+.0f} % against the period before"
 
 
-def spent(cost: dict[str, str]) -> Decimal:
+def total_cost(cost: dict[str, str]) -> Decimal:
     return Decimal(cost["known"]) + Decimal(cost["estimated"])

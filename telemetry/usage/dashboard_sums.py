@@ -89,10 +89,10 @@ def top(start: datetime, dimension: str, measures: Sequence[str]) -> list[TopRow
     for row in _sums(start, (dimension, "currency"), measures, among=ids) if ids else ():
         by_id[row[dimension]].append(row)
     names = _names(dimension, ids)
-    return [TopRow(id_, names.get(id_, str(id_) or "(none)"), _top(by_id[id_], measures)) for id_ in ids]
+    return [TopRow(id_, names.get(id_, str(id_) or "(none)"), _top_measures(by_id[id_], measures)) for id_ in ids]
 
 
-def _top(rows: Rows, measures: Sequence[str]) -> JsonObject:
+def _top_measures(rows: Rows, measures: Sequence[str]) -> JsonObject:
     sums: JsonObject = {name: sum(row[name] for row in rows) for name in measures}
     if measures == HEALTH:
         sums |= _percentiles(rows)

@@ -10,7 +10,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html_join
 
-from gateway_project.console.display.money import joined, money, of_unknown_cost, without_price
+from gateway_project.console.display.money import join_figures, money, of_unknown_cost, without_price
 from gateway_project.console.links import link
 from gateway_project.console.period import with_query
 from telemetry.paging import QueryTimeout, statement_timeout
@@ -54,7 +54,7 @@ def _sums(key_ids: Sequence[int]) -> list[tuple]:
 
 
 def _text(key_id: int, sums: Sequence[Sequence]) -> str:
-    amounts = joined([money(Decimal(str(cost)), currency) for currency, cost, *_ in sums if currency])
+    amounts = join_figures([money(Decimal(str(cost)), currency) for currency, cost, *_ in sums if currency])
     unknown, unpriced = (int(sum(counts)) for counts in list(zip(*sums, strict=True))[2:])
     form = link(without_price(unpriced), _unpriced_models(key_id)) if unpriced else ""
     parts = (amounts, form, of_unknown_cost(unknown - unpriced))

@@ -1,7 +1,7 @@
 """Quota usage recalculated from the log, for counters that were lost.
 
-Hours in which every request has ended are read from the usage tables (rollups.py), the last hours from log entries. So
-the time does not depend on the number of entries, and the result is exact.
+Hours in which every request has ended are read from the usage tables (rollups.py), the last hours from log entries. The
+result is exact, and the time that it takes does not depend on the number of entries.
 """
 
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ from providers.models import Provider
 from telemetry.usage import rollups
 from telemetry.usage.rollups import SUM_OF_COSTS, TOKENS
 
-# A request lasts at most its timeout and this margin, for the wait before the call and the end after it.
+# A request lasts at most its timeout and this margin, which covers the time before and after the call.
 SPAN_MARGIN = timedelta(minutes=10)
 _REQUESTS = 'coalesce(sum("requests"), 0) - coalesce(sum("limited"), 0)'
 _ASKED = 'coalesce(sum("asked"), 0)'
@@ -29,7 +29,7 @@ _ALL_TOKENS = " + ".join(f'coalesce(sum("{name}"), 0)' for name in TOKENS)
 
 @dataclass(frozen=True)
 class QuotaUsage:
-    """Requests, tokens and cost, and how many of the tokens have no price."""
+    """Requests, tokens and cost, and the number of tokens without a price."""
 
     requests: int
     tokens: int
@@ -60,14 +60,14 @@ def quota_usage(subject: str, ids: Iterable[int], *, begin: float, until: float)
     ended = _DIALECTS[connection.vendor]["ended"]
     maybe = f'({whose} OR "asked_before" IS NOT NULL)' if subject == "provider" else whose
     entries = rollups.log_rows(f'{maybe} AND {times} AND "timestamp" <= %s AND {ended} <= %s')
-    parts = f"SELECT * FROM {hours} WHERE {whose} UNION ALL {rollups.aggregation(entries)}"
+    parts = f"SELECT * FROM {hours} WHERE {whose} UNION ALL {rollups.aggregation_sql(entries)}"
     count = _ASKED if subject == "provider" else _REQUESTS
     query = (
         f"SELECT {number}, {count}, {_ALL_TOKENS}, {SUM_OF_COSTS}, {_UNPRICED} FROM ({parts}) AS used {each}"
         f" WHERE {number} IN ({listed}) GROUP BY {number}"
     )
     with connection.cursor() as cursor:
-        # One statement reads one snapshot: no entry moves from one part to the other meanwhile.
+        # One statement reads one snapshot, so no entry is counted in both parts or in none.
         cursor.execute(query, [*parameters, *map(rollups.sql_timestamp, [*bounds, end]), until])
         return dict.fromkeys(ids, NO_USAGE) | {row_id: _quota_usage(*sums) for row_id, *sums in cursor.fetchall()}
 

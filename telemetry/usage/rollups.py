@@ -157,7 +157,7 @@ def log_rows(condition: str, *, has_overflow: bool = False) -> str:
     return f'(SELECT {selected} FROM "{LOG}" WHERE {IS_WORK_REQUEST} AND {condition}) AS entries'
 
 
-def aggregation(rows: str) -> str:
+def aggregation_sql(rows: str) -> str:
     """The SELECT that aggregates such rows by the dimensions; sums of nothing are NULL.
 
     Providers that failed before the one of an entry have rows of their own, with the measure `asked` only. So do
@@ -179,7 +179,7 @@ def aggregation(rows: str) -> str:
 
 def aggregate_insert(rows: str) -> str:
     """The INSERT of the aggregation of such rows into the hourly usage."""
-    return f'INSERT INTO "{USAGE}" ({_SUMS}) {aggregation(rows)}'
+    return f'INSERT INTO "{USAGE}" ({_SUMS}) {aggregation_sql(rows)}'
 
 
 def merge_hour(hour: datetime) -> None:

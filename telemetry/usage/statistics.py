@@ -215,8 +215,8 @@ def _result_row(row: JsonObject) -> JsonObject:
         **{name: _dimension(name, row[name]) for name in DIMENSIONS.values() if name in row},
         **counts,
         "costs": _costs(costs),
-        "average_ms": _per(took, counts["completed"]),
-        "average_first_byte_ms": _per(first_bytes, counts["first_bytes"]),
+        "average_ms": _average_ms(took, counts["completed"]),
+        "average_first_byte_ms": _average_ms(first_bytes, counts["first_bytes"]),
         "p50_ms": percentile(latencies, 0.5),
         "p95_ms": percentile(latencies, 0.95),
     }
@@ -242,7 +242,7 @@ def _money(amount: str | float | None) -> str:
     return f"{exact.normalize():f}"
 
 
-def _per(microseconds: int, count: int) -> float | None:
+def _average_ms(microseconds: int, count: int) -> float | None:
     return round(microseconds / count / 1000, 1) if count else None
 
 

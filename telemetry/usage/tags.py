@@ -24,7 +24,7 @@ Pair = tuple[str, str]
 _stored_pairs: set[Pair] = set()
 
 
-def admit(records: Sequence[bytes]) -> bool:
+def admit_tags(records: Sequence[bytes]) -> bool:
     """Store the tag values of these entries, as far as there is room; returns whether some had no room.
 
     The caller stores the entries in the same transaction.

@@ -75,8 +75,8 @@ def differences(start: datetime, end: datetime) -> list[Difference]:
 def _hour_differences(start: datetime, end: datetime) -> list[Difference]:
     """Those between the log, and the hours of usage and of guardrails."""
     entries = rollups.log_rows('"timestamp" >= %s AND "timestamp" < %s', has_overflow=have_overflowed())
-    hours = _differences(rollups.aggregation(entries), USAGE, start, end)
-    counts = guardrails.counts(guardrails.log_rows('"timestamp" >= %s AND "timestamp" < %s'))
+    hours = _differences(rollups.aggregation_sql(entries), USAGE, start, end)
+    counts = guardrails.counting_sql(guardrails.log_rows('"timestamp" >= %s AND "timestamp" < %s'))
     of_guardrails = _differences(counts, guardrails.TABLE, start, end, guardrails.DIMENSIONS, guardrails.MEASURES)
     return [*hours, *(replace(difference, of_guardrail=True) for difference in of_guardrails)]
 
@@ -136,7 +136,7 @@ def days(start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:
         start = next_start
 
 
-def repair(start: datetime, end: datetime, *, allow_fewer: bool = False) -> int:
+def repair_hours(start: datetime, end: datetime, *, allow_fewer: bool = False) -> int:
     """Rebuild the hours that differ from the log and the days whose rollups differ; returns their number.
 
     Hours of which the log has fewer requests than the usage stay as they are, unless `allow_fewer`: most often their
@@ -155,7 +155,7 @@ def repair(start: datetime, end: datetime, *, allow_fewer: bool = False) -> int:
 def _rebuild(find: Callable[[], Sequence[Difference]]) -> int:
     """Rebuild what differs until nothing new does: one call may not find all differences."""
     earlier: set[Rebuilding] = set()
-    while wrong := set(map(_rebuilding, find())) - earlier:
+    while wrong := set(map(_rebuild_step, find())) - earlier:
         for rebuild, begin in sorted(wrong, key=itemgetter(1)):
             rebuild(begin)
         earlier |= wrong
@@ -174,7 +174,7 @@ def has_lost_entries(hour: datetime) -> bool:
     return log_count < (usage_count or 0)
 
 
-def _rebuilding(difference: Difference) -> Rebuilding:
+def _rebuild_step(difference: Difference) -> Rebuilding:
     if difference.of_rollup:
         return rollups.rebuild_day, rollups.floor_day(difference.hour)
     return guardrails.rebuild_hour if difference.of_guardrail else rollups.rebuild_hour, difference.hour

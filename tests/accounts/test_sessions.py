@@ -271,7 +271,7 @@ class TestBoundsOfSessions:
         _, session_id, tokens = sessions.log_in(username="ann", password=PASSWORD)
         began = timezone.now() - timedelta(days=29, hours=23)
         Session.objects.filter(pk=session_id).update(created_at=began)
-        sessions.refresh(tokens.refresh)
+        sessions.refresh_tokens(tokens.refresh)
         assert Session.objects.get(pk=session_id).expires_at == began + timedelta(days=30)
 
     @promise("Sessions end, and each user has few", target="30 days; the oldest ends", suite="attack")

@@ -12,7 +12,7 @@ import requests
 from hypothesis import given
 from hypothesis import strategies as st
 
-from telemetry.export import cell
+from telemetry.export import csv_cell
 from telemetry.models import LogEntry
 from tests.attacks.test_xss import signed_in
 from tests.support.management import Client, new_admin
@@ -90,7 +90,7 @@ def test_no_cell_of_an_export_is_a_formula(own, figure):
 @given(st.text(st.sampled_from("=+-@＝\"'; \t\r\n,x1"), max_size=12))
 def test_no_text_becomes_a_formula(text):
     file = io.StringIO()
-    csv.writer(file).writerow(["first", cell(text), "last"])
+    csv.writer(file).writerow(["first", csv_cell(text), "last"])
     for separator in (",", ";", "\t"):
         lines = list(csv.reader(io.StringIO(file.getvalue(), newline=""), delimiter=separator))
         assert not [value for line in lines for value in line if is_formula(value)], (separator, file.getvalue())

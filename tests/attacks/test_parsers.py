@@ -19,7 +19,7 @@ from gateway_project.api import filters
 from gateway_project.env import Env
 from gateway_project.errors import GatewayError, ValidationError
 from gateway_project.server.proxies import TrustedProxies, read_address
-from gateway_project.server.request_ids import ACCEPTED, decode, request_id
+from gateway_project.server.request_ids import ACCEPTED, decode_text, request_id
 from gateway_project.work.doors import ENDPOINTS
 from gateway_project.work.reading.headers import MAX_TAGS, read_headers
 from gateway_project.work.state.redis.seals import Seals
@@ -71,7 +71,7 @@ def test_headers_of_a_request(values):
 @given(HEADER)
 def test_request_ids_and_texts_of_headers(text):
     assert ACCEPTED.fullmatch(request_id({"HTTP_X_SVC_REQUEST_ID": text}))
-    decode(text).encode()
+    decode_text(text).encode()
 
 
 @parses
@@ -80,17 +80,17 @@ def test_credentials_in_headers(text, name):
     names = ("HTTP_AUTHORIZATION", "HTTP_X_API_KEY", "HTTP_API_KEY")
     credential = ENDPOINTS[name].door.credential(dict.fromkeys(names, text))
     assert isinstance(credential, str)
-    assert secrets.parse(credential) is None
+    assert secrets.parse_key(credential) is None
 
 
-KEYS = st.binary(max_size=10).map(lambda noise: secrets.generate().text + noise.hex()) | st.text(max_size=90)
+KEYS = st.binary(max_size=10).map(lambda noise: secrets.generate_key().text + noise.hex()) | st.text(max_size=90)
 
 
 @parses
 @given(KEYS, st.integers(0, 70), st.text(max_size=3))
 def test_keys_in_texts(text, place, noise):
     damaged = text[:place] + noise + text[place + len(noise) :]
-    parsed = secrets.parse(damaged)
+    parsed = secrets.parse_key(damaged)
     assert parsed is None or damaged == text or len(damaged) == secrets.LENGTH
     shown = secrets.without_secrets(f"say {text} twice")
     assert text[secrets.SECRET_START : secrets.SECRET_END] not in shown or not text.startswith(secrets.PREFIX)

@@ -7,13 +7,13 @@ import orjson
 import pytest
 import redis
 
-from gateway_project.work.cache.packing import CachedAnswer, pack
+from gateway_project.work.cache.packing import CachedAnswer, pack_answer
 from gateway_project.work.state.redis.seals import SEAL_BYTES, Seals
 from tests.support.promises import promise
 
 pytestmark = pytest.mark.servers
 
-FORGED = pack(
+FORGED = pack_answer(
     CachedAnswer(
         orjson.dumps({"choices": [{"message": {"role": "assistant", "content": "forged"}}]}),
         "application/json", None, 1, "p", [1, 0, 0, 1, 0], finish_reason="stop",
@@ -77,7 +77,7 @@ def test_a_forged_stream_is_a_miss(world, answers):
     entry = world.entry(world.stream("streamed"))
     name = f"{world.gateway.store.prefix}:answer:{entry.cache_hash}"
     body = b'data: {"choices": [{"delta": {"content": "forged"}}]}\n\ndata: [DONE]\n\n'
-    stream = pack(CachedAnswer(body, "text/event-stream", [len(body)], 1, "p", None, finish_reason="stop"))
+    stream = pack_answer(CachedAnswer(body, "text/event-stream", [len(body)], 1, "p", None, finish_reason="stop"))
     for forged in (stream, client.get(first), client.get(name)[:SEAL_BYTES] + stream):
         client.set(name, forged, ex=600)
         assert b"forged" not in world.stream("streamed").content

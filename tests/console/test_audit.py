@@ -6,7 +6,7 @@ import pytest
 
 from telemetry.audit.chain import AuditRecord
 from telemetry.audit.models import AuditEntry
-from telemetry.audit.recording import append
+from telemetry.audit.recording import append_record
 from tests.console.conftest import USERNAME, stand_still
 from tests.console.test_log import HOSTILE
 
@@ -17,7 +17,7 @@ LIST = "telemetry/auditentry/"
 def entry(orm) -> AuditEntry:
     now = AuditEntry._meta.get_field("timestamp").get_default()
     before, after = (json.dumps({"name": name, "enabled": True}) for name in ("quiet", HOSTILE))
-    return append(
+    return append_record(
         AuditRecord(now, HOSTILE, 1, None, "update", "rules", 7, HOSTILE, before, after, "127.0.0.1", "audit-1")
     )
 

@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from telemetry.audit.chain import AuditRecord
 from telemetry.audit.models import AuditEntry
-from telemetry.audit.recording import append
+from telemetry.audit.recording import append_record
 from telemetry.models import CacheEntry, EntryType, LogEntry
 from tests.support.thoroughness import first_of
 
@@ -212,7 +212,7 @@ def long_audit_entry(orm) -> AuditEntry:
         timezone.now(), "alice.liddell@example.org", 1, None, "update", "default-limits-of-new-users", 7, SENTENCE,
         "{}", "{}", "127.0.0.1", "long-words",
     )  # fmt: skip
-    return append(record)
+    return append_record(record)
 
 
 PHONE_LISTS = {

@@ -9,7 +9,7 @@ import pytest
 from accounts.access_requests.models import AccessRequest, RequestKind
 from telemetry.audit.chain import AuditRecord
 from telemetry.audit.models import AuditEntry
-from telemetry.audit.recording import append
+from telemetry.audit.recording import append_record
 from telemetry.models import EntryType, LogEntry
 from tests.console.conftest import LOOKS, stand_still
 from tests.support.thoroughness import first_of
@@ -100,7 +100,7 @@ def test_without_a_clipboard_the_text_is_selected(console, entries):
 def audit_entry(orm) -> AuditEntry:
     moment = AuditEntry._meta.get_field("timestamp").to_python(MOMENT)
     record = AuditRecord(moment, "ann", 1, None, "update", "rules", 7, "A change", "{}", "{}", "127.0.0.1", "audit-2")
-    return append(record)
+    return append_record(record)
 
 
 @pytest.mark.parametrize(

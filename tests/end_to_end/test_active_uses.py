@@ -9,7 +9,7 @@ import pytest
 import requests
 
 from licensing.models import DailyPeak, Licence
-from licensing.services import install
+from licensing.services import install_licence
 from tests.support.licences import Vendor
 from tests.support.management import Client, new_admin, refused
 from tests.support.running import RunningGateway, fresh_store
@@ -51,7 +51,7 @@ def provider(world):
 
 def licence_for(world, uses: int, seconds: int = 60) -> None:
     """The running gateway serves under a licence for so many users."""
-    install(VENDOR.licence(max_active_uses=uses, active_use_life_time=seconds))
+    install_licence(VENDOR.licence(max_active_uses=uses, active_use_life_time=seconds))
     world.settle()
 
 
@@ -153,9 +153,9 @@ def test_another_licence_counts_within_a_second(world, provider):
     first, second = keys_of_users(world, 2)
     assert world.ask(key=first).status_code == 200
     refused(world.ask(key=second), 429, "ActiveUseLimitReached")
-    install(VENDOR.licence(max_active_uses=2))
+    install_licence(VENDOR.licence(max_active_uses=2))
     world.soon(lambda: world.ask(key=second), 200)
-    install(VENDOR.licence(max_active_uses=0))
+    install_licence(VENDOR.licence(max_active_uses=0))
     (third,) = keys_of_users(world, 1)
     world.soon(lambda: world.ask(key=third), 200)
 

@@ -112,7 +112,7 @@ class TestKeys:
     def test_an_unknown_a_wrong_and_a_mistyped_key_get_the_very_same_answer(self, world, provider):
         mistyped = world.key[:-1] + ("x" if world.key[-1] != "x" else "y")
         bodies = {
-            refused(world.ask(key=secrets.generate().text)),
+            refused(world.ask(key=secrets.generate_key().text)),
             refused(world.ask(key=wrong_secret(world.key))),
             refused(world.ask(key=mistyped)),
             refused(world.ask(key=f"{world.key}a")),
@@ -178,7 +178,7 @@ class TestKeys:
             assert world.ask(key=world.new_key().text).status_code == 200
 
     def test_a_key_that_was_asked_for_before_it_existed_works_once_it_does(self, world, provider):
-        new = secrets.generate()
+        new = secrets.generate_key()
         refused(world.ask(key=new.text))
         row = world.new_key().key
         ApiKey.objects.filter(pk=row.pk).update(public_id=new.public_id, digest=new.digest)

@@ -7,7 +7,7 @@ import pytest
 from gateway_project.api.access import WORK
 from gateway_project.api.routes import routes
 from licensing.models import Licence
-from licensing.services import install
+from licensing.services import install_licence
 from telemetry.models import LogEntry
 from tests.support.licences import Vendor, in_days
 from tests.support.management import Client, new_admin, refused
@@ -47,22 +47,22 @@ def served(world):
 
 
 def test_work_is_refused_within_a_second_and_served_again(world, served):
-    install(VENDOR.licence())
+    install_licence(VENDOR.licence())
     world.soon(world.ask, 200)
-    install(VENDOR.licence(expiry=in_days(-1)))
+    install_licence(VENDOR.licence(expiry=in_days(-1)))
     refused(world.soon(world.ask, 403), 403, "LicenceInvalid", "expired", "/licence/")
-    install(VENDOR.licence())
+    install_licence(VENDOR.licence())
     world.soon(world.ask, 200)
 
 
 def test_a_licence_that_this_gateway_cannot_verify_is_invalid(world, served):
-    install(VENDOR.licence())
+    install_licence(VENDOR.licence())
     Licence.objects.update(key=Vendor().licence())
     refused(world.soon(world.ask, 403), 403, "LicenceInvalid", "invalid")
 
 
 def test_an_admin_repairs_it_through_the_api(world, served):
-    install(VENDOR.licence(expiry=in_days(-1)))
+    install_licence(VENDOR.licence(expiry=in_days(-1)))
     world.soon(world.ask, 403)
     admin = Client(world.gateway.url).as_user(new_admin(username=world.name("admin")))
     refused(admin.get("/users/"), 403, "LicenceInvalid")
@@ -72,7 +72,7 @@ def test_an_admin_repairs_it_through_the_api(world, served):
 
 
 def test_the_credential_is_judged_first(world, served):
-    install(VENDOR.licence(expiry=in_days(-1)))
+    install_licence(VENDOR.licence(expiry=in_days(-1)))
     world.soon(world.ask, 403)
     refused(world.ask(key="svc_nonsense"), 401, "AuthenticationFailed")
     key = world.new_key(permissions=["models.create"]).text
@@ -81,7 +81,7 @@ def test_the_credential_is_judged_first(world, served):
 
 
 def test_every_route_that_serves_work_is_refused(world, served):
-    install(VENDOR.licence(expiry=in_days(-1)))
+    install_licence(VENDOR.licence(expiry=in_days(-1)))
     world.soon(world.ask, 403)
     # Under v1 there is nothing else; of the console tests/gateway_project/api/test_licence_gate.py tells.
     others = [route for route in routes() if not route.resource and route.name not in ("v1", "admin")]
@@ -104,14 +104,14 @@ def answer_of(world, route):
 
 
 def test_a_refused_request_is_in_the_log(world, served):
-    install(VENDOR.licence(expiry=in_days(-1)))
+    install_licence(VENDOR.licence(expiry=in_days(-1)))
     entry = world.entry(world.soon(world.ask, 403))
     assert (entry.status, entry.exception, entry.outcome) == (403, "LicenceInvalid", "denied")
     assert entry.user_id == world.user.pk
 
 
 def test_the_log_warns_ahead_of_the_expiry(world, served):
-    install(VENDOR.licence(expiry=in_days(7)))
+    install_licence(VENDOR.licence(expiry=in_days(7)))
     warnings = LogEntry.objects.filter(
         entry_type="Message", severity="warning", message__startswith="The licence expires"
     )

@@ -1,150 +1,20 @@
 """Identical streams at the same time: one call of the provider, and each client gets every chunk as it comes."""
 
-import http.client
 import json
-import queue
 import signal
-import socket
-import threading
 import time
-from contextlib import suppress
 
 import pytest
 
-from gateway_project.errors import ServiceUnavailable
-from gateway_project.work.streaming import broadcast
-from gateway_project.work.streaming.broadcast import Broadcast, Result
 from gateway_project.work.streaming.live_chunks import USAGE_BYTES
-from providers.transport.calls import Call, End, Interrupted
 from tests.support.pace import patience
 from tests.support.promises import promise
-from tests.support.provider import read_headers
-from tests.support.streaming import DONE, datas, error_in, event, part, text
+from tests.support.stepped_streams import CUT, Client, SteppedProvider
+from tests.support.streaming import datas, error_in, part, text
 
 pytestmark = pytest.mark.either_store
 
-HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
-USAGE = {"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}}
-CUT = b""
 PATIENT = {"first_byte_timeout_seconds": 60, "idle_timeout_seconds": 60, "total_timeout_seconds": 60}
-
-
-class SteppedProvider:
-    """Answers each request with a stream that goes on when the test says so."""
-
-    def __init__(self) -> None:
-        self.streams: list[SteppedStream] = []
-        self._changed = threading.Condition()
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=128)
-        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}/v1"
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def stream(self, number: int = 0) -> "SteppedStream":
-        """The stream of the first request, or of a later one, once it has come."""
-        with self._changed:
-            assert self._changed.wait_for(lambda: len(self.streams) > number, patience(5)), "no request came"
-            return self.streams[number]
-
-    def close(self) -> None:
-        with suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        for one in self.streams:
-            one.send(CUT)
-
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                connection, _ = self._listener.accept()
-                threading.Thread(target=self._serve, args=[connection], daemon=True).start()
-
-    def _serve(self, connection: socket.socket) -> None:
-        with connection, connection.makefile("rb") as reader, suppress(OSError):
-            reader.readline()
-            headers = {name.lower(): value for name, value in read_headers(reader)}
-            reader.read(int(headers["content-length"]))
-            stream = SteppedStream()
-            with self._changed:
-                self.streams.append(stream)
-                self._changed.notify_all()
-            stream.serve(connection)
-
-
-class SteppedStream:
-    """One stream; `gone` is set when the gateway has hung up on it."""
-
-    def __init__(self) -> None:
-        self._steps: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-        self.gone = threading.Event()
-
-    def send(self, *chunks) -> None:
-        """Send these chunks, one after the other; CUT ends the connection."""
-        for chunk in chunks:
-            self._steps.put(chunk if isinstance(chunk, bytes) else event(chunk))
-
-    def finish(self) -> None:
-        """Send the end of a good answer."""
-        self.send(part("", "stop"), USAGE, DONE.encode())
-
-    def serve(self, connection: socket.socket) -> None:
-        connection.sendall(HEAD)
-        threading.Thread(target=self._watch, args=[connection], daemon=True).start()
-        while chunk := self._steps.get():
-            connection.sendall(b"%x\r\n%b\r\n" % (len(chunk), chunk))
-            if chunk == DONE.encode():
-                connection.sendall(b"0\r\n\r\n")
-                return
-        connection.shutdown(socket.SHUT_RDWR)
-
-    def _watch(self, connection: socket.socket) -> None:
-        with suppress(OSError):
-            if connection.recv(1):
-                return
-        self.gone.set()
-
-
-class Client:
-    """A client of a stream that reads when the test says so."""
-
-    def __init__(self, world, body=None, *, path="/work", head=(), version="1.1", key=None):
-        self.id = world.name("live")
-        request = {"model": world.model, "stream": True, "max_tokens": 50} | (body or {})
-        request.setdefault("messages", [{"role": "user", "content": "Hello!"}])
-        data = json.dumps(request).encode()
-        lines = [
-            f"POST {path} HTTP/{version}", "Host: gateway", f"Authorization: Bearer {key or world.key}",
-            "Content-Type: application/json", f"X-Svc-Request-ID: {self.id}", f"Content-Length: {len(data)}", *head,
-        ]  # fmt: skip
-        self.sock = socket.create_connection(("127.0.0.1", world.gateway.port), timeout=20)
-        self.sock.sendall("\r\n".join([*lines, "\r\n"]).encode() + data)
-        self.response = http.client.HTTPResponse(self.sock, method="POST")
-        self.body = b""
-
-    def begin(self) -> "Client":
-        self.response.begin()
-        return self
-
-    def read_until(self, words: bytes) -> bytes:
-        """What has come, as soon as it has these words."""
-        if not self.response.headers:
-            self.begin()
-        while words not in self.body:
-            more = self.response.read1(65536)
-            assert more, self.body[-500:]
-            self.body += more
-        return self.body
-
-    def read(self) -> bytes:
-        """All of it, without heartbeats."""
-        if not self.response.headers:
-            self.begin()
-        while more := self.response.read1(1_000_000):
-            self.body += more
-        return self.body.replace(b": heartbeat\n\n", b"")
-
-    def leave(self) -> None:
-        self.response.close()
-        self.sock.close()
 
 
 @pytest.fixture
@@ -457,69 +327,3 @@ def test_an_answer_too_long_to_be_kept_is_for_those_who_follow_already(own_gatew
     stepped.stream(1).finish()
     assert text(late.read()) == "own"
     stepped.close()
-
-
-class TestBroadcast:
-    """What is beyond the kept chunks: the fastest is waited for, and others miss what leaves the window."""
-
-    @pytest.fixture
-    def call(self):
-        return Call(client=None, total_seconds=60)
-
-    def subscribed(self, call, number):
-        one = Broadcast(None, [], call, "")
-        return one, [one.subscribe(Call(client=None, total_seconds=60)) for _ in range(number)]
-
-    def next(self, subscription, seconds=0.0):
-        return subscription.broadcast.next_data(subscription, time.monotonic() + seconds)
-
-    def test_a_slow_one_misses_what_left_the_window(self, call):
-        one, (quick, slow) = self.subscribed(call, 2)
-        chunk = b"x" * 1_000_000
-        for _ in range(broadcast.WINDOW_BYTES // len(chunk) + 3):
-            one.publish(chunk)
-            assert self.next(quick) == chunk
-        with pytest.raises(ServiceUnavailable):
-            self.next(slow)
-
-    @pytest.mark.long
-    def test_the_provider_waits_for_the_fastest_and_for_nobody_who_has_left(self, call):
-        call.idle_seconds = 0.1
-        call.received()
-        one, (quick, _) = self.subscribed(call, 2)
-        chunk = b"x" * (broadcast.WINDOW_BYTES // 2)
-        writer = threading.Thread(target=lambda: [one.publish(chunk) for _ in range(4)], daemon=True)
-        writer.start()
-        writer.join(0.3)
-        assert writer.is_alive()
-        assert call.overdue(time.monotonic()) is None  # the provider's time does not run
-        for _ in range(3):
-            assert self.next(quick, 5) == chunk
-        writer.join(patience(5))
-        assert not writer.is_alive()
-
-    @pytest.mark.parametrize("end", ["all leave", "the call ends"])
-    def test_it_does_not_wait_for_ever(self, call, end):
-        one, (only,) = self.subscribed(call, 1)
-        chunk = b"x" * broadcast.WINDOW_BYTES
-
-        def write():
-            for _ in range(3):
-                one.publish(chunk)
-            one.end(Result())
-
-        writer = threading.Thread(target=write, daemon=True)
-        writer.start()
-        if end == "all leave":
-            only.leave()
-        else:
-            call.interrupt(End.STOPPING)
-        writer.join(patience(5))
-        assert not writer.is_alive()
-
-    def test_one_whose_call_ends_wakes_at_once(self, call):
-        _, (one,) = self.subscribed(call, 1)
-        timer = threading.Timer(0.2, one.call.interrupt, [End.TOTAL])
-        timer.start()
-        with pytest.raises(Interrupted):
-            self.next(one, 60)

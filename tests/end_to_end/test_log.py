@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import pytest
 
-from gateway_project.work.log.entry import _short
+from gateway_project.work.log.entry import _shorten_entry
 from licensing.models import Limit
 from telemetry.journal.files import HEADER_BYTES, RESERVE_BYTES
 from telemetry.journal.records import empty_log_entry, to_record
@@ -41,7 +41,7 @@ def test_a_short_entry_is_json_and_has_room_whatever_stands_in_it(letter):
     entry |= dict.fromkeys([name for name, value in entry.items() if value is None], 2**63 - 1)
     entry |= dict.fromkeys(("alias", "served_model", "trusted_issuer"), letter * 10_000)
     entry |= {"correlation_id": "r" * 128, "group_ids": [2**63 - 1] * 1000, "tags": {letter: letter * 5000}}
-    record = to_record(_short(entry))
+    record = to_record(_shorten_entry(entry))
     assert len(record) <= RESERVE_BYTES - HEADER_BYTES
     assert json.loads(record)["correlation_id"] == entry["correlation_id"]
 

@@ -4,9 +4,9 @@ import time
 
 import pytest
 
-from tests.end_to_end.test_live_followers import HEAD, Client
 from tests.support.pace import patience
 from tests.support.raw_provider import raw_provider
+from tests.support.stepped_streams import HEAD, Client
 from tests.support.streaming import DONE, event, part
 
 pytestmark = pytest.mark.either_store

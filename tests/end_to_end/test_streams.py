@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from tests.end_to_end.test_live_followers import Client
 from tests.support.pace import patience
 from tests.support.provider_answers import Answer
+from tests.support.stepped_streams import Client
 from tests.support.streaming import DONE, arrivals, datas, error_in, event, part, read, text
 
 pytestmark = pytest.mark.either_store

@@ -195,7 +195,7 @@ def test_a_name_that_is_nearly_a_variables_is_found():
         env.text(f"GATEWAY_{values}")
     for values in ("REDIS_URL", "PORT", "HOST"):
         env.text(values)
-    assert env.misspelt() == {
+    assert env.misspelt_variables() == {
         "GATEWAY_LOG_DAY": "GATEWAY_LOG_DAYS",
         "GATEWAY_TRUSTED_PROXY": "GATEWAY_TRUSTED_PROXIES",
         "GATEWAY_MOD": "GATEWAY_MODE",

@@ -25,14 +25,14 @@ class Terminal(io.StringIO):
 def test_the_items_are_counted_on_a_terminal():
     terminal = Terminal()
     progress = Progress(OutputWrapper(terminal))
-    assert list(progress.counting(["a", "b"], "Comparing days")) == ["a", "b"]
+    assert list(progress.count_items(["a", "b"], "Comparing days")) == ["a", "b"]
     lines = terminal.getvalue().split("\r\x1b[K")
     assert lines == ["", "Comparing days: 1 of 2…", "Comparing days: 2 of 2…", ""]
 
 
 def test_a_program_that_reads_the_output_sees_nothing_of_it():
     output = io.StringIO()
-    assert list(Progress(OutputWrapper(output)).counting([1, 2], "Comparing days")) == [1, 2]
+    assert list(Progress(OutputWrapper(output)).count_items([1, 2], "Comparing days")) == [1, 2]
     assert output.getvalue() == ""
 
 

@@ -88,7 +88,7 @@ def insert_key(current: secrets.NewKey, former: secrets.NewKey) -> tuple[int, in
 
 @pytest.mark.either_store
 def test_keys_go_on_as_they_were_and_nobody_administers_a_group(before_restrictions, client):
-    texts = secrets.generate(), secrets.generate()
+    texts = secrets.generate_key(), secrets.generate_key()
     key_id, group_id = insert_key(*texts)
     migrate()
     key, group = ApiKey.objects.get(pk=key_id), Group.objects.get(pk=group_id)

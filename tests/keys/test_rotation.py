@@ -6,7 +6,7 @@ import pytest
 from django.utils import timezone
 
 from keys.models import ApiKey
-from keys.secrets import parse
+from keys.secrets import parse_key
 from keys.services import issue_key, rotate_key
 from telemetry.models import LogEntry
 from tests.support.management import new_user, refused
@@ -28,7 +28,7 @@ def test_a_key_gets_another_secret_that_is_shown_once(nobody, as_ann, issued):
     rest = ApiKey.objects.get().former_until - timezone.now()
     assert timedelta(hours=23, minutes=59) < rest < timedelta(hours=24)
     entry = LogEntry.objects.latest("id").payload
-    assert parse(response.json()["key"])[0] in entry
+    assert parse_key(response.json()["key"])[0] in entry
     assert response.json()["key"].rpartition("_")[2] not in entry
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keys.secrets import BASE62, generate, matches, parse
+from keys.secrets import BASE62, digests_match, generate_key, parse_key
 from tests.support.promises import parses
 
 pytestmark = pytest.mark.either_store
@@ -27,7 +27,7 @@ def with_checksum(text: str) -> str:
 
 
 def test_a_new_key_has_the_documented_form():
-    key = generate()
+    key = generate_key()
     assert len(key.text) == 64
     assert key.text.startswith(f"svc_{key.public_id}_")
     assert with_checksum(key.text[:-6]) == key.text
@@ -35,28 +35,28 @@ def test_a_new_key_has_the_documented_form():
 
 
 def test_parsing_gives_back_the_id_and_the_digest_of_the_secret_alone():
-    key = generate()
-    assert parse(key.text) == (key.public_id, key.digest)
+    key = generate_key()
+    assert parse_key(key.text) == (key.public_id, key.digest)
     assert key.digest == hashlib.sha256(key.text[15:58].encode()).digest()
 
 
 def test_no_two_keys_are_alike():
-    keys = [generate() for _ in range(1000)]
+    keys = [generate_key() for _ in range(1000)]
     assert len({key.public_id for key in keys}) == len({key.digest for key in keys}) == 1000
 
 
 def test_a_changed_character_anywhere_is_noticed():
-    text = generate().text
+    text = generate_key().text
     for place, character in enumerate(text):
         other = "a" if character != "a" else "b"
-        assert parse(text[:place] + other + text[place + 1 :]) is None
+        assert parse_key(text[:place] + other + text[place + 1 :]) is None
 
 
 GOOD = "svc_" + "0" * 10 + "_" + "0" * 43
 
 
 def test_the_checksum_alone_makes_a_text_a_key():
-    assert parse(with_checksum(GOOD)) is not None
+    assert parse_key(with_checksum(GOOD)) is not None
 
 
 @pytest.mark.parametrize(
@@ -83,14 +83,14 @@ def test_the_checksum_alone_makes_a_text_a_key():
     ],
 )
 def test_what_is_malformed_is_nothing(text):
-    assert parse(text) is None
+    assert parse_key(text) is None
 
 
 @parses
 @given(st.text(max_size=80))
 def test_no_text_makes_it_raise(text):
-    assert parse(text) is None
-    assert parse(GOOD[:15] + text) is None
+    assert parse_key(text) is None
+    assert parse_key(GOOD[:15] + text) is None
 
 
 @given(st.integers(0, 2**32 - 1))
@@ -102,7 +102,7 @@ def test_the_checksum_is_plain_base62(number):
 
 
 def test_digests_match_only_themselves():
-    one, other = generate().digest, generate().digest
-    assert matches(one, bytes(one))
-    assert not matches(one, other)
-    assert not matches(one, one[:-1])
+    one, other = generate_key().digest, generate_key().digest
+    assert digests_match(one, bytes(one))
+    assert not digests_match(one, other)
+    assert not digests_match(one, one[:-1])

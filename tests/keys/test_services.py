@@ -11,7 +11,7 @@ from django.utils import timezone
 from accounts.services import create_feature, create_user, delete_user
 from gateway_project.errors import Conflict, NotFound, PermissionDenied, ValidationError
 from keys.models import ApiKey
-from keys.secrets import matches, parse
+from keys.secrets import digests_match, parse_key
 from keys.services import delete_keys, issue_key, rotate_key, update_key
 from providers.services import create_provider
 from tests.support.promises import promise
@@ -28,9 +28,9 @@ def ann(db):
 
 def test_the_text_of_a_new_key_leads_to_its_row_and_is_not_stored(ann):
     issued = issue_key(owner=ann, name="laptop", created_by=ann)
-    public_id, digest = parse(issued.text)
+    public_id, digest = parse_key(issued.text)
     stored = ApiKey.objects.get(public_id=public_id)
-    assert matches(bytes(stored.digest), digest)
+    assert digests_match(bytes(stored.digest), digest)
     assert (stored.owner, stored.created_by, stored.permissions) == (ann, ann, ["work"])
     assert issued.text not in repr(ApiKey.objects.values().get())
     assert issued.text not in repr(issued)
@@ -160,19 +160,19 @@ class TestRotation:
         assert ApiKey.objects.values(*before).get() == before
         stored = ApiKey.objects.get()
         for text in (old.text, new.text):
-            public_id, digest = parse(text)
+            public_id, digest = parse_key(text)
             assert ApiKey.objects.with_public_id(public_id).get() == stored
             assert stored.digest_of(public_id) == digest
-        assert stored.digest_of(parse(new.text)[0], timezone.now() + 2 * DAY) is not None
-        assert stored.digest_of(parse(old.text)[0], timezone.now() + 2 * DAY) is None
+        assert stored.digest_of(parse_key(new.text)[0], timezone.now() + 2 * DAY) is not None
+        assert stored.digest_of(parse_key(old.text)[0], timezone.now() + 2 * DAY) is None
 
     def test_of_two_rotations_the_first_secret_ends_at_once(self, ann):
         first = issue_key(owner=ann, name="laptop")
         second = rotate_key(first.key, overlap=DAY)
         rotate_key(second.key, overlap=DAY)
-        assert not ApiKey.objects.with_public_id(parse(first.text)[0]).exists()
-        assert ApiKey.objects.get().digest_of(parse(first.text)[0]) is None
-        assert ApiKey.objects.get().digest_of(parse(second.text)[0]) is not None
+        assert not ApiKey.objects.with_public_id(parse_key(first.text)[0]).exists()
+        assert ApiKey.objects.get().digest_of(parse_key(first.text)[0]) is None
+        assert ApiKey.objects.get().digest_of(parse_key(second.text)[0]) is not None
 
     @pytest.mark.parametrize("change", [{"locked": True}, {"expire": True}])
     def test_one_that_is_accepted_no_more_is_not_rotated(self, ann, change):

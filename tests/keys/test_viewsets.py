@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from accounts.services import delete_user
 from keys.models import ApiKey
-from keys.secrets import parse
+from keys.secrets import parse_key
 from keys.services import issue_key
 from telemetry.models import LogEntry
 from tests.support.hostile import try_wrong
@@ -27,7 +27,7 @@ def bob(db):
 def make(client, **given) -> ApiKey:
     response = client.post("/keys/", **({"name": f"k{next(_numbers)}"} | given))
     assert response.status_code == 201, response.text
-    public_id, _ = parse(response.json()["key"])
+    public_id, _ = parse_key(response.json()["key"])
     return ApiKey.objects.get(public_id=public_id)
 
 
@@ -40,7 +40,7 @@ def test_a_new_key_is_shown_once_and_never_again(nobody, as_ann, settings):
     assert response.status_code == 201
     assert response.json().keys() == {"message", "key"}
     text, key = response.json()["key"], ApiKey.objects.get()
-    assert parse(text)[0] == key.public_id
+    assert parse_key(text)[0] == key.public_id
     assert response.headers["Location"] == f"{settings.GATEWAY_BASE_URL}/keys/{key.pk}/"
     secret = text.rpartition("_")[2]
     assert secret not in as_ann.get("/keys/").text

@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from gateway_project.work.tasks.licence_expiry import warn_of_expiry
 from licensing.models import Licence
-from licensing.services import current, install, note_time
+from licensing.services import current_terms, install_licence, note_time
 from telemetry.models import LogEntry
 from tests.support.licences import in_days
 from tests.support.management import refused
@@ -19,7 +19,7 @@ DAY = timedelta(days=1)
 
 @pytest.fixture
 def installed(db, vendor):
-    install(vendor.licence(issued=in_days(-20)))
+    install_licence(vendor.licence(issued=in_days(-20)))
 
 
 def latest_time():
@@ -50,7 +50,7 @@ def test_how_late_it_is_is_noted_once_an_hour_and_never_falls(installed):
 def test_nothing_is_noted_without_a_licence(db):
     note_time()
     assert not Licence.objects.exists()
-    assert current().problem(0.0) == ""
+    assert current_terms().problem(0.0) == ""
 
 
 def test_a_clock_that_was_set_back_by_days_is_refused_and_said(installed, admin):
@@ -68,12 +68,12 @@ def test_the_same_licence_again_or_an_older_one_is_no_way_out_and_a_newer_one_is
     ahead = timezone.now() + 300 * DAY
     as_if_seen(ahead)
     for issued in (in_days(-20), in_days(-30), None, in_days(-20)):
-        assert install(vendor.licence(issued=issued)).problem(timezone.now().timestamp())
+        assert install_licence(vendor.licence(issued=issued)).problem(timezone.now().timestamp())
         assert latest_time() == ahead
-    assert install(vendor.licence(issued=in_days(-1))).problem(timezone.now().timestamp()) == ""
+    assert install_licence(vendor.licence(issued=in_days(-1))).problem(timezone.now().timestamp()) == ""
     assert latest_time() == datetime.combine(in_days(-1), datetime.min.time(), UTC)
 
 
 def test_a_licence_that_was_issued_tomorrow_or_later_tells_that_the_clock_is_behind(db, vendor):
-    terms = install(vendor.licence(issued=in_days(3)))
+    terms = install_licence(vendor.licence(issued=in_days(3)))
     assert "clock was set back" in terms.problem(timezone.now().timestamp())

@@ -9,7 +9,7 @@ from django.db import connection
 from gateway_project.console.notices import notices
 from gateway_project.work.tasks.licence_expiry import warn_of_expiry
 from licensing.models import Licence
-from licensing.services import install
+from licensing.services import install_licence
 from telemetry.models import LogEntry
 from tests.support.licences import Vendor, in_days
 
@@ -22,13 +22,13 @@ def entries():
 
 def test_nothing_is_said_without_a_licence_or_long_before(db, vendor):
     warn_of_expiry()
-    install(vendor.licence(expiry=in_days(32)))
+    install_licence(vendor.licence(expiry=in_days(32)))
     warn_of_expiry()
     assert entries() == notices() == []
 
 
 def test_the_log_and_the_notices_warn_from_thirty_days_before(db, vendor):
-    install(vendor.licence(expiry=in_days(29)))
+    install_licence(vendor.licence(expiry=in_days(29)))
     warn_of_expiry()
     ((severity, message),) = entries()
     assert severity == "warning"
@@ -39,7 +39,7 @@ def test_the_log_and_the_notices_warn_from_thirty_days_before(db, vendor):
 
 
 def test_it_is_said_once_a_day(db, vendor):
-    install(vendor.licence(expiry=in_days(10)))
+    install_licence(vendor.licence(expiry=in_days(10)))
     for _ in range(3):
         warn_of_expiry()
     assert len(entries()) == 1
@@ -49,15 +49,15 @@ def test_it_is_said_once_a_day(db, vendor):
 
 
 def test_another_licence_is_another_matter(db, vendor):
-    install(vendor.licence(expiry=in_days(10)))
+    install_licence(vendor.licence(expiry=in_days(10)))
     warn_of_expiry()
-    install(vendor.licence(expiry=in_days(20)))
+    install_licence(vendor.licence(expiry=in_days(20)))
     warn_of_expiry()
     assert len(entries()) == 2
 
 
 def test_what_is_over_or_invalid_is_an_error(db, vendor, settings):
-    install(vendor.licence(expiry=in_days(-1)))
+    install_licence(vendor.licence(expiry=in_days(-1)))
     warn_of_expiry()
     assert entries()[0][0] == notices()[0].severity == "error"
     assert "expired" in entries()[0][1]
@@ -67,7 +67,7 @@ def test_what_is_over_or_invalid_is_an_error(db, vendor, settings):
 
 @pytest.mark.django_db(transaction=True)
 def test_of_many_processes_one_says_it(vendor):
-    install(vendor.licence(expiry=in_days(10)))
+    install_licence(vendor.licence(expiry=in_days(10)))
 
     def look(_) -> None:
         warn_of_expiry()

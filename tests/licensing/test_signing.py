@@ -21,8 +21,8 @@ from licensing.signing import (
     KeyRefused,
     new_key_pair,
     read_public_key,
-    sign,
-    verify,
+    sign_licence,
+    verify_licence,
 )
 from tests.support.promises import promise
 from tests.support.thoroughness import number_of
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.either_store
 
 PRIVATE, PUBLIC = new_key_pair()
 CLAIMS = Claims("enterprise", "Exämple Ltd", date(2030, 12, 31), 100, 60, id="l-1", issued=date(2026, 1, 2))
-GOOD = sign(CLAIMS, PRIVATE)
+GOOD = sign_licence(CLAIMS, PRIVATE)
 HEADER = {"alg": "EdDSA", "typ": "JWT"}
 TOLD = {
     "type": "enterprise",
@@ -56,13 +56,13 @@ def signed(header: object = None, payload: object = None, *, key: str = PRIVATE)
 
 def refused(text: str, *words: str, public_key: str = PUBLIC) -> None:
     with pytest.raises(KeyRefused) as error:
-        verify(text, public_key)
+        verify_licence(text, public_key)
     for word in words:
         assert word in str(error.value)
 
 
 def test_what_was_signed_is_read_back():
-    assert verify(GOOD, PUBLIC) == CLAIMS
+    assert verify_licence(GOOD, PUBLIC) == CLAIMS
 
 
 @pytest.mark.parametrize(
@@ -77,18 +77,18 @@ def test_what_was_signed_is_read_back():
 )
 def test_so_is_whatever_may_be_left_out_and_the_least_and_most_of_it(changes):
     claims = replace(CLAIMS, **changes)
-    assert verify(sign(claims, PRIVATE), PUBLIC) == claims
+    assert verify_licence(sign_licence(claims, PRIVATE), PUBLIC) == claims
 
 
 def test_any_signer_of_jws_makes_keys_that_are_read():
-    claims = verify(signed({"alg": "EdDSA"}), PUBLIC)
+    claims = verify_licence(signed({"alg": "EdDSA"}), PUBLIC)
     assert (claims.licensee, claims.expiry, claims.id, claims.issued) == ("Example Ltd", date(2030, 12, 31), "", None)
-    assert verify(signed(payload=TOLD | {"edition": "later"}), PUBLIC) == claims
+    assert verify_licence(signed(payload=TOLD | {"edition": "later"}), PUBLIC) == claims
 
 
 @promise("S15: no licence is forged", target="refused, the old one stays", suite="attack")
 def test_a_key_of_another_vendor_is_refused():
-    refused(sign(CLAIMS, new_key_pair()[0]), "signature")
+    refused(sign_licence(CLAIMS, new_key_pair()[0]), "signature")
     refused(GOOD, "signature", public_key=new_key_pair()[1])
 
 
@@ -171,7 +171,7 @@ def test_a_claim_that_is_missing_is_named(name):
 
 def test_what_could_not_be_read_back_is_not_signed():
     with pytest.raises(KeyRefused, match="activeUseLifeTime"):
-        sign(Claims("t", "l", date(2030, 1, 1), 1, 0), PRIVATE)
+        sign_licence(Claims("t", "l", date(2030, 1, 1), 1, 0), PRIVATE)
 
 
 @pytest.mark.parametrize("payload", [b"", b"[]", b"null", b'{"type":"a","type":"b"}', b"{" * 3000, b"\xff\xfe", b"{}x"])
@@ -218,7 +218,7 @@ def test_a_public_key_that_is_none_verifies_nothing(text):
 
 def test_a_private_key_that_is_none_signs_nothing():
     with pytest.raises(KeyRefused, match="private key"):
-        sign(CLAIMS, "nonsense")
+        sign_licence(CLAIMS, "nonsense")
 
 
 @settings(max_examples=number_of(300), deadline=None)
@@ -235,6 +235,6 @@ ANYTHING = st.one_of(st.none(), st.text(), st.integers(), st.booleans(), st.list
 @given(st.dictionaries(st.sampled_from([*TOLD, "id", "issued", "x"]), ANYTHING))
 def test_whatever_the_vendor_signed_is_read_or_refused(payload):
     try:
-        assert isinstance(verify(signed(payload=TOLD | payload), PUBLIC), Claims)
+        assert isinstance(verify_licence(signed(payload=TOLD | payload), PUBLIC), Claims)
     except KeyRefused:
         pass

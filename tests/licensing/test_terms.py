@@ -5,12 +5,12 @@ from datetime import UTC, date, datetime
 import pytest
 
 from licensing.signing import Claims
-from licensing.terms import community, licensed, refused
+from licensing.terms import community_terms, licensed_terms, refused_terms
 
 pytestmark = pytest.mark.either_store
 
 LAST = date(2030, 12, 31)
-TERMS = licensed(Claims("enterprise", "Example Ltd", LAST, 100, 60))
+TERMS = licensed_terms(Claims("enterprise", "Example Ltd", LAST, 100, 60))
 
 
 def at(text: str) -> float:
@@ -47,20 +47,20 @@ def test_it_warns_from_thirty_days_before(moment, word):
 
 
 def test_without_a_licence_nothing_expires_and_nothing_is_wrong():
-    terms = community(0, 300)
+    terms = community_terms(0, 300)
     assert (terms.has_key, terms.type, terms.expires_in(0.0), terms.expiry) == (False, "community", None, None)
     assert terms.problem(at("9999-12-31T00:00")) == terms.warning(at("9999-12-31T00:00")) == ""
 
 
 def test_of_a_key_that_does_not_verify_nothing_counts():
-    terms = refused("Its signature is not the vendor's.", 5, 300)
+    terms = refused_terms("Its signature is not the vendor's.", 5, 300)
     assert (terms.has_key, terms.type, terms.expiry, terms.max_active_uses) == (True, "invalid", None, 5)
     assert "signature" in terms.problem(0.0)
     assert terms.warning(0.0) == terms.problem(0.0) == terms.sentence(0.0)
 
 
 def test_the_last_day_that_there_is_has_an_end():
-    assert licensed(Claims("t", "l", date.max, 0, 1)).problem(at("9999-12-31T23:59")) == ""
+    assert licensed_terms(Claims("t", "l", date.max, 0, 1)).problem(at("9999-12-31T23:59")) == ""
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_the_last_day_that_there_is_has_an_end():
     ],
 )
 def test_a_clock_that_was_set_back_by_an_hour_is_told_and_by_more_than_a_day_refused(moment, warns, refuses):
-    terms = licensed(Claims("enterprise", "Example Ltd", LAST, 100, 60), latest_time=at("2030-06-02T12:00"))
+    terms = licensed_terms(Claims("enterprise", "Example Ltd", LAST, 100, 60), latest_time=at("2030-06-02T12:00"))
     problem, warning = terms.problem(at(moment)), terms.warning(at(moment))
     assert (bool(warning), bool(problem)) == (warns, refuses)
     if warns:

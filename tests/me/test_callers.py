@@ -116,7 +116,7 @@ def paths(group, account, key, rule, limit, entry) -> Iterator[list[str]]:
         for pattern in urls.urlpatterns
         if pattern.name not in FOR_ANYBODY
     ]
-    gateway_of_process.stop()  # some pages start it, and its database is gone in a moment
+    gateway_of_process.stop_gateway()  # some pages start it, and its database is gone in a moment
 
 
 @promise(

@@ -11,7 +11,7 @@ from gateway_project.work.exchange import Decision, Identity, RequestOptions
 from gateway_project.work.routing.aliases import AliasBook, AliasRow, Condition, TargetRow
 from gateway_project.work.snapshot.records import Caller, Snapshot
 from gateway_project.work.stages.rules import apply_rules
-from providers.catalogue import servable
+from providers.catalogue import servable_targets
 from rules.linter import NO_PARENTS, RuleDraft, covered_aliases, covered_links, covered_models, problems_of, survey_one
 from rules.matching import RuleSnapshot
 from rules.offers import OfferedProvider, Offers
@@ -190,7 +190,7 @@ def alias_row(name, *targets, number=1, nested=()) -> AliasRow:
 
 
 def offers_with(*aliases: AliasRow, providers=(EAST, WEST)) -> Offers:
-    return Offers(providers, AliasBook(aliases, {one.id: one for one in providers}).offered())
+    return Offers(providers, AliasBook(aliases, {one.id: one for one in providers}).offered_aliases())
 
 
 FAST = offers_with(alias_row("fast", (1, "gpt-5-mini")))
@@ -329,7 +329,7 @@ def rule_that_lets_in(snapshot: Snapshot, model: str, expected: str, caller: Cal
         apply_rules(exchange, SimpleNamespace(snapshot=snapshot))
     except RuleDenied:
         return None
-    return exchange.decision.rule.id if servable(exchange.decision.allowed) else None
+    return exchange.decision.rule.id if servable_targets(exchange.decision.allowed) else None
 
 
 def results_of_all_requests(rules, providers, keys, aliases=()) -> list[int | None]:

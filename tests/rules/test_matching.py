@@ -123,7 +123,7 @@ class TestConsideredRules:
         rules = [rule(number, **row) for number, row in enumerate(rows, 1)]
         model, user, groups, providers = (request[name] for name in ("model", "user", "groups", "providers"))
         book, offers = RuleBook(rules), offers_of(model, providers)
-        results = book.considered(model, offers, user_id=user, group_ids=groups)
+        results = book.consider_rules(model, offers, user_id=user, group_ids=groups)
         assert [one.rule for one in results] == sorted(rules, key=lambda one: (not one.denies, one.position, one.id))
         matches = [one.rule for one in results if one.has_matched]
         allowing = [one for one in matches if not one.denies]
@@ -138,7 +138,7 @@ class TestConsideredRules:
     def test_without_one_that_does_not_match_the_judgement_is_the_same(self, rows, request):
         rules = [rule(number, **row) for number, row in enumerate(rows, 1)]
         model, user, groups, providers = (request[name] for name in ("model", "user", "groups", "providers"))
-        results = RuleBook(rules).considered(model, offers_of(model, providers), user_id=user, group_ids=groups)
+        results = RuleBook(rules).consider_rules(model, offers_of(model, providers), user_id=user, group_ids=groups)
         relevant = [one.rule for one in results if one.has_matched]
         assert judged(RuleBook(rules), **request) == judged(RuleBook(relevant), **request)
         for one in results:
@@ -159,7 +159,7 @@ class TestConsideredRules:
             None: rule(7, user=1),
             Mismatch.DECIDED: rule(8, everyone=True),
         }
-        results = RuleBook(rules.values()).considered("gpt-5", offers_of("gpt-5", [1]), user_id=1, group_ids=[7])
+        results = RuleBook(rules.values()).consider_rules("gpt-5", offers_of("gpt-5", [1]), user_id=1, group_ids=[7])
         assert results == [(one, mismatch) for mismatch, one in rules.items()]
 
 

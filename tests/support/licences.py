@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
-from licensing.signing import Claims, new_key_pair, sign
+from licensing.signing import Claims, new_key_pair, sign_licence
 
 
 def in_days(days: int) -> date:
@@ -19,4 +19,4 @@ class Vendor:
 
     def licence(self, **claims) -> str:
         usual = Claims("enterprise", "Example Ltd", in_days(400), 100, 60, id="l-1", issued=in_days(0))
-        return sign(replace(usual, **claims), self.private_key)
+        return sign_licence(replace(usual, **claims), self.private_key)

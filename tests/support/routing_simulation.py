@@ -19,7 +19,7 @@ from random import Random
 from typing import NamedTuple
 
 from gateway_project.work.routing.signals import Signals
-from gateway_project.work.routing.strategies import Strategy, Weighted, order, signal_key
+from gateway_project.work.routing.strategies import Strategy, Weighted, order_targets, signal_key
 from providers.health.breakers import Breakers
 from providers.health.rests import Rests
 
@@ -196,7 +196,7 @@ class Simulation:
             targets = [one.target for one in self.targets]
             return [targets[(worker.turn + place) % len(targets)] for place in range(len(targets))]
         seed = request.session.to_bytes(8, "big") if self.strategy == Strategy.STICKY else self.random.randbytes(8)
-        return order(
+        return order_targets(
             Strategy(self.strategy), self.targets, seed, worker.signals,
             cost=lambda target: Decimal(self._estimate(request, target.provider)), is_streamed=True,
         )  # fmt: skip
@@ -227,13 +227,13 @@ class Simulation:
     def _limited(self, request, server, sending) -> None:
         sending.end()
         request.worker.rests.begin(Target(server), 429, 1.0)
-        request.worker.breakers.succeeded(server)
+        request.worker.breakers.record_success(server)
         self._try(request)
 
     def _fail(self, request, server, sending) -> None:
-        sending.failed()
+        sending.note_failure()
         sending.end()
-        request.worker.breakers.failed(server)
+        request.worker.breakers.record_failure(server)
         self._try(request)
 
     def _serve(self, request, server, sending) -> None:
@@ -249,8 +249,8 @@ class Simulation:
         self._at(self.now + seconds + request.output_tokens / server.tokens_a_second, self._end, server, sending)
 
     def _first_token(self, request, server, sending) -> None:
-        sending.answered()
-        request.worker.breakers.succeeded(server)
+        sending.note_first_token()
+        request.worker.breakers.record_success(server)
         server.cached[request.session] = self.now, request.input_tokens
         self.answers[server.name] += 1
         self.times.append(self.now - request.at)

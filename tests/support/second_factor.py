@@ -15,7 +15,7 @@ from fido2.cose import ES256
 from fido2.utils import websafe_encode
 
 from accounts.models import User
-from accounts.second_factor.models import opened
+from accounts.second_factor.models import open_secret
 from accounts.second_factor.services import begin_app, set_up_app
 from gateway_project.api.audit import Actor
 
@@ -50,7 +50,7 @@ class App:
 
 def new_app(user: User) -> App:
     sealed = begin_app(user)
-    secret = opened(sealed, user.pk)
+    secret = open_secret(sealed, user.pk)
     return App(secret, set_up_app(user, sealed_secret=sealed, code=code_of(secret, -1), actor=Actor(operator="a test")))
 
 

@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from accounts.models import Group, User
 from accounts.services import create_user
-from keys.secrets import generate
+from keys.secrets import generate_key
 from keys.services import IssuedKey, issue_key
 from licensing.models import Limit
 from providers.models import ModelPrice, Provider
@@ -247,7 +247,7 @@ class World:
     def settle(self) -> None:
         """Make the gateway look at the database: an unknown key makes it, and answers when it has looked."""
         self._settled = True
-        unknown = {"Authorization": f"Bearer {generate().text}", "Connection": "close"}
+        unknown = {"Authorization": f"Bearer {generate_key().text}", "Connection": "close"}
         assert requests.post(f"{self.gateway.url}/work", headers=unknown, timeout=patience(10)).status_code in (
             401,
             503,

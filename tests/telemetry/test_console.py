@@ -26,8 +26,8 @@ def slow(monkeypatch) -> QuerySet:
     CacheEntry.objects.create(request_hash="slow")
     for name in ("telemetry.admin.PAGE_MS", "telemetry.cache_admin.PAGE_MS", "telemetry.export.BATCH_MS"):
         monkeypatch.setattr(name, 100)
-    usual = LogAdmin.selected
-    monkeypatch.setattr("telemetry.admin.EntryAdmin.selected", lambda *given: _slow(usual(*given)))
+    usual = LogAdmin.selected_entries
+    monkeypatch.setattr("telemetry.admin.EntryAdmin.selected_entries", lambda *given: _slow(usual(*given)))
     return _slow(LogEntry.objects.all())
 
 

@@ -22,7 +22,7 @@ from django.utils import timezone
 from accounts.models import Group, Role, User
 from gateway_project.console.period import LIST_FILTERS
 from keys.models import ApiKey
-from keys.secrets import generate
+from keys.secrets import generate_key
 from providers.models import Provider
 from providers.services import create_provider
 from rules.models import Rule
@@ -172,7 +172,7 @@ def fill_tables(keys, rules):
     ApiKey.objects.bulk_create(
         (
             ApiKey(name=f"key {n}", owner=users[n % USERS], public_id=secret.public_id, digest=secret.digest)
-            for n, secret in zip(numbers, iter(generate, None), strict=False)
+            for n, secret in zip(numbers, iter(generate_key, None), strict=False)
         ),
         batch_size=5000,
     )

@@ -21,7 +21,7 @@ from accounts.sso.claim_rules import EMAIL_DOMAIN, EMAIL_VERIFIED, claim_value, 
 from accounts.sso.models import IdentityProvider, SpentToken
 from accounts.sso.protocol.http import CANNOT_BE_USED, AuthlibSession, get_json
 from accounts.sso.protocol.metadata import Metadata, recall_provider
-from accounts.sso.protocol.sealing import seal, unseal
+from accounts.sso.protocol.sealing import seal_text, unseal_text
 from accounts.sso.protocol.tokens import TokenRefused, read_id_token
 from gateway_project.errors import AuthenticationFailed, GatewayError, PermissionDenied, ProviderError, UpstreamError
 from gateway_project.json_types import JsonObject
@@ -39,7 +39,7 @@ NOT_ACCEPTED = "The answer of the identity provider was not accepted. Log in aga
 
 
 class AnswerRefused(Exception):
-    """The cause of an error of finish(), for the audit; without tokens, codes, states and parameters."""
+    """The cause of an error of finish_login(), for the audit; without tokens, codes, states and parameters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Authentication:
         return str(self.claims["sub"])
 
 
-def begin(provider: IdentityProvider, next_path: str) -> tuple[str, str]:
+def begin_login(provider: IdentityProvider, next_path: str) -> tuple[str, str]:
     """The address at the provider to send the browser to, and the cookie. Raises UpstreamError."""
     metadata = recall_provider(provider.issuer, fetched_at=provider.fetched_at).metadata()
     login = LoginInProgress(
@@ -81,10 +81,10 @@ def begin(provider: IdentityProvider, next_path: str) -> tuple[str, str]:
     url, _ = _client(provider, metadata).create_authorization_url(
         metadata.authorization_endpoint, state=login.state, nonce=login.nonce, code_verifier=login.code_verifier
     )
-    return url, seal(json.dumps(asdict(login)))
+    return url, seal_text(json.dumps(asdict(login)))
 
 
-def finish(provider: IdentityProvider, parameters: Mapping[str, str], cookie: str) -> Authentication:
+def finish_login(provider: IdentityProvider, parameters: Mapping[str, str], cookie: str) -> Authentication:
     """Whom the provider has authenticated, by the parameters that the browser came back with.
 
     Raises AuthenticationFailed, PermissionDenied and UpstreamError.
@@ -92,7 +92,7 @@ def finish(provider: IdentityProvider, parameters: Mapping[str, str], cookie: st
     login = _login_in_progress(provider, parameters.get("state", ""), cookie)
     metadata = recall_provider(provider.issuer, fetched_at=provider.fetched_at).metadata()
     _check_issuer(metadata, parameters)
-    spend(login.state, seconds=LOGIN_SECONDS)
+    spend_token(login.state, seconds=LOGIN_SECONDS)
     if error := parameters.get("error"):
         log.info("The identity provider %s answered with the error %.100r.", provider.name, error)
         raise PermissionDenied(f"{provider.name} did not log you in.") from AnswerRefused("the provider sent an error")
@@ -115,13 +115,13 @@ def finish(provider: IdentityProvider, parameters: Mapping[str, str], cookie: st
 
 
 def refusal_reason(error: GatewayError) -> str:
-    """Why finish() refused, for the audit, in the words of a sentence about the login."""
+    """Why finish_login() refused, for the audit, in the words of a sentence about the login."""
     if isinstance(error, UpstreamError):
         return "the identity provider cannot be used"
     return str(error.__cause__) if isinstance(error.__cause__, AnswerRefused) else error.message.rstrip(".")
 
 
-def spend(token: str, *, seconds: int) -> None:
+def spend_token(token: str, *, seconds: int) -> None:
     """Note that a token is used, which is refused for age after so many seconds; raises AuthenticationFailed."""
     digest = sha256(token.encode()).hexdigest()
     try:
@@ -132,7 +132,7 @@ def spend(token: str, *, seconds: int) -> None:
 
 
 def _login_in_progress(provider: IdentityProvider, state: str, cookie: str) -> LoginInProgress:
-    text = unseal(cookie, max_age=LOGIN_SECONDS)
+    text = unseal_text(cookie, max_age=LOGIN_SECONDS)
     login = LoginInProgress(**json.loads(text)) if text else None
     if login is None or not compare_digest(login.state.encode(), state.encode()):
         raise AuthenticationFailed(START_AGAIN) from AnswerRefused("it began in another browser, or is too old")
@@ -203,8 +203,8 @@ def _with_user_info(
     Without an answer from there, the ID token alone counts, unless rules would take away what a missing claim gives:
     then it raises UpstreamError.
     """
-    rule_claims = _missing(claims, _names_in_rules(provider))
-    is_complete = not rule_claims and not _missing(claims, _names_in_profile(provider))
+    rule_claims = _missing_names(claims, _names_in_rules(provider))
+    is_complete = not rule_claims and not _missing_names(claims, _names_in_profile(provider))
     if is_complete or not (metadata.userinfo_endpoint and access_token):
         return claims
     try:
@@ -232,5 +232,5 @@ def _names_in_profile(provider: IdentityProvider) -> set[str]:
     return {provider.user_name_claim, provider.display_name_claim, provider.email_claim}
 
 
-def _missing(claims: JsonObject, names: set[str]) -> set[str]:
+def _missing_names(claims: JsonObject, names: set[str]) -> set[str]:
     return {name for name in names - {"", EMAIL_DOMAIN} if claim_value(claims, name) is None}

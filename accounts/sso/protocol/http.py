@@ -12,7 +12,7 @@ from django.conf import settings
 from gateway_project.errors import ProviderError, ServiceUnavailable, UpstreamError
 from gateway_project.json_types import JsonObject
 from gateway_project.server.proxies import is_loopback
-from providers.transport.fetching import Bounds, Fetched, fetch
+from providers.transport.fetching import Bounds, Fetched, fetch_url
 
 if TYPE_CHECKING:
     from authlib.oauth2.auth import ClientAuth
@@ -42,11 +42,11 @@ def is_secure(url: str) -> bool:
 def request(url: str, **options: Any) -> Fetched:
     """The answer to one request. Raises UpstreamError, whose message says nothing of the network: its cause does."""
     if not is_secure(url):
-        raise unusable("An identity provider names an address that the gateway does not call: %.200r.", url)
+        raise unusable_error("An identity provider names an address that the gateway does not call: %.200r.", url)
     if not _slots.acquire(timeout=1):
         raise ServiceUnavailable("Too many logins are waiting for identity providers. Try again in a moment.")
     try:
-        return fetch(url, _bounds(), **options)
+        return fetch_url(url, _bounds(), **options)
     except UpstreamError as error:
         log.warning("The identity provider at %s: %s", urlsplit(url).netloc, error.message)
         raise type(error)(CANNOT_BE_USED) from error
@@ -54,7 +54,7 @@ def request(url: str, **options: Any) -> Fetched:
         _slots.release()
 
 
-def unusable(reason: str, *arguments: object) -> ProviderError:
+def unusable_error(reason: str, *arguments: object) -> ProviderError:
     """The error for those who log in; the log has the reason, and so has its cause, for admins."""
     log.warning(reason, *arguments)
     error = ProviderError(CANNOT_BE_USED)
@@ -71,7 +71,7 @@ def get_json(url: str, headers: Mapping[str, str] | None = None) -> JsonObject:
     answer = request(url, headers={"Accept": "application/json", **(headers or {})})
     document = read_object(answer.body) if answer.status == OK else None
     if document is None:
-        raise unusable("%.200s answered with status %d and without a JSON object.", url, answer.status)
+        raise unusable_error("%.200s answered with status %d and without a JSON object.", url, answer.status)
     return document
 
 
@@ -100,7 +100,7 @@ class Answer:
     def raise_for_status(self) -> None:
         """Raise ProviderError for the status of an error."""
         if self.status_code >= 400:
-            raise unusable("A token endpoint answered with status %d.", self.status_code)
+            raise unusable_error("A token endpoint answered with status %d.", self.status_code)
 
 
 class AuthlibSession:

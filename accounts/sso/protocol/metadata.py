@@ -12,7 +12,7 @@ from datetime import datetime
 from threading import Lock, Thread
 from typing import TYPE_CHECKING
 
-from accounts.sso.protocol.http import CANNOT_BE_USED, get_json, is_secure, unusable
+from accounts.sso.protocol.http import CANNOT_BE_USED, get_json, is_secure, unusable_error
 from gateway_project.errors import ProviderError, UpstreamError
 from gateway_project.json_types import JsonObject
 
@@ -86,11 +86,11 @@ class ProviderMemory:
         """
         with self._lock:
             self._refresh_keys(MAX_AGE_SECONDS)
-            matches = self._matching(algorithm, key_id)
+            matches = self._find_key(algorithm, key_id)
             if not matches and self._clock() - self._unknown_key_at >= UNKNOWN_KEY_SECONDS:
                 self._unknown_key_at = self._clock()
                 self._refresh_keys(0)
-                matches = self._matching(algorithm, key_id)
+                matches = self._find_key(algorithm, key_id)
             return matches
 
     def fetch(self) -> int:
@@ -106,7 +106,7 @@ class ProviderMemory:
                 self._current_metadata(REFRESH_SECONDS)
                 self._refresh_keys(REFRESH_SECONDS)
 
-    def _matching(self, algorithm: str, key_id: str) -> list[SigningKey]:
+    def _find_key(self, algorithm: str, key_id: str) -> list[SigningKey]:
         return [
             key
             for key in self._keys
@@ -205,11 +205,11 @@ def discovery_url(issuer: str) -> str:
 def read_metadata(issuer: str, document: JsonObject) -> Metadata:
     """The endpoints of a discovery document. Raises ProviderError, also for the document of another issuer."""
     if document.get("issuer") != issuer:
-        raise _bad(issuer, f"it is of another issuer, {document.get('issuer')!r:.200}")
+        raise _unusable_metadata(issuer, f"it is of another issuer, {document.get('issuer')!r:.200}")
     endpoints = {name: document.get(name) or "" for name in (*ENDPOINTS, *FURTHER_ENDPOINTS)}
     for name, value in endpoints.items():
         if (value or name in ENDPOINTS) and not (isinstance(value, str) and is_secure(value)):
-            raise _bad(issuer, f"its {name} is no https address")
+            raise _unusable_metadata(issuer, f"its {name} is no https address")
     return Metadata(
         issuer=issuer,
         auth_method=_auth_method(document.get("token_endpoint_auth_methods_supported")),
@@ -218,8 +218,8 @@ def read_metadata(issuer: str, document: JsonObject) -> Metadata:
     )
 
 
-def _bad(issuer: str, reason: str) -> ProviderError:
-    return unusable("The discovery document of %s cannot be used: %s.", issuer, reason)
+def _unusable_metadata(issuer: str, reason: str) -> ProviderError:
+    return unusable_error("The discovery document of %s cannot be used: %s.", issuer, reason)
 
 
 def _auth_method(supported: object) -> str:

@@ -30,9 +30,9 @@ def read_id_token(text: object, *, issuer: str, client_id: str, nonce: str, acce
     """The claims of an ID token. Raises TokenRefused and UpstreamError."""
     from authlib.oidc.core import CodeIDToken
 
-    header, claims = _verified(text, issuer, TYPES)
+    header, claims = _verify_signature(text, issuer, TYPES)
     parameters = {"nonce": nonce, "client_id": client_id, "access_token": access_token}
-    _validate(CodeIDToken(claims, header, _expected(issuer, client_id), parameters))
+    _validate(CodeIDToken(claims, header, _expected_claims(issuer, client_id), parameters))
     _check_audience(claims, client_id)
     if not _is_subject(claims["sub"]):
         raise TokenRefused("its subject is not 1 to 255 visible characters of ASCII")
@@ -43,8 +43,8 @@ def read_logout_token(text: object, *, issuer: str, client_id: str) -> JsonObjec
     """The claims of a logout token, whose `jti` the caller checks. Raises TokenRefused and UpstreamError."""
     from authlib.oauth2.claims import JWTClaims
 
-    header, claims = _verified(text, issuer, LOGOUT_TYPES)
-    _validate(JWTClaims(claims, header, {**_expected(issuer, client_id), "iat": {"essential": True}}))
+    header, claims = _verify_signature(text, issuer, LOGOUT_TYPES)
+    _validate(JWTClaims(claims, header, {**_expected_claims(issuer, client_id), "iat": {"essential": True}}))
     events, token_id = claims.get("events"), claims.get("jti")
     if not isinstance(events, dict) or not isinstance(events.get(LOGOUT_EVENT), dict):
         raise TokenRefused("it reports no logout")
@@ -69,7 +69,7 @@ def _is_subject(value: object) -> bool:
     return is_short and all("!" <= character <= "~" for character in str(value))
 
 
-def _expected(issuer: str, client_id: str) -> dict:
+def _expected_claims(issuer: str, client_id: str) -> dict:
     return {"iss": {"essential": True, "value": issuer}, "aud": {"essential": True, "value": client_id}}
 
 
@@ -89,7 +89,7 @@ def _check_audience(claims: Mapping[str, object], client_id: str) -> None:
         raise TokenRefused("it has several audiences, and does not say that it was issued to the gateway")
 
 
-def _verified(text: object, issuer: str, types: tuple[str | None, ...]) -> tuple[JsonObject, JsonObject]:
+def _verify_signature(text: object, issuer: str, types: tuple[str | None, ...]) -> tuple[JsonObject, JsonObject]:
     """Header and claims of a token that a key of the issuer has signed."""
     from joserfc import jwt
     from joserfc.errors import JoseError

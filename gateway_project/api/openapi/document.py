@@ -107,7 +107,7 @@ def describe_view(route: Route, schemas: Schemas, failures: Errors) -> JsonObjec
         "operationId": camel(re.sub("[-/]", "_", f"{route.name}_{route.method}")),
         "tags": [operation.tag],
         "summary": operation.summary,
-        "description": f"{operation.description}\n\nWho may: {resources.who(route)}.".strip(),
+        "description": f"{operation.description}\n\nWho may: {resources.describe_callers(route)}.".strip(),
         "security": [{name: []} for name in operation.credentials],
         "parameters": list(operation.parameters),
         "responses": view_responses(operation, failures, public=route.who == ANYBODY),

@@ -61,24 +61,24 @@ def endpoint(**operations: Operation) -> Callable[[View], View]:
         @wraps(view)
         def answer(request: HttpRequest, **kwargs: str) -> HttpResponseBase:
             if request.method not in allowed:
-                return error_response(refusal(allowed)).to_django()
+                return error_response(refuse_method(allowed)).to_django()
             try:
                 return view(request, **kwargs)
             except GatewayError as error:
                 return error_response(error, document=document(error)).to_django()
 
-        return declare(answer, operations)
+        return declare_operations(answer, operations)
 
     return decorate
 
 
-def declare(view: View, operations: Mapping[str, Operation]) -> View:
+def declare_operations(view: View, operations: Mapping[str, Operation]) -> View:
     """The view, with its operations where routes.py looks for them."""
     view.operations = operations  # type: ignore[attr-defined]  # functions declare no attributes
     return view
 
 
-def refusal(allowed: list[str]) -> MethodNotAllowed:
+def refuse_method(allowed: list[str]) -> MethodNotAllowed:
     """The error for any other method."""
     names = ", ".join(allowed)
     return MethodNotAllowed(f"This path supports {names}.", headers={"Allow": names})

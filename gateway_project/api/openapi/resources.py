@@ -70,7 +70,7 @@ def describe(route: Route, schemas: Schemas, failures: Errors) -> JsonObject:
         "operationId": operation_id(route),
         "tags": [route.resource],
         "summary": summary,
-        "description": f"{description}\n\nWho may: {who(route)}.".strip(),
+        "description": f"{description}\n\nWho may: {describe_callers(route)}.".strip(),
         "security": security(route),
         "parameters": [*path_parameters(route), *query_parameters(route), *header_parameters(route)],
         "responses": responses(route, schemas, failures),
@@ -99,16 +99,16 @@ def words(route: Route) -> tuple[str, str]:
     return summary.rstrip("."), rest.strip()
 
 
-def who(route: Route) -> str:
+def describe_callers(route: Route) -> str:
     """Who may use the operation, and its variants in the table."""
     variants = [
-        f"{operation}: {_named(TABLE[route.resource][operation])}"
+        f"{operation}: {_describe_access(TABLE[route.resource][operation])}"
         for operation in getattr(route.view, "variants", {}).get(route.operation, ())
     ]
-    return "; ".join([_named(route.who), *variants])
+    return "; ".join([_describe_access(route.who), *variants])
 
 
-def _named(who: str | None) -> str:
+def _describe_access(who: str | None) -> str:
     return str(who) if who in CALLER_KINDS else f"`{who}`"
 
 
@@ -145,7 +145,7 @@ def query_parameters(route: Route) -> list[JsonObject]:
         has_no_body = not hasattr(route.view, f"{route.operation}_attributes")
         parameters.append({**_by_query("id", IntegerFilter("id", "The id.")), "required": has_no_body})
     is_paged = route.operation == "list" and route.view.serializer_class is not None
-    return [*parameters, *paging(route.view.pagination_class)] if is_paged else parameters
+    return [*parameters, *page_parameters(route.view.pagination_class)] if is_paged else parameters
 
 
 def header_parameters(route: Route) -> list[JsonObject]:
@@ -157,7 +157,7 @@ def _by_query(name: str, kind: Filter) -> JsonObject:
     return {"name": name, "in": "query", "required": False, "description": kind.about, "schema": kind.schema}
 
 
-def paging(kind: type[ApiPagination]) -> list[JsonObject]:
+def page_parameters(kind: type[ApiPagination]) -> list[JsonObject]:
     """The two parameters that select a page."""
     whole = " Without page[size] and page[number], the answer is the whole list." if kind.is_optional else ""
     size = f"Rows per page. A larger number counts as {kind.max_page_size}.{whole}"
@@ -189,7 +189,9 @@ def request_body(route: Route, schemas: Schemas) -> JsonObject | None:
         "attributes": schemas.attributes(kind, partial=partial),
         "relationships": EMPTY,
     }
-    envelope = _strict({"data": {**_strict({**data, **IGNORED}), **_needed(route)}, "jsonapi": {}, **IGNORED})
+    envelope = _object_schema(
+        {"data": {**_object_schema({**data, **IGNORED}), **_required_members(route)}, "jsonapi": {}, **IGNORED}
+    )
     content = {"schema": {**envelope, "required": ["data"]}}
     if kind.example:
         content["example"] = {"data": {"attributes": kind.example}}
@@ -197,11 +199,11 @@ def request_body(route: Route, schemas: Schemas) -> JsonObject | None:
     return {"required": required, "content": dict.fromkeys(MANAGEMENT, content)}
 
 
-def _strict(properties: JsonObject) -> JsonObject:
+def _object_schema(properties: JsonObject) -> JsonObject:
     return {"type": "object", "properties": properties, "additionalProperties": False}
 
 
-def _needed(route: Route) -> JsonObject:
+def _required_members(route: Route) -> JsonObject:
     """The required members of `data`."""
     if route.operation in route.view.attributes_optional:
         return {"anyOf": [{"required": ["attributes"]}, {"required": ["id"]}]}
@@ -237,7 +239,7 @@ def _usual_contents(route: Route, spec: ResponseSpec, schemas: Schemas) -> JsonO
     """The same in the two media types that all resources have."""
     if route.operation not in route.view.response_specs and route.operation in ("list", "retrieve"):
         rows = (schemas.resource(route.resource, route.view.serializer_class), schemas.row(route.view.serializer_class))
-        form = listed if route.operation == "list" else single
+        form = list_schema if route.operation == "list" else row_schema
         return {media_type: form(row) for media_type, row in zip(MANAGEMENT, rows, strict=True)}
     if spec.bodies is None:
         return {}
@@ -245,12 +247,12 @@ def _usual_contents(route: Route, spec: ResponseSpec, schemas: Schemas) -> JsonO
     return dict.fromkeys(MANAGEMENT, bodies[0] if len(bodies) == 1 else {"anyOf": bodies})
 
 
-def listed(row: JsonObject) -> JsonObject:
+def list_schema(row: JsonObject) -> JsonObject:
     properties = {"links": LINKS, "data": {"type": "array", "items": row}, "meta": META}
     return {"type": "object", "properties": properties, "required": ["links", "data", "meta"]}
 
 
-def single(row: JsonObject) -> JsonObject:
+def row_schema(row: JsonObject) -> JsonObject:
     return {"type": "object", "properties": {"data": row}, "required": ["data"]}
 
 

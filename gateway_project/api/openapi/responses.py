@@ -130,11 +130,11 @@ def _error_response(status: str, kinds: list[type[GatewayError]], media_types: I
     if status.isdecimal():
         properties["code"] = {"const": int(status)}
     schema = {"allOf": [{"$ref": "#/components/schemas/Error"}, {"properties": properties}]}
-    description = " ".join(f"`{kind.exception}`: {_meaning(kind)}" for kind in kinds)
+    description = " ".join(f"`{kind.exception}`: {_describe_error(kind)}" for kind in kinds)
     return response(description, dict.fromkeys(media_types, schema), dict(_headers(kinds)))
 
 
-def _meaning(kind: type[GatewayError]) -> str:
+def _describe_error(kind: type[GatewayError]) -> str:
     return (kind.__doc__ or kind.default_message).partition("\n")[0].partition(";")[0].rstrip(".") + "."
 
 

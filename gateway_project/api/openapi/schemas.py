@@ -73,7 +73,7 @@ class Schemas(AutoSchema):
 
     def _map_basic_serializer(self, serializer: Serializer, direction: str) -> JsonObject:
         schema = super()._map_basic_serializer(serializer, direction)
-        properties = {camel(name): _cleaned(value) for name, value in schema.get("properties", {}).items()}
+        properties = {camel(name): _without_extensions(value) for name, value in schema.get("properties", {}).items()}
         if direction == "response":
             absent = set(map(camel, getattr(serializer, "may_be_absent", ())))
             required = [name for name, value in properties.items() if not value.get("writeOnly") and name not in absent]
@@ -100,7 +100,7 @@ def _serializer(kind: type[Serializer], *, partial: bool = False) -> Serializer:
     return kind(context={"schema": True}, partial=partial)
 
 
-def _cleaned(schema: JsonObject) -> JsonObject:
+def _without_extensions(schema: JsonObject) -> JsonObject:
     """The schema without drf-spectacular's own keywords."""
     return {name: value for name, value in schema.items() if name not in ("x-spec-enum-id", "readOnly", "title")}
 

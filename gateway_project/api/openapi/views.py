@@ -60,12 +60,12 @@ def serialized_document(name: str) -> bytes:
 @endpoint(get=DOCS)
 def docs(request: HttpRequest) -> HttpResponse:
     """The same as a page of HTML without scripts."""
-    page, style = rendered()
+    page, style = render_docs()
     return HttpResponse(page, headers={"Content-Security-Policy": policy(style)})
 
 
 @lru_cache(maxsize=1)
-def rendered() -> tuple[str, str]:
+def render_docs() -> tuple[str, str]:
     """The page, and its inline style."""
     style = (settings.BASE_DIR / "templates/docs.css").read_text()
     content = _document()

@@ -10,8 +10,8 @@ from django.db.models import QuerySet
 from django.urls import reverse
 from django.utils import timezone
 
-from gateway_project.console.dashboard.figures import FRESH_SECONDS, cached, figures_of, period_of_page
-from gateway_project.console.dashboard.links import MAX_SHOWN, first, list_of, log_of, searched
+from gateway_project.console.dashboard.figures import FRESH_SECONDS, cached_figures, figures_of, period_of_page
+from gateway_project.console.dashboard.links import MAX_SHOWN, first_links, list_of, log_of, search_page
 from gateway_project.console.notices import Link, Notice, notices
 from gateway_project.console.period import ANY_TIME, row_page, with_query
 from gateway_project.json_types import JsonObject
@@ -54,7 +54,7 @@ def attention() -> list[Notice]:
         *_about_the_log(gateway().shipper.backlog()),
         *_about_the_store(gateway().state.warning),
         *_about_keys(ApiKey.objects.usable(now).filter(expiry__lt=now + timedelta(days=KEY_DAYS))),
-        *_about_limits(cached("nearly-used-up", _nearly_used_up, FRESH_SECONDS["day"])),
+        *_about_limits(cached_figures("nearly-used-up", _nearly_used_up, FRESH_SECONDS["day"])),
         *_about_prices(unpriced_since(PERIODS["day"].start(now))),
     ]
 
@@ -75,7 +75,7 @@ def _about_providers(failing: Mapping[str, Health], ids: Mapping[str, int]) -> I
 
 def _provider_page(name: str, row_id: int | None) -> str:
     """The page of the provider, or the list of those with its name if it was deleted meanwhile."""
-    return row_page("providers_provider", row_id, ANY_TIME) or searched("providers_provider", name)
+    return row_page("providers_provider", row_id, ANY_TIME) or search_page("providers_provider", name)
 
 
 def _about_errors(figures: JsonObject) -> Iterator[Notice]:
@@ -107,7 +107,7 @@ def _about_keys(keys: QuerySet[ApiKey]) -> Iterator[Notice]:
     if rows:
         links = [Link(name, reverse("admin:keys_apikey_change", args=[number])) for name, number in rows]
         text = f"These keys expire within {KEY_DAYS} days:"
-        yield Notice("warning", text, first(links, list_of("keys_apikey")))
+        yield Notice("warning", text, first_links(links, list_of("keys_apikey")))
 
 
 def _nearly_used_up() -> list[Link]:
@@ -126,18 +126,18 @@ def _limit_link(limit: Limit, part: Decimal) -> Link:
 
 def _about_limits(limits: list[Link]) -> Iterator[Notice]:
     if limits:
-        yield Notice("warning", "These limits are almost used up:", first(limits, list_of("licensing_limit")))
+        yield Notice("warning", "These limits are almost used up:", first_links(limits, list_of("licensing_limit")))
 
 
-def unpriced(start: datetime) -> list[ModelWithoutPrice]:
+def unpriced_models(start: datetime) -> list[ModelWithoutPrice]:
     """Models that were used since then and have no price now, the most requests first."""
-    rows = services.unpriced(*services.period(start, None))
+    rows = services.list_models_without_price(*services.period(start, None))
     return [ModelWithoutPrice(row["model"], row["provider_id"], row["provider_name"]) for row in rows if row["model"]]
 
 
 def unpriced_since(start: datetime) -> list[ModelWithoutPrice]:
     """The same, read once for a while."""
-    return cached(f"unpriced:{start:%Y-%m-%dT%H}", lambda: unpriced(start), FRESH_SECONDS["day"])
+    return cached_figures(f"unpriced:{start:%Y-%m-%dT%H}", lambda: unpriced_models(start), FRESH_SECONDS["day"])
 
 
 def _about_prices(models: Sequence[ModelWithoutPrice]) -> Iterator[Notice]:
@@ -148,4 +148,4 @@ def _about_prices(models: Sequence[ModelWithoutPrice]) -> Iterator[Notice]:
             for model in models
         ]
         text = "These models were used and have no price. Set a price for"
-        yield Notice("warning", text, first(links, list_of("providers_modelprice")))
+        yield Notice("warning", text, first_links(links, list_of("providers_modelprice")))

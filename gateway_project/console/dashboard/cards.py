@@ -8,7 +8,7 @@ from django.urls import reverse
 
 from gateway_project.console.dashboard.attention import ModelWithoutPrice, unpriced_since
 from gateway_project.console.dashboard.links import list_of, log_of, usage_of
-from gateway_project.console.display.money import amounts, in_words, missing_costs, short
+from gateway_project.console.display.money import amounts, in_words, missing_costs, short_count
 from gateway_project.console.notices import Link
 from gateway_project.console.period import Period, row_page
 from gateway_project.json_types import JsonObject
@@ -50,7 +50,7 @@ class Top(NamedTuple):
 def cards_of(totals: JsonObject, period: Period) -> list[Card]:
     """The figures; the cost says what it does not contain."""
     requests = totals["requests"] or 1
-    terms, uses = licensing.current(), licensing.statistics(1)["currentUses"]
+    terms, uses = licensing.current_terms(), licensing.statistics(1)["currentUses"]
     denied = log_of(period, result=DENIED)
     by_day = {name: usage_of(period, by="day", chart=name) for name in CHARTS}
     cached = log_of(period, cache_status__exact=CacheStatus.HIT)
@@ -59,13 +59,13 @@ def cards_of(totals: JsonObject, period: Period) -> list[Card]:
         Card("Requests", f"{totals['requests']:,}", by_day["requests"], f"{totals['denied']:,} denied", denied),
         Card("Errors", f"{totals['errors']:,}", by_day["errors"], _share(totals["errors"], requests),
              log_of(period, result=ERRORS)),
-        Card("Tokens", short(totals["tokens"]), by_day["output_tokens"],
-             in_words("{} output tokens", short(totals["output_tokens"]))),
+        Card("Tokens", short_count(totals["tokens"]), by_day["output_tokens"],
+             in_words("{} output tokens", short_count(totals["output_tokens"]))),
         Card("Cost", _money(totals["cost"]), by_day["cost"], *_missing_of(totals, period)),
         Card("From the cache", f"{totals['cache_hits']:,}", cached,
              f"{_share(totals['cache_hits'], requests)} of requests"),
         Card("Cache savings", _money(totals["saved"]), by_day["saved_tokens"],
-             in_words("{} tokens", short(totals["saved_tokens"]))),
+             in_words("{} tokens", short_count(totals["saved_tokens"]))),
         Card("Latency", _latency(totals["p50"]), by_day["p50_ms"], f"p95 {_latency(totals['p95'])}", by_day["p95_ms"]),
         Card("Active uses", f"{uses:,}", reverse("admin:licence"), active),
     ]  # fmt: skip
@@ -83,11 +83,11 @@ def _missing_of(totals: JsonObject, period: Period) -> tuple[str, str, str]:
 
 def _price_page(period: Period) -> str:
     """The form for a price of the model with the most requests without one in the period, or the list of prices."""
-    models = _unpriced(period)
+    models = _models_without_price(period)
     return price_form(models[0].name, models[0].provider_id) if models else list_of("providers_modelprice")
 
 
-def _unpriced(period: Period) -> list[ModelWithoutPrice]:
+def _models_without_price(period: Period) -> list[ModelWithoutPrice]:
     return unpriced_since(period.start) if period.start else []
 
 
@@ -112,7 +112,7 @@ def _model(row: TopRow, period: Period) -> TableRow:
 
 def _price_page_of(name: str, period: Period) -> str:
     """The form for a price of the model, at the provider with the most requests of it without one."""
-    provider_ids = (model.provider_id for model in _unpriced(period) if model.name == name)
+    provider_ids = (model.provider_id for model in _models_without_price(period) if model.name == name)
     return price_form(name, next(provider_ids, None))
 
 
@@ -131,7 +131,7 @@ def _unpriced_models(period: Period, **whose: str) -> str:
 
 
 def _work(row: TopRow) -> list[Lines]:
-    return [[Link(f"{row.sums['requests']:,}", "")], [Link(short(row.sums["tokens"]), "")]]
+    return [[Link(f"{row.sums['requests']:,}", "")], [Link(short_count(row.sums["tokens"]), "")]]
 
 
 def _health(row: TopRow) -> list[Lines]:

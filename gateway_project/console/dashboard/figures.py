@@ -17,10 +17,10 @@ Figures = TypeVar("Figures")
 
 
 def figures_of(period: PeriodChoice) -> JsonObject:
-    return cached(f"overview:{period.name}", lambda: dashboard_sums(period), FRESH_SECONDS[period.name])
+    return cached_figures(f"overview:{period.name}", lambda: dashboard_sums(period), FRESH_SECONDS[period.name])
 
 
-def cached(name: str, calculate: Callable[[], Figures], seconds: int) -> Figures:
+def cached_figures(name: str, calculate: Callable[[], Figures], seconds: int) -> Figures:
     figures = caches["process"].get_or_set(name, calculate, seconds)
     assert figures is not None, "nothing that is cached here can be None"
     return figures

@@ -12,7 +12,7 @@ def list_of(table: str) -> str:
     return reverse(f"admin:{table}_changelist")
 
 
-def searched(table: str, name: str) -> str:
+def search_page(table: str, name: str) -> str:
     return with_query(list_of(table), {"q": name})
 
 
@@ -24,6 +24,6 @@ def usage_of(period: Period, **query: str) -> str:
     return with_query(reverse("admin:statistics"), query | period.days())
 
 
-def first(links: list[Link], page: str) -> list[Link]:
+def first_links(links: list[Link], page: str) -> list[Link]:
     """The first of them; the list has the others."""
     return links[:MAX_SHOWN] + [Link("others", page)] * (len(links) > MAX_SHOWN)

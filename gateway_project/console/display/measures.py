@@ -5,7 +5,7 @@ from decimal import Decimal
 
 from django.utils.text import capfirst
 
-from gateway_project.console.display.money import Figure, money, price, short
+from gateway_project.console.display.money import Figure, money, price, short_count
 from gateway_project.env import MEASURES
 from gateway_project.wording import plural
 
@@ -27,7 +27,7 @@ def short_amount(measure: str, amount: Decimal, currency: str) -> Figure:
     """An amount without its unit, beside others."""
     if measure == COST:
         return money(amount, currency)
-    return short(int(amount)) if measure == TOKENS else Figure(f"{amount:,.0f}", f"{amount:,.0f}")
+    return short_count(int(amount)) if measure == TOKENS else Figure(f"{amount:,.0f}", f"{amount:,.0f}")
 
 
 CHOICES = [(measure, capfirst(NOUNS[measure] + ("" if measure == COST else "s"))) for measure in MEASURES]

@@ -43,10 +43,12 @@ def money(amount: Decimal, currency: str) -> Figure:
     decimals = max(2, 1 - rounded.adjusted()) if rounded else 2
     text, sign = f"{abs(amount):,.{decimals}f}", "-" if amount < 0 else ""
     label = f"{sign}{SYMBOLS[currency]}{text}" if currency in SYMBOLS else f"{sign}{text} {currency}".rstrip()
-    return Figure(label, label if Decimal(f"{abs(amount):.{decimals}f}") == abs(amount) else exactly(amount, currency))
+    return Figure(
+        label, label if Decimal(f"{abs(amount):.{decimals}f}") == abs(amount) else exact_money(amount, currency)
+    )
 
 
-def exactly(amount: Decimal | None, currency: str) -> str:
+def exact_money(amount: Decimal | None, currency: str) -> str:
     """An amount to the last digit; '' if it is not known."""
     return "" if amount is None else f"{amount.normalize():f} {currency}".rstrip()
 
@@ -55,10 +57,10 @@ def price(amount: Decimal, currency: str) -> Figure:
     """The price of something, to the last digit: prices are compared and copied."""
     text = f"{amount.normalize():,f}"
     label = f"{SYMBOLS[currency]}{text}" if currency in SYMBOLS else f"{text} {currency}".rstrip()
-    return Figure(label, exactly(amount, currency))
+    return Figure(label, exact_money(amount, currency))
 
 
-def short(number: int) -> Figure:
+def short_count(number: int) -> Figure:
     """A number of tokens: 950, 1.1k, 12.3M."""
     for size, unit in UNITS:
         if abs(number) >= size:
@@ -73,7 +75,7 @@ def in_words(words: str, figure: Figure) -> Figure:
     return Figure(words.format(figure), words.format(figure.exact))
 
 
-def joined(figures: Sequence[Figure]) -> str:
+def join_figures(figures: Sequence[Figure]) -> str:
     """Several figures with commas between them."""
     return Figure(", ".join(figures), ", ".join(one.exact for one in figures))
 
@@ -81,10 +83,10 @@ def joined(figures: Sequence[Figure]) -> str:
 def amounts(costs: Mapping[str, Decimal], usual_currency: Callable[[], str]) -> str:
     """An amount in each currency; without any it is nothing in the usual currency, if there is one."""
     figures = [money(amount, currency) for currency, amount in costs.items()]
-    return joined(figures or [_nothing(usual_currency())])
+    return join_figures(figures or [_zero(usual_currency())])
 
 
-def _nothing(currency: str) -> Figure:
+def _zero(currency: str) -> Figure:
     return money(Decimal(), currency) if currency else Figure("0", "0")
 
 

@@ -16,10 +16,10 @@ PLACEHOLDER = "the-id-of-a-row"
 
 def share_headers() -> None:
     """Let each list compute its headers once."""
-    unfold_list.result_headers = _once(unfold_list.result_headers)
+    unfold_list.result_headers = _compute_once(unfold_list.result_headers)
 
 
-def _once(headers: Headers) -> Headers:
+def _compute_once(headers: Headers) -> Headers:
     def of(changelist: Any) -> list[dict[str, object]]:
         if not hasattr(changelist, "headers"):
             changelist.headers = list(headers(changelist))

@@ -29,9 +29,9 @@ def show_times() -> None:
 
 
 def _with_times(display: Callable[..., str]) -> Callable[..., str]:
-    def shown(value: object, field: object, empty_value: str) -> str:
+    def display_time(value: object, field: object, empty_value: str) -> str:
         if isinstance(value, datetime):
             return utc_time(value, f"{MINUTES} (UTC)")
         return display(value, field, empty_value)
 
-    return shown
+    return display_time

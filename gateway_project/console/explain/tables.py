@@ -68,7 +68,7 @@ def template_values(
         "error": error and f"{error['code']} {error['exception']}",
         "facts": list(_facts(document, pages, price_page, has_ended=bool(outcome))),
         "tables": [table for table in _tables(document, pages, has_ended=bool(outcome)) if table.rows or table.note],
-        "outgoing": _outgoing(document["outgoing"]),
+        "outgoing": _show_outgoing(document["outgoing"]),
     }
 
 
@@ -165,7 +165,7 @@ def _amount(value: int | str | None) -> Cell:
     return Cell("" if value is None else f"{value:,}")
 
 
-def _outgoing(outgoing: JsonObject | None) -> JsonObject | None:
+def _show_outgoing(outgoing: JsonObject | None) -> JsonObject | None:
     """The request to the provider as texts."""
     if outgoing is None:
         return None

@@ -57,7 +57,7 @@ def _read(body: JsonObject, model: str) -> LoggedRequest:
     for dialect in _dialects_of(body):
         with suppress(ValidationError):
             chat = dialect.read_chat(body)
-            return _unchanged(body) if dialect is CHAT else _translated(chat, model, dialect)
+            return _keep_request(body) if dialect is CHAT else _translate_chat(chat, model, dialect)
     return _texts(body)
 
 
@@ -74,7 +74,7 @@ def _dialects_of(body: JsonObject) -> tuple[Dialect, ...]:
     return (MESSAGES, CHAT) if is_of_messages else (CHAT, MESSAGES)
 
 
-def _unchanged(body: JsonObject) -> LoggedRequest:
+def _keep_request(body: JsonObject) -> LoggedRequest:
     return LoggedRequest(body["messages"], _parameters(body))
 
 
@@ -90,7 +90,7 @@ def _types_of_parts(messages: object) -> Iterator[str]:
                 yield part["type"]
 
 
-def _translated(chat: Chat, model: str, dialect: Dialect) -> LoggedRequest:
+def _translate_chat(chat: Chat, model: str, dialect: Dialect) -> LoggedRequest:
     """A request in another shape, without what chat completions cannot have."""
     missing_names = sorted(chat.extra)
     for message in chat.messages:

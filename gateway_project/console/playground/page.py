@@ -10,7 +10,7 @@ from django.views.decorators.http import require_POST
 
 from accounts.tokens import issue_access
 from gateway_project.console.audit import LOGIN
-from gateway_project.console.display.money import exactly
+from gateway_project.console.display.money import exact_money
 from gateway_project.console.playground.form_values import form_values
 from gateway_project.console.playground.logged_request import logged_request
 from gateway_project.console.site import console_site
@@ -82,4 +82,4 @@ def entry(request: HttpRequest) -> HttpResponse:
         return JsonResponse({})
     pages = {"url": "telemetry_logentry_change", "explanation": "explain-entry"}
     addresses = {name: reverse(f"admin:{page}", args=[row.pk]) for name, page in pages.items()}
-    return JsonResponse({**addresses, "cost": cost(row), "exactCost": exactly(row.cost, row.currency)})
+    return JsonResponse({**addresses, "cost": cost(row), "exactCost": exact_money(row.cost, row.currency)})

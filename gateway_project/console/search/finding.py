@@ -82,7 +82,7 @@ def _sources() -> tuple[Source, ...]:
     )
 
 
-def find(text: str) -> list[Result]:
+def find_rows(text: str) -> list[Result]:
     """What has the text in its name: first what it names exactly, then what begins with it, at most OF_EACH_KIND rows.
 
     A whole key is found by its id, and any key by its number; so are keys that are deleted.

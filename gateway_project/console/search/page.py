@@ -3,7 +3,7 @@
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 
-from gateway_project.console.search.finding import find
+from gateway_project.console.search.finding import find_rows
 from gateway_project.console.site import console_site
 from keys.secrets import without_secrets
 from telemetry.paging import PAGE_MS, QueryTimeout, statement_timeout
@@ -20,7 +20,7 @@ def show(request: HttpRequest) -> HttpResponse:
     text, problem, results = request.POST.get("text", "")[:LONGEST_TEXT].strip(), "", []
     try:
         with statement_timeout(PAGE_MS):
-            results = list(find(text)) if text else []
+            results = list(find_rows(text)) if text else []
     except QueryTimeout:
         problem = TOO_LONG
     part = request.headers.get("Accept-Part") == "rows"

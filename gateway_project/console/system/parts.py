@@ -122,7 +122,7 @@ def _database_offset() -> float | None:
 
 
 def _licence(now: float) -> Part:
-    terms, links = licensing.current(), (Link("The licence", reverse("admin:licence")),)
+    terms, links = licensing.current_terms(), (Link("The licence", reverse("admin:licence")),)
     if problem := terms.problem(now):
         return Part("Licence", Badge("Invalid", BROKEN), problem, links)
     if warning := terms.warning(now):

@@ -29,11 +29,11 @@ class Setting(NamedTuple):
 
 def settings_in_force(text: str = "") -> list[Setting]:
     """The variables that contain the text, secrets only as set or not set; those that were changed first."""
-    rows = map(_setting, env.defaults)
+    rows = map(_read_setting, env.defaults)
     return sorted((row for row in rows if row.has(text)), key=lambda row: (not row.default, row.name))
 
 
-def _setting(name: str) -> Setting:
+def _read_setting(name: str) -> Setting:
     value = _text_of(name, _value(name))
     if not env.is_changed(name):
         return Setting(name, value)

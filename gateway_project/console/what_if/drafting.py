@@ -44,8 +44,8 @@ def draft_of(table: str, data: QueryDict, row_id: int | None) -> tuple[JsonObjec
     """The draft of the form of a table, or why there is none; for a new row, or in the place of one."""
     drafting = DRAFTINGS[table]
     row = drafting.model._default_manager.filter(pk=row_id).first() if row_id else None
-    form = _unsaved(drafting.form)(data, instance=row)
-    for name in _fixed(form, drafting, row):
+    form = _without_saving(drafting.form)(data, instance=row)
+    for name in _unchangeable_fields(form, drafting, row):
         form.fields.pop(name, None)
     if not form.is_valid():
         return {}, " ".join(_problems(form))
@@ -53,7 +53,7 @@ def draft_of(table: str, data: QueryDict, row_id: int | None) -> tuple[JsonObjec
     return {drafting.kind: [document | ({"id": row.pk} if row is not None else {})]}, ""
 
 
-def _fixed(form: ServiceForm, drafting: Drafting, row: Model | None) -> tuple[str, ...]:
+def _unchangeable_fields(form: ServiceForm, drafting: Drafting, row: Model | None) -> tuple[str, ...]:
     """The fields that are not of the form that was sent: those that cannot be changed, or do not matter for the row."""
     if row is None:
         return ("valid_from",)
@@ -61,7 +61,7 @@ def _fixed(form: ServiceForm, drafting: Drafting, row: Model | None) -> tuple[st
     return (*drafting.fixed, *absent, "valid_from")
 
 
-def _unsaved(form: type[ServiceForm]) -> type[ServiceForm]:
+def _without_saving(form: type[ServiceForm]) -> type[ServiceForm]:
     """The form without its last step, which stores."""
     return type(f"Unsaved{form.__name__}", (form,), {"_post_clean": _store_nothing})
 

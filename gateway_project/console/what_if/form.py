@@ -37,7 +37,7 @@ class WhatIfForm(forms.Form):
     )
 
     @classmethod
-    def blank(cls, draft: str = EMPTY) -> "WhatIfForm":
+    def for_last_days(cls, draft: str = EMPTY) -> "WhatIfForm":
         """The form of the last DAYS days."""
         start, end = last_days()
         return cls(initial={"first": start.date(), "last": end.date(), "draft": draft})

@@ -11,14 +11,14 @@ from django.urls import reverse
 from django.utils.text import capfirst
 from django.views.decorators.http import require_POST
 
-from gateway_project.console.audit import record
+from gateway_project.console.audit import record_change
 from gateway_project.console.site import console_site
 from gateway_project.console.what_if.drafting import DRAFTINGS, draft_of
 from gateway_project.console.what_if.form import WhatIfForm, last_days
 from gateway_project.console.what_if.tables import template_values
 from gateway_project.errors import GatewayError
 from gateway_project.json_types import JsonObject
-from gateway_project.work.what_if.beginning import begin
+from gateway_project.work.what_if.beginning import begin_comparison
 from gateway_project.work.what_if.viewsets import WhatIfViewSet
 from rules.models import WhatIf
 from rules.what_if.services import cancel_what_if
@@ -31,7 +31,7 @@ MAX_SHOWN = 50
 def what_if(request: HttpRequest) -> HttpResponse:
     """The form, and the latest what-ifs; POST begins one and leads to its page."""
     if request.method != "POST":
-        return _form_page(request, WhatIfForm.blank())
+        return _form_page(request, WhatIfForm.for_last_days())
     form = WhatIfForm(request.POST)
     if form.is_valid():
         try:
@@ -57,7 +57,11 @@ def try_form(request: HttpRequest, table: str) -> HttpResponse:
         except GatewayError as error:
             problem = capfirst(error.sentence)
     messages.error(request, problem)
-    form = WhatIfForm.blank(json.dumps(draft, indent=2, ensure_ascii=False)) if draft else WhatIfForm.blank()
+    form = (
+        WhatIfForm.for_last_days(json.dumps(draft, indent=2, ensure_ascii=False))
+        if draft
+        else WhatIfForm.for_last_days()
+    )
     return _form_page(request, form)
 
 
@@ -71,7 +75,7 @@ def show_result(request: HttpRequest, number: int) -> HttpResponse:
         "what_if": row,
         "percent": round(row.progress * 100),
         "result": template_values(row),
-        "draft": _pretty(row.draft),
+        "draft": _format_draft(row.draft),
     }
     return TemplateResponse(request, template, site.context(request, f"What if {row.pk}", **context))
 
@@ -85,16 +89,16 @@ def cancel(request: HttpRequest, number: int) -> HttpResponse:
         before = WhatIfViewSet.serialize_row(row)
         cancel_what_if(row)
         after = WhatIfViewSet.serialize_row(row)
-        record(request, "destroy", WhatIfViewSet.resource_name, row.pk, before=before, after=after)
+        record_change(request, "destroy", WhatIfViewSet.resource_name, row.pk, before=before, after=after)
     return _to_page_of(row)
 
 
 def _begin(request: HttpRequest, draft: JsonObject, start: datetime, end: datetime) -> WhatIf:
     assert request.user.pk is not None, "the console admits nobody without a login"
     with transaction.atomic():
-        row = begin(draft, start, end, user_id=request.user.pk, user_name=request.user.get_username())
+        row = begin_comparison(draft, start, end, user_id=request.user.pk, user_name=request.user.get_username())
         after = WhatIfViewSet.serialize_row(row)
-        record(request, "create", WhatIfViewSet.resource_name, row.pk, after=after, attributes=draft)
+        record_change(request, "create", WhatIfViewSet.resource_name, row.pk, after=after, attributes=draft)
     return row
 
 
@@ -115,5 +119,5 @@ def _to_page_of(row: WhatIf) -> HttpResponse:
     return HttpResponseRedirect(reverse("admin:what-if-result", args=[row.pk]))
 
 
-def _pretty(draft: JsonObject) -> str:
+def _format_draft(draft: JsonObject) -> str:
     return json.dumps(draft, indent=2, ensure_ascii=False)

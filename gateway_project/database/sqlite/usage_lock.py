@@ -17,20 +17,20 @@ class InUse(Exception):
 
 def claim_use(database: Path) -> None:
     """Hold the lock, together with other gateways, until this process ends. Raises InUse during a restore."""
-    _handles.append(_locked(database, fcntl.LOCK_SH))
+    _handles.append(_lock_file(database, fcntl.LOCK_SH))
 
 
 @contextmanager
 def no_gateway(database: Path) -> Iterator[None]:
     """Inside, no gateway runs on the file, and none can start. Raises InUse if one runs."""
-    handle = _locked(database, fcntl.LOCK_EX)
+    handle = _lock_file(database, fcntl.LOCK_EX)
     try:
         yield
     finally:
         os.close(handle)
 
 
-def _locked(database: Path, kind: int) -> int:
+def _lock_file(database: Path, kind: int) -> int:
     path = Path(f"{database}.lock")
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     give_to_owner_of(database if database.exists() else database.parent, path)

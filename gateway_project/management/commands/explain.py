@@ -59,7 +59,7 @@ class Command(BaseCommand):
         except GatewayError as error:
             raise CommandError(error.message) from error
         finally:
-            runtime.stop()
+            runtime.stop_gateway()
         for line in [json.dumps(document, indent=2)] if options["json"] else document["sentences"]:
             self.stdout.write(line)
 

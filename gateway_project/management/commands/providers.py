@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db.models import Count
 
 from gateway_project.api.audit import operator, record_command
-from gateway_project.work.failover.checking import CheckResult, check
+from gateway_project.work.failover.checking import CheckResult, check_target
 from gateway_project.work.routing.provider_health import recent_usage
 from gateway_project.work.snapshot.loading import load_providers
 from gateway_project.work.snapshot.records import ProviderSnapshot, Snapshot, Target
@@ -43,14 +43,14 @@ class Command(BaseCommand):
             self.test(options["names"], options["model"])
 
     def test(self, names: Sequence[str], model: str | None) -> None:
-        targets = [target for provider in _named(names) for target in _targets(provider, model)]
+        targets = [target for provider in _find_providers(names) for target in _targets(provider, model)]
         if not targets:
             raise CommandError("There is no enabled provider with a model to ask for.")
-        record_command("test", "providers", message=f"{operator()} tested {_listed(targets)}, by manage.py.")
+        record_command("test", "providers", message=f"{operator()} tested {_name_targets(targets)}, by manage.py.")
         failures = 0
         with _tester() as (transport, watcher):
             for target in targets:
-                result = check(target, transport, watcher)
+                result = check_target(target, transport, watcher)
                 failures += result.error is not None
                 self.stdout.write(_sentence(result))
         if failures:
@@ -67,7 +67,7 @@ def _tester() -> Iterator[tuple[Transport, Watcher]]:
         watcher.stop()
 
 
-def _named(names: Sequence[str]) -> list[ProviderSnapshot]:
+def _find_providers(names: Sequence[str]) -> list[ProviderSnapshot]:
     """The providers with these names, all without names; raises CommandError."""
     snapshot = Snapshot()
     load_providers(snapshot)
@@ -121,7 +121,7 @@ def _last_check(row: Provider) -> str:
     return f"{check.begun_at:%Y-%m-%d %H:%M:%S} {check.exception or 'answered'}"
 
 
-def _listed(targets: Sequence[Target]) -> str:
+def _name_targets(targets: Sequence[Target]) -> str:
     return ", ".join(dict.fromkeys(target.provider.name for target in targets))
 
 

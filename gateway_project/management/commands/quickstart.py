@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand, CommandParser
 
 from gateway_project.management.demo_port import demo_port
 from gateway_project.management.ports import require_free_port
-from gateway_project.management.quickstart import Prepared, prepare
+from gateway_project.management.quickstart import Prepared, prepare_installation
 
 READY = """\
 The gateway is ready at {baseUrl}
@@ -58,7 +58,7 @@ class Command(BaseCommand):
         # Who reads this wants the address and the key; the gateway logs the audit's head with its next entry.
         logging.getLogger("gateway.audit").setLevel(logging.WARNING)
         call_command("migrate", verbosity=0, interactive=False)
-        prepared = prepare(tell=self.tell)
+        prepared = prepare_installation(tell=self.tell)
         if options["before_serving"] and (port := demo_port()) and settings.GATEWAY_MODE != "production":
             require_free_port("127.0.0.1", port, variable="GATEWAY_DEMO_PORT", command="make run")
         self.stdout.write(json.dumps(asdict(prepared)) if options["json"] else _sentences(prepared))

@@ -18,7 +18,7 @@ from gateway_project.progress import Progress
 from gateway_project.wording import plural
 from gateway_project.work.what_if.drafts import read_draft
 from gateway_project.work.what_if.outcome import COUNTED
-from gateway_project.work.what_if.running import compare, result_of, run_claimed
+from gateway_project.work.what_if.running import compare_requests, result_of, run_claimed
 from rules.what_if.models import WhatIf
 
 MAX_DAYS = 3660
@@ -85,7 +85,7 @@ class Command(BaseCommand):
         start = end - timedelta(days=days)
         try:
             draft = read_draft(_document(file))
-            outcome = compare(draft, start, end, lambda share: progress.show(f"{share:.0%}"))
+            outcome = compare_requests(draft, start, end, lambda share: progress.show(f"{share:.0%}"))
             return result_of(outcome, start, end)
         except GatewayError as error:
             raise CommandError(error.sentence) from error
@@ -142,7 +142,7 @@ def _rows(document: JsonObject) -> Iterator[str]:
     for row in document["byModel"]:
         yield f"Model {row['model']}: {_counts(row)}"
     for row in document["byGuardrail"]:
-        yield f"Guardrail {row['guardrail']}: {_guarded(row)}"
+        yield f"Guardrail {row['guardrail']}: {_describe_guardrail(row)}"
 
 
 def _gaps(document: JsonObject) -> Iterator[str]:
@@ -174,7 +174,7 @@ def _cache(counts: JsonObject) -> str:
     )
 
 
-def _guarded(row: JsonObject) -> str:
+def _describe_guardrail(row: JsonObject) -> str:
     words = ((name, RESULTS[name]) for name in RESULTS if row[name])
     numbers = (f"{row[name]:,} {text}{_examples(row, name)}" for name, text in words)
     return ", ".join(numbers) or "nothing"

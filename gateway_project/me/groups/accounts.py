@@ -17,7 +17,7 @@ from gateway_project.me.forms import add_errors
 from gateway_project.me.groups.forms import AccountForm
 from gateway_project.me.groups.pages import administered_group, ask_to_delete, show_form
 from gateway_project.me.keys import create_key, delete_key, key_page, rotate_key
-from gateway_project.me.site import actor, caller, featured_caller, page, show
+from gateway_project.me.site import actor, caller, featured_caller, page, show_page
 from keys.delegation import check_delegation
 from keys.models import ApiKey
 
@@ -50,7 +50,7 @@ def account_page(request: HttpRequest, account_id: int) -> HttpResponse:
     """The account with its keys."""
     account = _account(request, account_id)
     context = {"account": account, "current": "me:groups", **key_page(request, account)}
-    return show(request, "account_of_group", account.username, context)
+    return show_page(request, "account_of_group", account.username, context)
 
 
 @page

@@ -57,7 +57,7 @@ def _create(request: HttpRequest, values: JsonObject) -> None:
     with races_as_conflicts(), transaction.atomic():
         limit = services.set_limit(**values)
         check_group_limit(featured_caller(request), limit)
-        audit.record(actor(request), "create", "limits", limit.pk, after=_serialized(limit))
+        audit.record(actor(request), "create", "limits", limit.pk, after=_audit_values(limit))
 
 
 @page
@@ -80,10 +80,10 @@ def _change(request: HttpRequest, limit: Limit, form: AmountForm) -> None:
     with races_as_conflicts(), transaction.atomic():
         lock_row(limit, Limit.objects.all())
         form.check_unchanged(AmountForm.initial_of(limit))
-        before = _serialized(limit)
+        before = _audit_values(limit)
         services.change_limit(limit, **form.cleaned_data)
         check_group_limit(featured_caller(request), limit)
-        audit.record(actor(request), "update", "limits", limit.pk, before=before, after=_serialized(limit))
+        audit.record(actor(request), "update", "limits", limit.pk, before=before, after=_audit_values(limit))
 
 
 @page
@@ -95,7 +95,7 @@ def delete(request: HttpRequest, limit_id: int) -> HttpResponse:
         return ask_to_delete(request, f"the limit of {limit.subject}: {limit}", effect, _limits_of(group_id))
     row_id = limit.pk
     with races_as_conflicts(), transaction.atomic():
-        before = _serialized(limit)
+        before = _audit_values(limit)
         services.delete_limit(limit)
         audit.record(actor(request), "destroy", "limits", row_id, before=before)
     return _to_limits(group_id)
@@ -113,7 +113,7 @@ def _limit(request: HttpRequest, limit_id: int) -> tuple[Limit, int]:
     return limit, group.parent_id if is_of_parent and group.parent_id is not None else group.pk
 
 
-def _serialized(limit: Limit) -> JsonObject | None:
+def _audit_values(limit: Limit) -> JsonObject | None:
     return without_usage(LimitViewSet.serialize_row(limit))
 
 

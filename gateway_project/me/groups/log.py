@@ -7,10 +7,10 @@ from django.urls import reverse
 from accounts.models import Group
 from gateway_project.me.groups.pages import administered_group, show_tab
 from gateway_project.me.log import entry_or_404, entry_rows
-from gateway_project.me.site import caller, page, show
+from gateway_project.me.site import caller, page, show_page
 from gateway_project.me.usage import chosen_days, shown_row, usage_query, usage_rows, usage_tables
 from telemetry import services
-from telemetry.details import content
+from telemetry.details import content_context
 from telemetry.models import LogEntry
 from telemetry.querysets import LogEntryQuerySet
 from telemetry.viewsets import csv_response
@@ -29,8 +29,11 @@ def entry_list(request: HttpRequest, group_id: int) -> HttpResponse:
 def entry_page(request: HttpRequest, group_id: int, entry_id: int) -> HttpResponse:
     """One of these requests; raises Http404 for any other."""
     group = administered_group(caller(request), group_id)
-    context = content(entry_or_404(_entries(group), entry_id), {}) | {"current": "me:groups", "back": _log_of(group)}
-    return show(request, "request", "Request", context)
+    context = content_context(entry_or_404(_entries(group), entry_id), {}) | {
+        "current": "me:groups",
+        "back": _log_of(group),
+    }
+    return show_page(request, "request", "Request", context)
 
 
 def _entries(group: Group) -> LogEntryQuerySet[LogEntry]:

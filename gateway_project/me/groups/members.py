@@ -58,7 +58,7 @@ def may_appoint(own: Caller, group: Group) -> bool:
 
 
 def _add(request: HttpRequest, group_id: int, user_id: int, *, is_admin: bool | None = None) -> None:
-    with _changing(request, group_id) as group:
+    with _locked_group(request, group_id) as group:
         user = add_group_member(featured_caller(request), group, user_id=user_id, is_admin=is_admin)
         audit.record(actor(request), "create", "members", group.pk, after=_membership(group, user))
 
@@ -77,7 +77,7 @@ def appoint(request: HttpRequest, group_id: int, user_id: int) -> HttpResponse:
 def remove(request: HttpRequest, group_id: int, user_id: int) -> HttpResponse:
     """Remove a member."""
     _member(request, group_id, user_id)
-    with _changing(request, group_id) as group:
+    with _locked_group(request, group_id) as group:
         before = _membership(group, _member(request, group_id, user_id))
         remove_group_member(featured_caller(request), group, user_id=user_id)
         audit.record(actor(request), "destroy", "members", group.pk, before=before)
@@ -85,7 +85,7 @@ def remove(request: HttpRequest, group_id: int, user_id: int) -> HttpResponse:
 
 
 @contextmanager
-def _changing(request: HttpRequest, group_id: int) -> Iterator[Group]:
+def _locked_group(request: HttpRequest, group_id: int) -> Iterator[Group]:
     """The group, locked: who administers it must not change between the check and the change."""
     with races_as_conflicts(), guarded_change(Access.CALLERS):
         group = Group.objects.select_for_update(no_key=True).filter(pk=group_id).first()

@@ -10,7 +10,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from accounts.managing.groups import administered_groups
 from accounts.models import Group, User
 from gateway_project.api.access import Caller
-from gateway_project.me.site import caller, page, show
+from gateway_project.me.site import caller, page, show_page
 
 MAX_GROUPS = 200
 PAGE_ROWS = 25
@@ -31,7 +31,7 @@ def group_list(request: HttpRequest) -> HttpResponse:
     administered = administered_groups(own)
     groups = Group.objects.filter(Q(members=own.user) | Q(pk__in=administered)).distinct().order_by("name")
     rows = [(group, group.pk in administered) for group in groups[:MAX_GROUPS]]
-    return show(request, "groups", "Groups", {"rows": rows})
+    return show_page(request, "groups", "Groups", {"rows": rows})
 
 
 @page
@@ -46,17 +46,17 @@ def show_tab(request: HttpRequest, name: str, group: Group, context: Mapping[str
     """A page of templates/me/groups/, below the group's tabs."""
     tab = "me:group" if name == "members" else f"me:group-{name}"
     values = {"group": group, "tabs": TABS, "tab": tab, "current": "me:groups"}
-    return show(request, f"groups/{name}", f"Group {group.name}", values | dict(context))
+    return show_page(request, f"groups/{name}", f"Group {group.name}", values | dict(context))
 
 
 def show_form(request: HttpRequest, title: str, form: Form, back: str, *, action: str = "Save") -> HttpResponse:
     """The form for something of a group."""
-    return show(request, "key_form", title, {"form": form, "action": action, "back": back, "current": "me:groups"})
+    return show_page(request, "key_form", title, {"form": form, "action": action, "back": back, "current": "me:groups"})
 
 
 def ask_to_delete(request: HttpRequest, name: str, effect: str, back: str) -> HttpResponse:
     """The question before something of a group is deleted."""
-    return show(request, "delete", f"Delete {name}", {"effect": effect, "back": back, "current": "me:groups"})
+    return show_page(request, "delete", f"Delete {name}", {"effect": effect, "back": back, "current": "me:groups"})
 
 
 def administered_group(own: Caller, group_id: int) -> Group:

@@ -21,7 +21,7 @@ def buffered_bytes(conn: TConn) -> bytes:
     return conn.parser.unreader.buf.getvalue() if conn.parser is not None else b""
 
 
-def peek(conn: TConn) -> bytes | None:
+def peek_bytes(conn: TConn) -> bytes | None:
     """The buffered bytes of the next request and up to PEEKED_BYTES of those in the socket, which stay there.
 
     None if the client has gone.

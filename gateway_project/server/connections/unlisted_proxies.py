@@ -26,7 +26,7 @@ class UnlistedProxies:
             if time.monotonic() < self._next:
                 return
             self._next = time.monotonic() + PAUSE_SECONDS
-        log.warning(warning(peer))
+        log.warning(describe_proxy(peer))
         try:
             caches["default"].set(KEY, peer, SHOWN_SECONDS)
         except Exception:  # of any kind: the request goes on without the shared cache
@@ -42,7 +42,7 @@ def last_peer() -> str:
     return str(peer or caches["process"].get(KEY) or "")
 
 
-def warning(peer: str) -> str:
+def describe_proxy(peer: str) -> str:
     """What is wrong, and what to do."""
     return (
         f"{peer} sends X-Forwarded-For, Forwarded or X-Real-IP and is not in GATEWAY_TRUSTED_PROXIES, so the header is "

@@ -25,7 +25,7 @@ CONTENT_LENGTH = "Content-Length"
 MAX_LINES, MAX_LINE_BYTES = 1024, 128
 
 
-def settle(config: Config) -> None:
+def settle_config(config: Config) -> None:
     """Make each setting an attribute: gunicorn looks some twenty of them up for each request, by a method call."""
     vars(config).update({name: setting.get() for name, setting in config.settings.items()})
 

@@ -35,7 +35,7 @@ MAX_JOINED_BODY_BYTES = 64 * 1024  # joining head and body copies the body
 PACE = "gateway.pace"  # the ReaderPace of the response, in WSGI's environment
 
 
-def install(readers: SlowReaders) -> None:
+def install_messages(readers: SlowReaders) -> None:
     """Make gunicorn use these classes in this process; these readers are waited for."""
     JoinedResponse.readers = readers
     RequestParser.mesg_class = GatewayRequest

@@ -69,7 +69,7 @@ class StoredJudge:
         is_served = question is not None and bool(judge_question(question, self._snapshot).targets)
         return is_served is not test.expects_denial
 
-    def because(self, test: AccessTest) -> str:
+    def explain(self, test: AccessTest) -> str:
         """Why the request would be served or refused, in sentences."""
         subject = self._subject(test)
         if subject is None:

@@ -56,7 +56,7 @@ def _refusal(question: Question, answer: QuestionAnswer, snapshot: Snapshot) -> 
     if not answer.permitted:
         yield _why_none(question, answer, snapshot)
     book = RuleBook(rule for rule in snapshot.rules.rules if is_for(rule, caller))
-    considered = book.considered(answer.name, answer.permitted or (), user_id=caller.id, group_ids=caller.group_ids)
+    considered = book.consider_rules(answer.name, answer.permitted or (), user_id=caller.id, group_ids=caller.group_ids)
     consideration = shown_to(caller, considered, answer.name, with_all=False)
     is_alias = snapshot.aliases.resolve(question.model) is not None
     general, *particular = rule_remedies(consideration, caller, is_alias=is_alias)

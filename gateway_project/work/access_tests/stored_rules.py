@@ -4,7 +4,7 @@ from collections.abc import Collection
 from typing import Any
 
 from gateway_project.name_patterns import Pattern, compile_pattern, names_by_pattern
-from gateway_project.work.runtime import running
+from gateway_project.work.runtime import running_gateway
 from gateway_project.work.snapshot.loading import RULE_COLUMNS, rule_record
 from rules.matching import RuleBook, RuleSnapshot
 from rules.models import Rule
@@ -27,7 +27,7 @@ class StoredRules:
         return [record for record in self._records.values() if record is not None]
 
     def _record(self, row: tuple[Any, ...]) -> RuleSnapshot | None:
-        return rule_record(*row, compiled=self._compiled)
+        return rule_record(*row, compiled=self._compile_pattern)
 
     def prepare(self, book: RuleBook, names: frozenset[str]) -> None:
         """Compute which of the names each pattern of the rule book matches."""
@@ -37,7 +37,7 @@ class StoredRules:
         self._matches |= names_by_pattern(texts - self._matches.keys(), names)
         book.expect(names, self._matches)
 
-    def _compiled(self, text: str) -> Pattern:
+    def _compile_pattern(self, text: str) -> Pattern:
         """The pattern; many rules have the same. Raises ValidationError."""
         if text not in self._patterns:
             self._patterns[text] = compile_pattern(text)
@@ -46,6 +46,6 @@ class StoredRules:
 
 def _patterns_in_memory() -> dict[str, Pattern]:
     """The patterns that requests to this process are judged by, by their texts."""
-    gateway = running()
+    gateway = running_gateway()
     rules = () if gateway is None else gateway.snapshot.rule_rows.values()
     return {rule.pattern.pattern: rule.pattern for rule in rules if rule.pattern is not None}

@@ -17,20 +17,20 @@ LONG_RUN = re.compile(f"[{MARKS}]{{31}}")
 
 def digest(body: JsonObject) -> bytes:
     """SHA-256 of a parsed request as canonical JSON: the canonical form of a long request is not kept in memory."""
-    return hashlib.sha256(canonical(body)).digest()
+    return hashlib.sha256(canonical_json(body)).digest()
 
 
-def canonical(body: JsonObject) -> bytes:
+def canonical_json(body: JsonObject) -> bytes:
     """A parsed request as canonical JSON: sorted names, one spelling of each character.
 
     Numbers have one form since they were parsed (strictjson). `model` is left out: the name that the
     provider is asked for is a part of the key in its own right.
     """
     value = {name: item for name, item in body.items() if name != "model"}
-    text = _dumped(value)
+    text = _dump_sorted(value)
     if text.isascii() or _is_composed(text.decode()):
         return text
-    return _dumped(_normal(value))
+    return _dump_sorted(_normal(value))
 
 
 def cache_key(content: bytes, *parts: object) -> str:
@@ -47,7 +47,7 @@ def _is_composed(text: str) -> bool:
     return len(text) > LONGEST_COMPOSED or bool(LONG_RUN.search(text)) or unicodedata.is_normalized("NFC", text)
 
 
-def _dumped(value: object) -> bytes:
+def _dump_sorted(value: object) -> bytes:
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     except TypeError:  # an integer beyond 64 bits

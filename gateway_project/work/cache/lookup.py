@@ -7,12 +7,12 @@ from django.conf import settings
 from gateway_project.errors import CacheMiss, UpstreamError
 from gateway_project.work.cache.flights import FlightPending, FlightWait
 from gateway_project.work.cache.key import cache_key
-from gateway_project.work.cache.packing import CachedAnswer, unpack
+from gateway_project.work.cache.packing import CachedAnswer, unpack_answer
 from gateway_project.work.cache.scopes import cache_scope_of, scope_at
 from gateway_project.work.exchange import Exchange
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.guardrails.refusals import needs_new_answer
-from gateway_project.work.limits.admission import admit
+from gateway_project.work.limits.admission import admit_request
 from gateway_project.work.limits.checks import Admission
 from gateway_project.work.limits.settlement import release_reservations
 from gateway_project.work.log.entry import write_start
@@ -119,7 +119,7 @@ def _use_or_follow(exchange: Exchange, gateway: Gateway, admission: Admission | 
         if admission.value is not None:
             if _use_cached(exchange, admission.value, may_ask=token != ""):
                 return
-            break  # not written by pack(), or refused: no flight is led, and the next good answer replaces it
+            break  # not written by pack_answer(), or refused: no flight is led, and the next good answer replaces it
         if admission.leads:
             exchange.cache.flight = gateway.flights.lead(exchange.cache.key, token)
             return
@@ -128,7 +128,7 @@ def _use_or_follow(exchange: Exchange, gateway: Gateway, admission: Admission | 
         admission, flight_wait = None, FlightWait(token)
     if not token:
         raise CacheMiss
-    admit(exchange, gateway)  # take the reservations, which a cached answer would not have needed
+    admit_request(exchange, gateway)  # take the reservations, which a cached answer would not have needed
 
 
 def _follow(exchange: Exchange, gateway: Gateway, flight_wait: FlightWait) -> Admission | None:
@@ -137,7 +137,7 @@ def _follow(exchange: Exchange, gateway: Gateway, flight_wait: FlightWait) -> Ad
     release_reservations(exchange, gateway)
     seconds = settings.GATEWAY_HEARTBEAT if _accepts_heartbeats(exchange) else math.inf
     try:
-        with gateway.watcher.watching(exchange.call):
+        with gateway.watcher.watch_call(exchange.call):
             value = gateway.flights.follow(exchange.cache.key, exchange.call, seconds, flight_wait.flight)
     except FlightPending as pending:
         exchange.cache.wait = FlightWait(flight_wait.token, pending.flight)
@@ -148,7 +148,7 @@ def _follow(exchange: Exchange, gateway: Gateway, flight_wait: FlightWait) -> Ad
         return None
     if value is not None:
         return Admission([], value=value)
-    return admit(exchange, gateway, exchange.cache.key, flight_wait.token)
+    return admit_request(exchange, gateway, exchange.cache.key, flight_wait.token)
 
 
 def _accepts_heartbeats(exchange: Exchange) -> bool:
@@ -160,7 +160,7 @@ def _accepts_heartbeats(exchange: Exchange) -> bool:
 
 
 def _use_cached(exchange: Exchange, value: bytes, *, may_ask: bool) -> bool:
-    hit = unpack(value)
+    hit = unpack_answer(value)
     if hit is None:
         return False
     answer = _answer_in(hit)

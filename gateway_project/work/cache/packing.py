@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import orjson
 
 from providers.formats.dropped import MAX_HEADER_LENGTH
-from providers.formats.usage import COUNTS, count
+from providers.formats.usage import COUNTS, read_count
 
 VERSION = 3
 MAX_FINISH_REASON = 64  # the length of the log's column
@@ -27,7 +27,7 @@ class CachedAnswer:
     dropped: str = ""
 
 
-def pack(answer: CachedAnswer) -> bytes:
+def pack_answer(answer: CachedAnswer) -> bytes:
     """The bytes that the shared state keeps."""
     metadata = [
         VERSION,
@@ -44,8 +44,8 @@ def pack(answer: CachedAnswer) -> bytes:
     return orjson.dumps(metadata) + b"\n" + answer.body
 
 
-def unpack(value: bytes) -> CachedAnswer | None:
-    """The answer in a cached value; None, which is a miss, for anything that pack() did not write."""
+def unpack_answer(value: bytes) -> CachedAnswer | None:
+    """The answer in a cached value; None, which is a miss, for anything that pack_answer() did not write."""
     line, newline, body = value.partition(b"\n")
     try:
         (
@@ -91,7 +91,7 @@ def _is_usage(value: object) -> bool:
         return True
     if type(value) is not list or not COUNTS - 1 <= len(value) <= COUNTS:
         return False
-    return None not in map(count, [item for item in value if item is not None])
+    return None not in map(read_count, [item for item in value if item is not None])
 
 
 def _are_chunk_sizes(value: object, size: int) -> bool:

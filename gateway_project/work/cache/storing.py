@@ -6,11 +6,11 @@ from gateway_project.errors import GatewayError, UpstreamError
 from gateway_project.work.bill import Bill
 from gateway_project.work.billing import bill_of
 from gateway_project.work.cache.lookup import cache_seconds
-from gateway_project.work.cache.packing import CachedAnswer, pack
+from gateway_project.work.cache.packing import CachedAnswer, pack_answer
 from gateway_project.work.exchange import Exchange
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.limits.checks import NOTHING_HELD
-from gateway_project.work.limits.settlement import final_settlement, provider_settlement, settle
+from gateway_project.work.limits.settlement import final_settlement, provider_settlement, settle_reservations
 from gateway_project.work.log.entry import cache_record
 from providers.formats import ClientResponse
 from providers.formats.usage import COUNTS
@@ -35,7 +35,7 @@ def share_and_cache(
     entry = cached_answer(exchange, answer, chunk_sizes, bill := bill_of(exchange, gateway.snapshot))
     fits = len(answer.body) <= settings.GATEWAY_CACHE_MAX_ENTRY_BYTES
     seconds = cache_seconds(exchange, target) if fits and answer.finish_reason not in UNFINISHED else 0
-    _share(exchange, gateway, pack(entry), seconds)
+    _share(exchange, gateway, pack_answer(entry), seconds)
     if seconds > 0:
         record, exchange.cache.logged_parts = cache_record(exchange, entry, seconds, bill.cost)
         gateway.note_cached(to_record(record))
@@ -75,7 +75,7 @@ def end_flight(exchange: Exchange, gateway: Gateway, error: GatewayError | None)
     settled, in the same round trip if it leads a flight.
     """
     if exchange.cache.flight is None:
-        settle(exchange, gateway)
+        settle_reservations(exchange, gateway)
         return
     is_shared = isinstance(error, UpstreamError) and exchange.call.end is not End.TOTAL
     settlement = final_settlement(exchange, gateway)

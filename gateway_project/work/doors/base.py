@@ -24,7 +24,7 @@ class Model(NamedTuple):
     facts: ModelFacts = NOTHING_KNOWN
     price: Price | None = None  # now
 
-    def described(self) -> JsonObject:
+    def describe_facts(self) -> JsonObject:
         """What is known of it, under names that no client API has for anything else."""
         facts, price = self.facts, self.price
         members: JsonObject = {
@@ -85,7 +85,7 @@ class ClientDoor(Door, ABC):
         return delivery
 
     @abstractmethod
-    def listing(self, models: Iterable[Model], query: str) -> JsonObject:
+    def list_models(self, models: Iterable[Model], query: str) -> JsonObject:
         """The document that lists models; `query` is the query string."""
 
     @abstractmethod

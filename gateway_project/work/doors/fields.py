@@ -15,58 +15,58 @@ Check: TypeAlias = Callable[[object, str], ValueT]
 LEAST, MOST = -(2**63), 2**63 - 1
 
 
-def invalid(where: str, must: str) -> ValidationError:
+def invalid_field(where: str, must: str) -> ValidationError:
     """The error for a field, which is named by its place in the body, such as `messages[0].role`."""
     return ValidationError(f"{where} must be {must}.", field=where)
 
 
 def text(value: object, where: str) -> str:
     if type(value) is not str:
-        raise invalid(where, "a string")
+        raise invalid_field(where, "a string")
     return value
 
 
 def non_empty(value: object, where: str) -> str:
     """A string that is not empty."""
     if type(value) is not str or not value:
-        raise invalid(where, "a non-empty string")
+        raise invalid_field(where, "a non-empty string")
     return value
 
 
 def integer(value: object, where: str) -> int:
     if type(value) is not int or not LEAST <= value <= MOST:
-        raise invalid(where, "a whole number of at most 64 bits")
+        raise invalid_field(where, "a whole number of at most 64 bits")
     return value
 
 
 def positive(value: object, where: str) -> int:
     if type(value) is not int or not 1 <= value <= MOST:
-        raise invalid(where, "a whole number of at least 1 and at most 64 bits")
+        raise invalid_field(where, "a whole number of at least 1 and at most 64 bits")
     return value
 
 
 def number(value: object, where: str) -> float:
     if type(value) is not float and (type(value) is not int or not LEAST <= value <= MOST):
-        raise invalid(where, "a number of at most 64 bits")
+        raise invalid_field(where, "a number of at most 64 bits")
     return value
 
 
 def boolean(value: object, where: str) -> bool:
     if type(value) is not bool:
-        raise invalid(where, "true or false")
+        raise invalid_field(where, "true or false")
     return value
 
 
 def mapping(value: object, where: str) -> JsonObject:
     if type(value) is not dict:
-        raise invalid(where, "an object")
+        raise invalid_field(where, "an object")
     return value
 
 
 def items(value: object, where: str) -> list[JsonObject]:
     """A list of objects."""
     if type(value) is not list or not all(type(item) is dict for item in value):
-        raise invalid(where, "a list of objects")
+        raise invalid_field(where, "a list of objects")
     return value
 
 
@@ -75,7 +75,7 @@ def texts(value: object, where: str) -> list[str]:
     if type(value) is str:
         return [value]
     if type(value) is not list or not all(type(item) is str for item in value):
-        raise invalid(where, "a string or a list of strings")
+        raise invalid_field(where, "a string or a list of strings")
     return value
 
 
@@ -84,7 +84,7 @@ def one_of(*allowed: str) -> Check[str]:
 
     def check(value: object, where: str) -> str:
         if type(value) is not str or value not in allowed:
-            raise invalid(where, f"one of {', '.join(allowed)}")
+            raise invalid_field(where, f"one of {', '.join(allowed)}")
         return value
 
     return check

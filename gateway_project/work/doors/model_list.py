@@ -47,7 +47,9 @@ def _document(exchange: Exchange, door: ClientDoor, name: str, gateway: Gateway)
     caller, key = exchange.identity.caller, exchange.identity.key
     assert caller is not None, "authenticate() has set it"
     if not name:
-        return door.listing(allowed_models(caller, key, gateway), exchange.connection.environ.get("QUERY_STRING", ""))
+        return door.list_models(
+            allowed_models(caller, key, gateway), exchange.connection.environ.get("QUERY_STRING", "")
+        )
     model = _model(name, caller, key, gateway)
     if model is None:
         raise NotFound(f"No model {name} that you may use.", reason="model_not_found")

@@ -21,13 +21,13 @@ BY_STRATEGY = {
     Strategy.LEAST_BUSY: "in the order of the requests in flight",
     Strategy.STICKY: "drawn by weight for the session",
 }
-# Why a target that the stages have passed over is not asked.
+# Why the stages leave a target out.
 PASSED_OVER = {
     Candidate.FULL: "One of its limits is used up.",
     Candidate.NOT_WANTED: "The request names another provider.",
     Candidate.NOT_TRIED: "It comes after targets whose failure ends the request.",
 }
-Row = tuple[Target, str]  # with the reason
+Row = tuple[Target, str]  # a target and the reason
 
 
 def candidates_of(walk: Walk) -> tuple[Target, ...]:
@@ -37,7 +37,7 @@ def candidates_of(walk: Walk) -> tuple[Target, ...]:
 
 
 def candidate_rows(walk: Walk) -> list[JsonObject]:
-    """The same as data, each with the reason for its position."""
+    """The targets that would be asked as data, each with the reason for its position."""
     targets = candidates_of(walk)
     return [
         _row(target, _position_reason(number, targets, walk), position=number + 1)
@@ -52,10 +52,10 @@ def omitted_rows(walk: Walk) -> list[JsonObject]:
         return []
     keys = {target.key for target in candidates_of(walk)}
     rows: dict[tuple[int, str], Row] = {}
-    for target, reason in (*_passed_over(walk), *_unlinked(walk), *_without_conditions(walk)):
+    for target, reason in (*_passed_over(walk), *_unlinked_targets(walk), *_without_conditions(walk)):
         if target.key not in keys:
             rows.setdefault(target.key, (target, reason))
-    return [_row(*row) for row in rows.values()] + _disabled(exchange)
+    return [_row(*row) for row in rows.values()] + _disabled_providers(exchange)
 
 
 def _row(target: Target, reason: str, **more: object) -> JsonObject:
@@ -68,7 +68,7 @@ def _position_reason(number: int, targets: Sequence[Target], walk: Walk) -> str:
         return "It is another credential of the provider before it."
     if len(targets) == 1:
         return "It is the only target that can serve."
-    if walk.gateway.rests.paused(target) is not None:
+    if walk.gateway.rests.pause_of(target) is not None:
         return "Its provider refused a request with 429 a moment ago. It is asked only if no other target can serve."
     for tier_number, tier in enumerate(tiers_of(exchange, targets), 1):
         if weighted := next((one for one in tier if one.target.key == target.key), None):
@@ -89,7 +89,7 @@ def _place(
 
 
 def _passed_over(walk: Walk) -> Iterator[Row]:
-    """Those that were offered, or chosen, and are not asked."""
+    """The targets that have been candidates at some stage, and are not asked."""
     exchange = walk.exchange
     for target in (*exchange.candidates, *exchange.selection.targets, *exchange.decision.offers):
         outcome, detail = outcome_at(target, exchange)
@@ -116,12 +116,12 @@ def _rest_reason(target: Target, walk: Walk) -> str:
 
 
 def _refusal_reason(target: Target, walk: Walk) -> str:
-    """Why the rules leave it out: by its own name, or else by that of the alias."""
+    """Why the rules leave the target out. They judge its own name, or else that of the alias."""
     exchange, caller, book = walk.exchange, walk.exchange.identity.caller, walk.gateway.snapshot.rules
     assert caller is not None, "who is not known has no targets"
     is_allowed = book.allows(target, user_id=caller.id, group_ids=caller.group_ids)
     name = exchange.model if is_allowed else target.model
-    considered = book.considered(name, (target,), user_id=caller.id, group_ids=caller.group_ids)
+    considered = book.consider_rules(name, (target,), user_id=caller.id, group_ids=caller.group_ids)
     rule = next((one.rule for one in considered if one.has_matched and one.rule.denies), None)
     if rule is not None:
         return f"Rule {rule.name} denies it."
@@ -130,8 +130,8 @@ def _refusal_reason(target: Target, walk: Walk) -> str:
     return f"No rule allows {name} of this provider."
 
 
-def _unlinked(walk: Walk) -> Iterator[Row]:
-    """Those that a key which is linked to a provider cannot ask."""
+def _unlinked_targets(walk: Walk) -> Iterator[Row]:
+    """The targets of other providers than the one that the key is linked to."""
     exchange, snapshot = walk.exchange, walk.gateway.snapshot
     key = exchange.identity.key
     if key is None or key.provider_id is None:
@@ -139,16 +139,16 @@ def _unlinked(walk: Walk) -> Iterator[Row]:
     linked = snapshot.providers.get(key.provider_id)
     reason = f"The key is linked to {f'provider {linked.name}' if linked is not None else 'a disabled provider'}."
     is_alias = exchange.decision.alias is not None
-    targets = _flat(exchange.decision.tiers) if is_alias else snapshot.targets_for(exchange.model)
+    targets = _flatten_tiers(exchange.decision.tiers) if is_alias else snapshot.targets_for(exchange.model)
     yield from ((target, reason) for target in targets if target.provider.id != key.provider_id)
 
 
-def _flat(tiers: Tiers) -> tuple[Target, ...]:
+def _flatten_tiers(tiers: Tiers) -> tuple[Target, ...]:
     return tuple(one.target for tier in tiers for one in tier)
 
 
 def _without_conditions(walk: Walk) -> Iterator[Row]:
-    """Those of an alias whose conditions do not hold."""
+    """The targets of the alias whose conditions do not hold."""
     exchange = walk.exchange
     caller, key, alias = exchange.identity.caller, exchange.identity.key, exchange.decision.alias
     if alias is None or caller is None:
@@ -160,8 +160,8 @@ def _without_conditions(walk: Walk) -> Iterator[Row]:
                 yield one.target, f"Its conditions do not hold: {conditions}."
 
 
-def _disabled(exchange: Exchange) -> list[JsonObject]:
-    """Those of disabled providers, which the snapshot does not have."""
+def _disabled_providers(exchange: Exchange) -> list[JsonObject]:
+    """The models of disabled providers, which are not in the snapshot."""
     if exchange.decision.alias is not None:
         return []
     models = Model.objects.filter(name=exchange.model, provider__enabled=False).select_related("provider")

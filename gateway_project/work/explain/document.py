@@ -12,9 +12,9 @@ from gateway_project.work.guardrails.reports import explained_guardrails
 from gateway_project.work.stages.authentication import FEATURE
 
 
-def describe(walk: Walk, subject: Subject, *, with_all: bool) -> JsonObject:
+def describe_decision(walk: Walk, subject: Subject, *, with_all: bool) -> JsonObject:
     """The decision as data and as sentences; `with_all`: with rules for others and limits of credentials."""
-    consideration = rules.consider(walk, with_all=with_all)
+    consideration = rules.consider_rules(walk, with_all=with_all)
     readings, cache = limits.readings_of(walk, with_all=with_all), estimate.cache_row(walk)
     figures = estimate.estimate_of(walk)
     facts = Facts(walk, subject, consideration, readings, figures, cache["ageSeconds"])

@@ -1,8 +1,7 @@
-"""The limits of a request as they are without it: used, reserved, left, and when they reset."""
+"""The limits of a request before it takes anything: used, reserved, remaining, and when they reset."""
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from decimal import Decimal
 
 from gateway_project.json_types import JsonObject
 from gateway_project.work.explain.candidates import candidates_of
@@ -44,7 +43,7 @@ def _checks(walk: Walk) -> Iterator[LimitCheck]:
 
 
 def row_of(reading: Reading, now: float) -> JsonObject:
-    """A limit as data; its window is that of this moment."""
+    """A limit as data; `now` says which window counts."""
     check, usage, reserved, remaining, _ = reading
     amount = None if check.is_unbounded else check.amount
     return {
@@ -59,7 +58,7 @@ def row_of(reading: Reading, now: float) -> JsonObject:
 
 
 def _end_of_window(check: LimitCheck, now: float) -> str | None:
-    """When the count begins anew; None for what is given back."""
+    """The time at which the count starts again from 0; None for limits whose amounts are given back."""
     seconds = check.window_seconds
     if not seconds or check.kind == USE:
         return None
@@ -67,10 +66,5 @@ def _end_of_window(check: LimitCheck, now: float) -> str | None:
 
 
 def _amount(amount: int, limit: LimitDescription) -> int | str:
-    """A count, or money as text."""
-    return f"{_plain(money(amount)):f}" if limit.measure == COST else amount
-
-
-def _plain(amount: Decimal) -> Decimal:
-    """Without zeros at its end."""
-    return amount.normalize()
+    """A count, or money as text without zeros at its end."""
+    return f"{money(amount).normalize():f}" if limit.measure == COST else amount

@@ -33,16 +33,18 @@ def read_options(query: str) -> Options | None:
         parameters = parse_qs(query, keep_blank_values=True, max_num_fields=MAX_PARAMETERS)
     except ValueError:
         raise ValidationError(f"The query must have at most {MAX_PARAMETERS} parameters.") from None
-    wish = _single("explain", parameters)
+    wish = _single_value("explain", parameters)
     if wish not in ("", "true", "false"):
         raise ValidationError("explain must be true or false.", parameter="explain")
     if wish != "true":
         return None
-    user = _single("asUser", parameters)
+    user = _single_value("asUser", parameters)
     if user and not NUMBER.match(user):
         raise ValidationError("asUser must be the id of a user.", parameter="asUser")
-    address = _single("fromAddress", parameters)
-    return Options(int(user) if user else None, _single("asKey", parameters), read_address(address) if address else "")
+    address = _single_value("fromAddress", parameters)
+    return Options(
+        int(user) if user else None, _single_value("asKey", parameters), read_address(address) if address else ""
+    )
 
 
 def read_address(text: str) -> str:
@@ -53,7 +55,7 @@ def read_address(text: str) -> str:
         raise ValidationError("fromAddress must be an IP address.", parameter="fromAddress") from None
 
 
-def _single(name: str, parameters: dict[str, list[str]]) -> str:
+def _single_value(name: str, parameters: dict[str, list[str]]) -> str:
     values = parameters.get(name, [""])
     if len(values) > 1:
         raise ValidationError(f"{name} must be sent only once.", parameter=name)

@@ -53,7 +53,7 @@ class PeekedState:
         excerpt = self._state.excerpt(checks)
         if counts := excerpt.lost_counts(checks):
             excerpt.rebuild(list(counted_by_log(counts, self.clock)))
-        for reading in excerpt.readings(checks):
+        for reading in excerpt.read_checks(checks):
             self.readings.setdefault(reading.check.name, reading)
         return excerpt
 

@@ -12,12 +12,12 @@ from gateway_project.work.doors import endpoint_at
 from gateway_project.work.doors.base import Endpoint
 from gateway_project.work.exchange import Exchange
 from gateway_project.work.explain.api.view import record_explanation
-from gateway_project.work.explain.document import describe
+from gateway_project.work.explain.document import describe_decision
 from gateway_project.work.explain.subjects import Subject, authentication_as
-from gateway_project.work.explain.walk import walk
+from gateway_project.work.explain.walk import walk_request
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.streaming.stream import ClientConnection
-from providers.formats.json_values import dumped
+from providers.formats.json_values import dump_value
 from providers.transport.calls import Call
 
 NO_HEADERS: Mapping[str, str] = MappingProxyType({})
@@ -61,14 +61,14 @@ def explain_question(question: Question, gateway: Gateway, actor: Actor, name: s
     connection = ClientConnection(_environ(question), None, question.address)
     call = Call(client=None, total_seconds=gateway.total_seconds)
     exchange = Exchange(connection, request_id, question.endpoint, call=call)
-    result = walk(exchange, gateway, authentication_as(question.subject))
-    document = describe(result, question.subject, with_all=True)
+    result = walk_request(exchange, gateway, authentication_as(question.subject))
+    document = describe_decision(result, question.subject, with_all=True)
     record_explanation(actor, result, question.subject, name)
     return document
 
 
 def _environ(question: Question) -> JsonObject:
-    body = dumped(question.body)
+    body = dump_value(question.body)
     headers = {f"HTTP_{name.upper().replace('-', '_')}": value for name, value in question.headers.items()}
     return headers | {
         "REQUEST_METHOD": "POST",

@@ -23,15 +23,15 @@ class Consideration(NamedTuple):
     lacks_targets: bool = False  # it is that of an alias, and rules allow none of its targets
 
 
-def consider(walk: Walk, *, with_all: bool) -> Consideration:
+def consider_rules(walk: Walk, *, with_all: bool) -> Consideration:
     """The rules for the request; `with_all`: those for others, too. Empty if the request did not get to them."""
     exchange, snapshot = walk.exchange, walk.gateway.snapshot
     caller = exchange.identity.caller
     if caller is None or exchange.request is None:
         return Consideration((), 0, exchange.model)
     name, offers, lacks_targets = _judged_name_and_targets(walk, caller, snapshot)
-    book = RuleBook([*snapshot.rules.rules, *_disabled(snapshot)])
-    considered = book.considered(name, offers, user_id=caller.id, group_ids=caller.group_ids)
+    book = RuleBook([*snapshot.rules.rules, *_disabled_rules(snapshot)])
+    considered = book.consider_rules(name, offers, user_id=caller.id, group_ids=caller.group_ids)
     return shown_to(caller, considered, name, with_all=with_all)._replace(lacks_targets=lacks_targets)
 
 
@@ -56,7 +56,7 @@ def rows_of(consideration: Consideration, snapshot: Snapshot) -> list[JsonObject
     ]
 
 
-def _disabled(snapshot: Snapshot) -> Iterator[RuleSnapshot]:
+def _disabled_rules(snapshot: Snapshot) -> Iterator[RuleSnapshot]:
     """The disabled rules, which the snapshot does not have: nothing is judged by them."""
     for row in Rule.objects.filter(enabled=False).values_list(*RULE_COLUMNS):
         record = rule_record(*row)

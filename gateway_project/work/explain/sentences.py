@@ -35,7 +35,14 @@ class Facts(NamedTuple):
 
 def sentences_of(facts: Facts) -> list[str]:
     """The decision, how it came about, and what would change a refusal."""
-    return [*_verdict(facts), *_caller(facts), *_model(facts), *_rules(facts), *_targets(facts), *_rest(facts)]
+    return [
+        *_verdict(facts),
+        *_caller(facts),
+        *_model(facts),
+        *_rules(facts),
+        *_targets(facts),
+        *_describe_answer(facts),
+    ]
 
 
 def _verdict(facts: Facts) -> Iterator[str]:
@@ -101,7 +108,7 @@ def _targets(facts: Facts) -> Iterator[str]:
         yield f"If it fails, the next would be {names}."
 
 
-def _rest(facts: Facts) -> Iterator[str]:
+def _describe_answer(facts: Facts) -> Iterator[str]:
     if facts.walk.exchange.error is not None:
         return
     checks = [reading.check for reading in facts.readings if not reading.check.is_unbounded]

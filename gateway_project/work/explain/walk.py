@@ -7,7 +7,7 @@ from gateway_project.work.explain.dry_gateway import IdenticalInFlight, RequestB
 from gateway_project.work.explain.peeked_state import PeekedState
 from gateway_project.work.failover.candidates import call_candidates
 from gateway_project.work.gateway import Gateway
-from gateway_project.work.pipeline import STAGES, Stage, position_of, run
+from gateway_project.work.pipeline import STAGES, Stage, position_of, run_stages
 from providers.transport.transport import ProviderRequest
 
 BEHIND_AUTHENTICATION = STAGES[1 : position_of(call_candidates) + 1]
@@ -28,12 +28,12 @@ class Walk:
         return self.exchange.error is None
 
 
-def walk(exchange: Exchange, gateway: Gateway, authenticate: Stage = STAGES[0]) -> Walk:
+def walk_request(exchange: Exchange, gateway: Gateway, authenticate: Stage = STAGES[0]) -> Walk:
     """Run the stages on a gateway in which nothing happens; `authenticate` says whose request it is."""
     dry, state = dry_gateway(gateway)
     result = Walk(exchange, dry, state)
     try:
-        run(exchange, dry, (authenticate, *BEHIND_AUTHENTICATION))
+        run_stages(exchange, dry, (authenticate, *BEHIND_AUTHENTICATION))
     except RequestBuilt as end:
         result.request = end.request
     except IdenticalInFlight:

@@ -46,7 +46,7 @@ def note_failure(exchange: Exchange, gateway: Gateway, target: Target, error: Ga
         gateway.metrics.note_attempt(AttemptSuccess(subject_of(target), time()))
         return
     is_broken = exchange.call.end is not End.TOTAL and _is_broken(error)
-    gateway.metrics.note_attempt(failed(target, error, is_broken=is_broken))
+    gateway.metrics.note_attempt(failure_event(target, error, is_broken=is_broken))
 
 
 def note_cost(exchange: Exchange, cost: Cost | None) -> None:
@@ -59,7 +59,7 @@ def take_answer(exchange: Exchange, repair: Exchange) -> None:
     exchange.attempts.answer, exchange.attempts.dropped = repair.attempts.answer, repair.attempts.dropped
 
 
-def failed(target: Target, error: GatewayError, *, is_broken: bool, is_check: bool = False) -> AttemptFailure:
+def failure_event(target: Target, error: GatewayError, *, is_broken: bool, is_check: bool = False) -> AttemptFailure:
     """The event of a failure. Its message, which may name internal addresses, is for administrators."""
     cause = error.__cause__
     context = f" ({type(cause).__name__}: {cause})" if cause is not None else ""
@@ -78,7 +78,7 @@ def logged_attempts(exchange: Exchange, bill: Bill, snapshot: Snapshot) -> list[
     sendings = exchange.attempts.sendings
     if sendings and exchange.error is not None and sendings[-1].error is None and not exchange.is_from_others:
         sendings[-1].error = exchange.error
-    return [_logged(attempt, exchange, bill, snapshot) for attempt in sendings[:MAX_LOGGED]]
+    return [_attempt_record(attempt, exchange, bill, snapshot) for attempt in sendings[:MAX_LOGGED]]
 
 
 def failure_count(exchange: Exchange) -> int:
@@ -91,7 +91,7 @@ def is_failure(error: GatewayError | None) -> bool:
     return isinstance(error, UpstreamError) and error.allows_failover
 
 
-def _logged(attempt: Attempt, exchange: Exchange, bill: Bill, snapshot: Snapshot) -> LoggedAttempt:
+def _attempt_record(attempt: Attempt, exchange: Exchange, bill: Bill, snapshot: Snapshot) -> LoggedAttempt:
     provider, error = attempt.target.provider, attempt.error
     ended = attempt.ended or perf_counter()
     status, cause, exception = (200, ANSWERED, "") if error is None else (error.code, _cause(error), error.exception)

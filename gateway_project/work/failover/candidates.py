@@ -54,13 +54,13 @@ def call_candidates(exchange: Exchange, gateway: Gateway) -> None:
             _advance(exchange, gateway, error)
         else:
             gateway.watcher.add(exchange.call)
-            error = _try(exchange, gateway, target)
+            error = _try_candidate(exchange, gateway, target)
             if exchange.has_begun:
                 return
             _advance(exchange, gateway, error, target)
 
 
-def _try(exchange: Exchange, gateway: Gateway, target: Target) -> UpstreamError | None:
+def _try_candidate(exchange: Exchange, gateway: Gateway, target: Target) -> UpstreamError | None:
     """Ask a candidate if it may be asked; returns its error if another one may serve, and raises all others."""
     if _is_resting(exchange, gateway, target) or _pauses_too(exchange, gateway, target):
         return None
@@ -68,7 +68,7 @@ def _try(exchange: Exchange, gateway: Gateway, target: Target) -> UpstreamError 
         return None
     try:
         admit_to_provider(exchange, gateway, target)
-        if gateway.rests.paused(target) is not None:
+        if gateway.rests.pause_of(target) is not None:
             exchange.attempts.has_asked_paused = True
         _ask_once_or_twice(exchange, gateway, target)
     except (LimitError, ValidationError) as unfit:  # its limit is reached, or its format cannot express it
@@ -95,14 +95,14 @@ def _ask_once_or_twice(exchange: Exchange, gateway: Gateway, target: Target) -> 
     Raises its error if the next candidate is to be asked, which may be the same with another credential.
     """
     try:
-        ask_with_hedge(exchange, gateway, target, ask)
+        ask_with_hedge(exchange, gateway, target, ask_candidate)
     except UpstreamError as error:
         if not wait_for_retry(exchange, gateway, error) or exchange.has_next_credential:
             raise
-        ask(exchange, gateway, target)
+        ask_candidate(exchange, gateway, target)
 
 
-def ask(exchange: Exchange, gateway: Gateway, target: Target) -> None:
+def ask_candidate(exchange: Exchange, gateway: Gateway, target: Target) -> None:
     """Call one candidate and read its response, and tell its breaker how that went."""
     exchange.attempts.target = target
     begin_measuring(exchange, gateway, target)
@@ -118,13 +118,13 @@ def ask(exchange: Exchange, gateway: Gateway, target: Target) -> None:
         if error.allows_failover:
             _inform_breaker(error, exchange, gateway, target)
         else:
-            gateway.breakers.succeeded(target.provider)
+            gateway.breakers.record_success(target.provider)
         raise
     note_answer(exchange, gateway, target)
     if exchange.attempts.sending is not None and exchange.attempts.stream is None:
-        exchange.attempts.sending.answered()  # a stream's first text is noticed where its chunks are read
-    gateway.breakers.succeeded(target.provider)
-    gateway.rests.succeeded(target)
+        exchange.attempts.sending.note_first_token()  # a stream's first text is noticed where its chunks are read
+    gateway.breakers.record_success(target.provider)
+    gateway.rests.record_success(target)
 
 
 def _drop_smaller(exchange: Exchange, error: UpstreamError) -> None:
@@ -226,7 +226,7 @@ def _is_resting(exchange: Exchange, gateway: Gateway, target: Target) -> bool:
 def _pauses_too(exchange: Exchange, gateway: Gateway, target: Target) -> bool:
     """Whether it is paused, and a paused candidate that this request has asked was still limited: one try is enough."""
     failure = exchange.attempts.failure
-    if failure is None or not exchange.attempts.has_asked_paused or not gateway.rests.paused(target):
+    if failure is None or not exchange.attempts.has_asked_paused or not gateway.rests.pause_of(target):
         return False
     if cause_of(failure) is not FallbackCause.RATE_LIMITED:
         return False
@@ -262,6 +262,6 @@ def _inform_breaker(error: UpstreamError, exchange: Exchange, gateway: Gateway, 
         gateway.rests.pause(target)
     provider = target.provider
     if retry_after is not None or error.code == TOO_MANY_REQUESTS:
-        gateway.breakers.succeeded(provider)
+        gateway.breakers.record_success(provider)
     elif error.refuses_account or (target.model in provider.models and exchange.call.end is not End.TOTAL):
-        gateway.breakers.failed(provider, for_good=error.refuses_account and bool(provider.siblings))
+        gateway.breakers.record_failure(provider, for_good=error.refuses_account and bool(provider.siblings))

@@ -10,7 +10,7 @@ from gateway_project.work.failover.provider_call import hide_credential, interru
 from gateway_project.work.snapshot.records import Target
 from gateway_project.work.streaming.watch import Watcher
 from providers.formats import WorkRequest
-from providers.formats.json_values import dumped
+from providers.formats.json_values import dump_value
 from providers.transport.calls import Call, Interrupted
 from providers.transport.transport import ProviderRequest, Transport
 
@@ -27,14 +27,14 @@ class CheckResult(NamedTuple):
     duration_ms: float
 
 
-def check(target: Target, transport: Transport, watcher: Watcher) -> CheckResult:
+def check_target(target: Target, transport: Transport, watcher: Watcher) -> CheckResult:
     """Ask a target for one token. The watcher has to run: it ends the call when its time is up."""
     started_at = time.perf_counter()
     call = Call(client=None, total_seconds=CHECK_SECONDS)
     error: GatewayError | None = None
     try:
-        with watcher.watching(call):
-            _ask(target, transport, call)
+        with watcher.watch_call(call):
+            _ask_target(target, transport, call)
     except Interrupted as interrupted:
         error = interruption_error(interrupted)
     except GatewayError as raised:
@@ -45,7 +45,7 @@ def check(target: Target, transport: Transport, watcher: Watcher) -> CheckResult
     return CheckResult(target, None if is_refusal else error, (time.perf_counter() - started_at) * 1000)
 
 
-def _ask(target: Target, transport: Transport, call: Call) -> None:
+def _ask_target(target: Target, transport: Transport, call: Call) -> None:
     """Raises UpstreamError and Interrupted, and ValidationError if no tiny request can be made for the model."""
     provider, model = target
     if provider.format is None:
@@ -70,4 +70,4 @@ def tiny_request(target: Target) -> WorkRequest:
     operation = "embedding" if facts is not None and "embedding" in facts.output_modalities else "chat"
     chat: JsonObject = {"messages": [{"role": "user", "content": PROMPT}], "max_tokens": 1}
     body = {"model": model} | (chat if operation == "chat" else {"input": PROMPT})
-    return WorkRequest(operation, model, body, dumped(body), dialect=DIALECTS[operation])
+    return WorkRequest(operation, model, body, dump_value(body), dialect=DIALECTS[operation])

@@ -89,11 +89,11 @@ class Race:
                 self._forget_rival()
                 raise
         except BaseException as error:
-            if self._wins(exchange) or not isinstance(error, Interrupted):
+            if self._has_won(exchange) or not isinstance(error, Interrupted):
                 self._cancel_rival()
                 raise
         else:
-            if self._wins(exchange):
+            if self._has_won(exchange):
                 self._cancel_rival()
                 return
             _close_response(exchange)
@@ -124,7 +124,7 @@ class Race:
         self._gateway.watcher.add(rival.call)
         try:
             self._ask(rival, self._gateway, self._rival_target)
-            if self._wins(rival):
+            if self._has_won(rival):
                 self._exchange.call.interrupt(End.OUTPACED)
             else:
                 _close_response(rival)
@@ -137,7 +137,7 @@ class Race:
                 rival.attempts.end_sending()
             self._rival_done.set()
 
-    def _wins(self, racer: Exchange) -> bool:
+    def _has_won(self, racer: Exchange) -> bool:
         """Whether this one has begun to answer first; from then on the other one cannot."""
         with self._lock:
             self._winner = self._winner or racer
@@ -150,7 +150,7 @@ class Race:
                 self._winner = self._exchange
         if self._rival is not None:
             self._rival_done.wait()
-        return not self._wins(self._exchange)
+        return not self._has_won(self._exchange)
 
     def _cancel_rival(self) -> None:
         """The first target serves, or the request has ended: the rival's call ends, and is booked."""
@@ -182,7 +182,7 @@ class Race:
             note_outcome(exchange, target, Candidate.INTERRUPTED, Outpaced())
         _book_loser(exchange, exchange, self._gateway.snapshot)
         if exchange.attempts.sending is not None:
-            exchange.attempts.sending.answered()  # at the earliest now: otherwise the slow times would not count
+            exchange.attempts.sending.note_first_token()  # otherwise slow times would not count
             exchange.attempts.sending.end()
         exchange.call = rival.call
         exchange.add_timings(rival)

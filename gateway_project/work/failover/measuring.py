@@ -27,5 +27,5 @@ def measure_failure(exchange: Exchange, error: UpstreamError) -> None:
     if sending is None:
         return
     if error.allows_failover and error.code != TOO_MANY_REQUESTS and exchange.call.end is not End.TOTAL:
-        sending.failed()
+        sending.note_failure()
     sending.end()

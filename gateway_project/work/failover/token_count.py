@@ -5,7 +5,7 @@ from gateway_project.work.snapshot.records import Target
 from gateway_project.work.token_estimates import input_tokens
 from providers.formats import ClientResponse
 from providers.formats.dialect import COUNT_TOKENS
-from providers.formats.json_values import dumped
+from providers.formats.json_values import dump_value
 
 
 def count_tokens(exchange: Exchange) -> None:
@@ -21,7 +21,7 @@ def count_tokens(exchange: Exchange) -> None:
         return
     request.dialect.read_chat(request.body)  # raises ValidationError if it is no conversation
     exchange.attempts.target = first
-    exchange.attempts.answer = ClientResponse(dumped({"input_tokens": input_tokens(request)}), estimated=True)
+    exchange.attempts.answer = ClientResponse(dump_value({"input_tokens": input_tokens(request)}), estimated=True)
 
 
 def _counts_tokens(target: Target) -> bool:

@@ -8,12 +8,12 @@ from gateway_project.work.exchange import Exchange, Guarding
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.guardrails.book import RESPONSE, GuardrailSnapshot
 from gateway_project.work.guardrails.detectors.redaction import Placeholders, json_escape
-from gateway_project.work.guardrails.remote.judging import judge, judge_texts, replacing
+from gateway_project.work.guardrails.remote.judging import judge_document, judge_texts, replacing_visit
 from gateway_project.work.guardrails.searching import Search
 from gateway_project.work.guardrails.streams import StreamGuard
-from gateway_project.work.guardrails.texts import Kind, Path, Visit, of_whole_texts, rewrite, without_logprobs
+from gateway_project.work.guardrails.texts import Kind, Path, Visit, of_whole_texts, rewrite_texts, without_logprobs
 from gateway_project.work.streaming.stream import EVENT_STREAM, Stream
-from providers.formats.json_values import dumped, read_json
+from providers.formats.json_values import dump_value, read_json
 
 
 def guard_whole_answer(exchange: Exchange, gateway: Gateway, guarding: Guarding) -> None:
@@ -47,7 +47,7 @@ def _visit_of(exchange: Exchange, gateway: Gateway, search: Search, body: bytes,
     if not search.side.remote:
         return search.visit
     texts = body.decode(errors="replace") if value is None else value
-    return replacing(judge(exchange, gateway, search, RESPONSE, texts), search)
+    return replacing_visit(judge_document(exchange, gateway, search, RESPONSE, texts), search)
 
 
 def begin_guarding(exchange: Exchange, gateway: Gateway, stream: Stream) -> None:
@@ -140,13 +140,13 @@ def _guarded_body(
         safe = text if visit is None else visit(text, Kind.MIXED, None)
         output = safe if placeholders is None else placeholders.restore(safe)
         return (body if safe == text else safe.encode()), (body if output == text else output.encode())
-    safe_value = value if visit is None else rewrite(value, of_whole_texts(visit))
-    safe_body = body if safe_value is value else dumped(without_logprobs(safe_value))
+    safe_value = value if visit is None else rewrite_texts(value, of_whole_texts(visit))
+    safe_body = body if safe_value is value else dump_value(without_logprobs(safe_value))
     if placeholders is None:
         return safe_body, safe_body
-    output_value = rewrite(safe_value, partial(_restored, placeholders))
-    return safe_body, safe_body if output_value is safe_value else dumped(without_logprobs(output_value))
+    output_value = rewrite_texts(safe_value, partial(_restore_text, placeholders))
+    return safe_body, safe_body if output_value is safe_value else dump_value(without_logprobs(output_value))
 
 
-def _restored(placeholders: Placeholders, text: str, kind: Kind, path: Path) -> str:
+def _restore_text(placeholders: Placeholders, text: str, kind: Kind, path: Path) -> str:
     return placeholders.restore(text, json_escape if kind is Kind.CALL_JSON else str)

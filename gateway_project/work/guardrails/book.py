@@ -120,12 +120,12 @@ class Applicable:
     @cached_property
     def requests(self) -> Side | None:
         """None if nothing searches requests."""
-        return _side(guardrail for guardrail in self.guardrails if guardrail.is_for_requests)
+        return _side_of(guardrail for guardrail in self.guardrails if guardrail.is_for_requests)
 
     @cached_property
     def answers(self) -> Side | None:
         """None if nothing searches answers."""
-        return _side(guardrail for guardrail in self.guardrails if guardrail.is_for_answers)
+        return _side_of(guardrail for guardrail in self.guardrails if guardrail.is_for_answers)
 
 
 class GuardrailBook:
@@ -173,7 +173,7 @@ def _references(data: object, kind: type) -> frozenset:  # type: ignore[type-arg
     return frozenset(one for one in data if type(one) is kind) if isinstance(data, Collection) else frozenset()
 
 
-def _side(guardrails: Iterable[GuardrailSnapshot]) -> Side | None:
+def _side_of(guardrails: Iterable[GuardrailSnapshot]) -> Side | None:
     members = tuple(guardrails)
     by_detector: dict[int, tuple[Detector, list[GuardrailSnapshot]]] = {}
     for guardrail in members:

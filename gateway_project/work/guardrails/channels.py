@@ -35,18 +35,18 @@ class Channel:
         self._watchers: list[tuple[Detector, tuple[GuardrailSnapshot, ...]]] = []
         self._window: Window | None = None
         if search is not None:
-            self._watchers = _usable(search, kind)
+            self._watchers = _able_detectors(search, kind)
             self._window = Window([detector for detector, _ in self._watchers])
         self._escapes = Escapes() if kind is Kind.CALL_JSON else None
 
     def take(self, piece: str) -> str:
         """The text that is decided after the next piece. Raises GuardrailBlocked."""
-        text = self._decided(piece)
+        text = self._decide_text(piece)
         return text + self.close() if self.ends_now else text
 
     def close(self) -> str:
         """The rest of the text at its end. Raises GuardrailBlocked."""
-        return self._decided(None)
+        return self._decide_text(None)
 
     def restore(self, text: str) -> str:
         """The decided text for the client, with the originals of placeholders."""
@@ -59,7 +59,7 @@ class Channel:
         """The same for the rest."""
         return text if self._restorer is None else self._restorer.push(text) + self._restorer.close()
 
-    def _decided(self, piece: str | None) -> str:
+    def _decide_text(self, piece: str | None) -> str:
         window, search = self._window, self._search
         if window is None or search is None:
             return piece or ""
@@ -88,20 +88,20 @@ class Channel:
 
     def _passed_on(self, search: Search, step: Step) -> str:
         """A step without what is redacted; JSON of which nothing is redacted keeps its escapes."""
-        text = self._without(search, step) if step.findings else step.text
+        text = self._without_findings(search, step) if step.findings else step.text
         if self._escapes is None:
             return text
         if text == step.text:
-            return self._escapes.written(text)
+            return self._escapes.take_written(text)
         self._escapes.skip(step.text)
         return text
 
-    def _without(self, search: Search, step: Step) -> str:
+    def _without_findings(self, search: Search, step: Step) -> str:
         spans: list[Span] = []
         for number, match in step.findings:
             spans += search.note(self._watchers[number][1], [match], step.text)
         search.raise_if_blocked("answer")
-        return search.without(step.text, spans) if spans else step.text
+        return search.remove_spans(step.text, spans) if spans else step.text
 
 
 class Channels:
@@ -155,14 +155,14 @@ class Channels:
             if (channel := self._open.get(key)) is not None and channel.ends_now:
                 del self._open[key]
 
-    def restored(self, text: str, kind: Kind) -> str:
+    def restore_text(self, text: str, kind: Kind) -> str:
         """A whole text with the originals of placeholders."""
         if self._placeholders is None:
             return text
         return self._placeholders.restore(text, json_escape if kind is Kind.CALL_JSON else str)
 
 
-def _usable(search: Search, kind: Kind) -> list[tuple[Detector, tuple[GuardrailSnapshot, ...]]]:
+def _able_detectors(search: Search, kind: Kind) -> list[tuple[Detector, tuple[GuardrailSnapshot, ...]]]:
     """The detectors for a text, without those that can search nothing: their guardrails say what happens."""
     watchers = list(search.detectors_for(kind))
     for detector, guardrails in watchers:

@@ -51,7 +51,7 @@ class Escapes:
         rest, self._rest = self._rest, ""
         return self._note(rest)
 
-    def written(self, reading: str) -> str:
+    def take_written(self, reading: str) -> str:
         """The next part of what was read, as it was written."""
         start, end = self._passed, self._passed + len(reading)
         position, parts = start + self._skipped, []
@@ -77,14 +77,14 @@ class Escapes:
         return units
 
     def _note(self, source: str, *, is_escape: bool = False) -> str:
-        reading = _reading(source) if is_escape else source
+        reading = _read_escape(source) if is_escape else source
         if reading != source:
             self._units.append(Unit(self._read, len(reading), source))
         self._read += len(reading)
         return reading
 
 
-def _reading(escape: str) -> str:
+def _read_escape(escape: str) -> str:
     """The character of an escape as JSON writes it without need; an escape that stands for none stays."""
     if escape[1] not in "u/":
         return escape

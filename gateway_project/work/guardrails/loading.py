@@ -30,8 +30,8 @@ BROKEN = Broken()
 
 
 def load_guardrails(before: GuardrailBook | None) -> GuardrailBook | None:
-    """The enabled guardrails; None if there are none. One that cannot be compiled acts as its fail mode says."""
-    former: Detectors = {} if before is None else {one.source: one.detector for one in before.guardrails}
+    """The enabled guardrails; None if there are none. The fail mode decides about those that cannot be compiled."""
+    former: Detectors = {} if before is None else {record.source: record.detector for record in before.guardrails}
     detectors: Detectors = {}
     guardrails = [_guardrail(row, former, detectors) for row in Guardrail.objects.enabled().in_order()]
     return GuardrailBook(guardrails) if guardrails else None
@@ -45,7 +45,7 @@ def _guardrail(row: Guardrail, former: Detectors, detectors: Detectors) -> Guard
 
 
 def guardrail_record(row: Guardrail) -> GuardrailSnapshot:
-    """A row, stored or not, as requests are searched by it."""
+    """The guardrail of a row, stored or not, as requests use it."""
     return _snapshot(row, _detector(row))
 
 
@@ -77,7 +77,7 @@ def _detector(row: Guardrail) -> Detector:
         return compile_guardrail(row.type, row.parameters)
     except ValidationError as error:
         log.error("The guardrail %s cannot run: %s: %s", row.name, error.field, error.message)
-    except Exception:  # rows that something else has written: they must not keep the others from being loaded
+    except Exception:  # a row that the services have not written; the others are loaded
         log.exception("The guardrail %s cannot run.", row.name)
     return BROKEN
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from gateway_project.work.exchange import Exchange
 from gateway_project.work.guardrails.book import GuardrailSnapshot, Side
-from gateway_project.work.guardrails.texts import Kind, Path, of_whole_texts, rewrite
+from gateway_project.work.guardrails.texts import Kind, Path, of_whole_texts, rewrite_texts
 from providers.formats import ClientResponse, WorkRequest
 from providers.formats.json_values import read_json
 from providers.formats.neutral.reply import FinishReason
@@ -43,7 +43,7 @@ def is_valid_answer(answer: ClientResponse, side: Side) -> bool:
             texts.append(text)
         return text
 
-    rewrite(read_json(answer.body), visit)
+    rewrite_texts(read_json(answer.body), visit)
     return bool(texts) and answer.finish_reason != FinishReason.TOOL and refusal_of(answer, side) is None
 
 
@@ -58,5 +58,5 @@ def refusal_of(answer: ClientResponse, side: Side) -> Refusal | None:
         return text
 
     if answer.finish_reason != FinishReason.TOOL:
-        rewrite(read_json(answer.body), of_whole_texts(visit))
+        rewrite_texts(read_json(answer.body), of_whole_texts(visit))
     return refusals[0] if refusals else None

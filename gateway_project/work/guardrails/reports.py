@@ -65,10 +65,10 @@ def explained_guardrails(guarding: Guarding | None) -> list[JsonObject]:
         return []
     search = guarding.request_search
     tallies = {} if search is None else search.tallies
-    return [_explained(guardrail, tallies.get(guardrail.id)) for guardrail in guarding.applicable.guardrails]
+    return [_explain_guardrail(guardrail, tallies.get(guardrail.id)) for guardrail in guarding.applicable.guardrails]
 
 
-def _explained(guardrail: GuardrailSnapshot, tally: Tally | None) -> JsonObject:
+def _explain_guardrail(guardrail: GuardrailSnapshot, tally: Tally | None) -> JsonObject:
     sides = ((REQUEST, guardrail.is_for_requests), (RESPONSE, guardrail.is_for_answers))
     return {
         "id": guardrail.id,

@@ -5,13 +5,13 @@ from gateway_project.work.gateway import Gateway
 from gateway_project.work.guardrails.book import REQUEST, Applicable, CallerFacts, Side, rule_ids_of
 from gateway_project.work.guardrails.conversations import placeholder_key
 from gateway_project.work.guardrails.detectors.redaction import Placeholders
-from gateway_project.work.guardrails.remote.judging import judge, replacing
+from gateway_project.work.guardrails.remote.judging import judge_document, replacing_visit
 from gateway_project.work.guardrails.searching import Search
-from gateway_project.work.guardrails.texts import of_whole_texts, rewrite
+from gateway_project.work.guardrails.texts import of_whole_texts, rewrite_texts
 from gateway_project.work.limits.admission import count_request
 from gateway_project.work.reading.body import replace_body
 from gateway_project.work.snapshot.records import Caller, KeySnapshot, Snapshot
-from providers.catalogue import servable
+from providers.catalogue import servable_targets
 from providers.formats import WorkRequest
 
 # A longer request is counted before it is searched: whoever is over a limit costs a round trip, and no search.
@@ -40,7 +40,7 @@ def _applicable(snapshot: Snapshot, caller: Caller, key: KeySnapshot | None, dec
 
 def _rule_ids(snapshot: Snapshot, caller: Caller, decision: Decision) -> frozenset[int]:
     rule_id = None if decision.rule is None else decision.rule.id
-    targets = () if decision.alias is None else servable(decision.allowed)
+    targets = () if decision.alias is None else servable_targets(decision.allowed)
     return rule_ids_of(rule_id, snapshot.rules, targets, user_id=caller.id, group_ids=caller.group_ids)
 
 
@@ -57,8 +57,8 @@ def search_request(exchange: Exchange, gateway: Gateway, guarding: Guarding, sid
     guarding.request_search = search = Search(side, placeholders, is_of_answer=False)
     search.note_model(request.model)
     search.note_unreadable(request.body)
-    replacements = judge(exchange, gateway, search, REQUEST, request.body) if side.remote else {}
-    body = rewrite(request.body, of_whole_texts(replacing(replacements, search)))
+    replacements = judge_document(exchange, gateway, search, REQUEST, request.body) if side.remote else {}
+    body = rewrite_texts(request.body, of_whole_texts(replacing_visit(replacements, search)))
     if body is not request.body:
         replace_body(exchange, body)
     if placeholders:

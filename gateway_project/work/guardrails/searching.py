@@ -11,7 +11,7 @@ from gateway_project.errors import GuardrailBlocked
 from gateway_project.json_types import JsonObject
 from gateway_project.work.guardrails.book import BLOCK, MONITOR, REDACT, GuardrailSnapshot, Side
 from gateway_project.work.guardrails.detectors import Detector, Match
-from gateway_project.work.guardrails.detectors.redaction import Placeholders, redact
+from gateway_project.work.guardrails.detectors.redaction import Placeholders, redact_matches
 from gateway_project.work.guardrails.sampling import Sample, add_samples
 from gateway_project.work.guardrails.texts import (
     ANSWER_KINDS,
@@ -105,7 +105,7 @@ class Search:
     def raise_if_blocked(self, what: str) -> None:
         """Raise the error that says which guardrail blocks what, and never what stands there."""
         if (tally := self.blocking) is not None:
-            raise blocked(tally.guardrail.name, next(iter(tally.counts)), what)
+            raise blocked_error(tally.guardrail.name, next(iter(tally.counts)), what)
 
     def note_model(self, name: str) -> None:
         """Search the name of the model that is asked for."""
@@ -128,7 +128,7 @@ class Search:
         spans: list[Span] = []
         for detector, guardrails in self.detectors_for(kind):
             spans += self._scan(detector, guardrails, text)
-        return self.without(text, spans) if spans else text
+        return self.remove_spans(text, spans) if spans else text
 
     def detectors_for(self, kind: Kind) -> Iterator[tuple[Detector, tuple[GuardrailSnapshot, ...]]]:
         """The detectors for texts of a kind; those that judge whole answers are for these alone."""
@@ -220,20 +220,23 @@ class Search:
             self.tallies[guardrail.id].has_failed = True
         return self.note(closed, [Match(0, length, UNAVAILABLE)])
 
-    def without(self, text: str, spans: Sequence[Span]) -> str:
+    def remove_spans(self, text: str, spans: Sequence[Span]) -> str:
         """The text with a mask or a placeholder for each part that goes; parts that overlap go as one."""
-        parts = merged(spans, self._is_reversible)
+        parts = merge_spans(spans, self._is_reversible)
         reversible = {(part.start, part.end): part.is_reversible for part in parts}
         matches = [Match(part.start, part.end, part.first.category) for part in parts]
         if self.placeholders is None or not any(reversible.values()):
-            return redact(text, matches)
+            return redact_matches(text, matches)
         pieces, position = [], 0
         for match in matches:
             original = text[match.start : match.end]
             if reversible[match.start, match.end]:
                 pieces += [text[position : match.start], self.placeholders.placeholder(match.category, original)]
             else:
-                pieces += [text[position : match.start], redact(original, [Match(0, len(original), match.category)])]
+                pieces += [
+                    text[position : match.start],
+                    redact_matches(original, [Match(0, len(original), match.category)]),
+                ]
             position = match.end
         return "".join([*pieces, text[position:]])
 
@@ -249,12 +252,12 @@ def _reads_texts(guardrail: GuardrailSnapshot) -> bool:
     return guardrail.service is not None or (searches_texts and not detector.judges_whole_answer)
 
 
-def blocked(name: str, category: str, what: str) -> GuardrailBlocked:
+def blocked_error(name: str, category: str, what: str) -> GuardrailBlocked:
     """The error of a guardrail that blocks the request or the answer."""
     return GuardrailBlocked(f"The guardrail {name!r} blocked the {what}: {category}.", reason="guardrail_blocked")
 
 
-def merged(spans: Sequence[Span], is_reversible: Callable[[Span], bool]) -> list[Part]:
+def merge_spans(spans: Sequence[Span], is_reversible: Callable[[Span], bool]) -> list[Part]:
     """Parts that do not overlap, in order of the text; one is reversible if all of its spans are."""
     result: list[Part] = []
     for span in sorted(spans, key=lambda one: (one.start, -one.end)):

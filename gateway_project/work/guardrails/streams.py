@@ -30,8 +30,8 @@ from gateway_project.work.guardrails.events import (
     with_line_data,
 )
 from gateway_project.work.guardrails.searching import Search
-from gateway_project.work.guardrails.texts import Kind, Path, Visit, of_whole_texts, rewrite, without_logprobs
-from providers.formats.json_values import dumped, read_json
+from gateway_project.work.guardrails.texts import Kind, Path, Visit, of_whole_texts, rewrite_texts, without_logprobs
+from providers.formats.json_values import dump_value, read_json
 from providers.formats.sse import EventSplitter, data_of
 
 DONE = b"[DONE]"
@@ -111,13 +111,13 @@ class StreamGuard:
             self._whole.append(chunk)
         if self._holds:
             return b"" if self._is_changed else chunk
-        return self._feed(chunk)
+        return self._feed_chunk(chunk)
 
-    def _feed(self, chunk: bytes) -> bytes:
+    def _feed_chunk(self, chunk: bytes) -> bytes:
         if not self._is_readable:
             self._held += chunk
             return b"" if self._is_changed else chunk
-        output = self._joined(part for event in self._events(chunk) for part in self._event(event))
+        output = self._join_parts(part for event in self._events(chunk) for part in self._event(event))
         return output if self._is_changed else chunk
 
     def take_unsent(self) -> bytes:
@@ -125,7 +125,7 @@ class StreamGuard:
         unsent, self._unsent = self._unsent, b""
         return unsent
 
-    def _joined(self, parts: Iterator[bytes]) -> bytes:
+    def _join_parts(self, parts: Iterator[bytes]) -> bytes:
         joined: list[bytes] = []
         try:
             joined.extend(parts)
@@ -140,7 +140,7 @@ class StreamGuard:
         if self._ask is not None:
             whole, self._whole = b"".join(self._whole), []
             self._ask(self._read(whole))
-            before = self._feed(whole) if self._holds else b""
+            before = self._feed_chunk(whole) if self._holds else b""
         return (before if self._is_changed else b"") + self._end()
 
     def leave(self) -> None:
@@ -155,7 +155,7 @@ class StreamGuard:
             return self._end_unreadable()
         rest = bytes(self._held) if self._holds_lines else self._splitter.end()
         self._held.clear()
-        output = self._joined(chain(self._event(rest) if rest else (), self._flush(EVERYTHING)))
+        output = self._join_parts(chain(self._event(rest) if rest else (), self._flush(EVERYTHING)))
         return output if self._is_changed else b""
 
     def _events(self, chunk: bytes) -> list[bytes]:
@@ -185,7 +185,7 @@ class StreamGuard:
             if data and data != DONE and self._search is not None:
                 text = data.decode(errors="replace")
                 if (new := self._search.visit(text, Kind.MIXED_PART)) != text:
-                    safe = output = self._written(event, new.encode())
+                    safe = output = self._write_event(event, new.encode())
                 self._search.raise_if_blocked("answer")
             yield self._pass_on(safe, output)
 
@@ -211,18 +211,20 @@ class StreamGuard:
         if self._inserted and isinstance(number := value.get("sequence_number"), int):
             safe_value = {**safe_value, "sequence_number": number + self._inserted}
         yield from self._flush(ending)
-        output_value = safe_value if self._placeholders is None else rewrite(safe_value, self._restore(value, scope))
+        output_value = (
+            safe_value if self._placeholders is None else rewrite_texts(safe_value, self._restore(value, scope))
+        )
         channels.end_taken()
         yield self._pass_on(
-            event if safe_value is value else self._written(event, dumped(safe_value)),
-            event if output_value is value else self._written(event, dumped(output_value)),
+            event if safe_value is value else self._write_event(event, dump_value(safe_value)),
+            event if output_value is value else self._write_event(event, dump_value(output_value)),
         )
 
     def _rewritten(self, value: JsonObject, visit: Visit) -> JsonObject:
         """The event as it is safe; what it only says once more is not counted again. Raises GuardrailBlocked."""
         search = self._search
         counts = search.counts() if search is not None and self._channels.has_texts and is_repetition(value) else None
-        safe_value: JsonObject = rewrite(value, visit)
+        safe_value: JsonObject = rewrite_texts(value, visit)
         if search is not None:
             search.raise_if_blocked("answer")
             if counts is not None:
@@ -235,7 +237,7 @@ class StreamGuard:
         def visit(text: str, kind: Kind, path: Path) -> str:
             if is_part(original, kind, path):
                 return channels.of(scope, path, kind).restore(text)
-            return channels.restored(text, kind)
+            return channels.restore_text(text, kind)
 
         return visit
 
@@ -243,10 +245,10 @@ class StreamGuard:
         """Events with what is held of the channels that end, unless the present event has it."""
         for channel, safe, output in self._channels.end(ending):
             if (safe or output) and self._is_changed:
-                yield self._pass_on(self._continued(channel, safe), self._continued(channel, output))
+                yield self._pass_on(self._continue_event(channel, safe), self._continue_event(channel, output))
                 self._inserted += 1
 
-    def _continued(self, channel: Channel, text: str) -> bytes:
+    def _continue_event(self, channel: Channel, text: str) -> bytes:
         """Another event such as the channel's last one, with this text alone."""
         event, value = channel.last
         number = value.get("sequence_number")
@@ -255,9 +257,9 @@ class StreamGuard:
         def visit(_: str, kind: Kind, path: Path) -> str:
             return text if path == channel.path else "" if is_part(value, kind, path) else _
 
-        return self._written(event, dumped(rewrite(without_beginnings(value), visit)))
+        return self._write_event(event, dump_value(rewrite_texts(without_beginnings(value), visit)))
 
-    def _written(self, event: bytes, data: bytes) -> bytes:
+    def _write_event(self, event: bytes, data: bytes) -> bytes:
         is_line = self._holds_lines or has_stray_lines(event)
         return with_line_data(event, data) if is_line else with_data(event, data)
 

@@ -89,7 +89,7 @@ Path: TypeAlias = "tuple[Path, str | int] | None"
 Visit = Callable[[str, Kind, Path], str]
 
 
-def rewrite(value: object, visit: Visit, path: Path = None, member: str = "", *, in_call: bool = False) -> Any:
+def rewrite_texts(value: object, visit: Visit, path: Path = None, member: str = "", *, in_call: bool = False) -> Any:
     """The document with each text as `visit` returns it: the same object if nothing changes."""
     if isinstance(value, str):
         is_code = member in CODES and not in_call and _is_code(member, value, path)
@@ -148,7 +148,7 @@ def _rewrite_member(members: JsonObject, name: str, item: object, visit: Visit, 
     if isinstance(item, str) and len(item) >= MIN_ENCODED and not in_call and _is_file(members, name, item, path):
         return item
     is_aside = name in ANSWERS and (in_call or _is_thought(members, path))
-    return rewrite(item, visit, (path, name), "" if is_aside else name, in_call=in_call)
+    return rewrite_texts(item, visit, (path, name), "" if is_aside else name, in_call=in_call)
 
 
 def _is_thought(members: JsonObject, path: Path) -> bool:
@@ -187,7 +187,7 @@ def _rewrite_list(items: list[object], visit: Visit, path: Path, member: str, *,
         if isinstance(item, str | dict | list) or in_call:
             number = item.get("index", place) if isinstance(item, dict) else place
             own_member = member if isinstance(item, str) else ""
-            new = rewrite(item, visit, (path, number), own_member, in_call=in_call)
+            new = rewrite_texts(item, visit, (path, number), own_member, in_call=in_call)
             if new is not item:
                 result = items.copy() if result is None else result
                 result[place] = new
@@ -246,7 +246,7 @@ def _valid_json(new: str, before: str, visit: Visit, path: Path) -> str:
         return new
     try:
         value = loads(before)
-        text = _json_text(rewrite(value, visit, path, in_call=True))
+        text = _json_text(rewrite_texts(value, visit, path, in_call=True))
     except (ValueError, RecursionError):
         return new
     return text if text != _json_text(value) and visit(text, Kind.CALL_JSON, path) == text else new

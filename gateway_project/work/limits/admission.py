@@ -41,10 +41,10 @@ def admit_and_look_up(exchange: Exchange, gateway: Gateway) -> None:
     """
     cache_control = exchange.options.cache_control
     key = exchange.cache.key if cache_control != "refresh" else ""
-    admit(exchange, gateway, key, calls_provider=cache_control != "only")
+    admit_request(exchange, gateway, key, calls_provider=cache_control != "only")
 
 
-def admit(
+def admit_request(
     exchange: Exchange, gateway: Gateway, key: str = "", token: str = "", *, calls_provider: bool = True
 ) -> Admission:
     """Count the limits and, with a cache key, read the cache and claim the flight, in one round trip.
@@ -82,18 +82,18 @@ def admit_to_provider(exchange: Exchange, gateway: Gateway, target: Target) -> N
     hold_names = {hold.check.name for hold in limits.holds}  # a provider's count of requests, with another credential
     checks = gateway.snapshot.limits.for_provider(target.provider).checks
     if checks := tuple(check for check in checks if check.name not in hold_names):
-        reservation = _reserving(checks, (target,), exchange, gateway)
+        reservation = _reserve_at_targets(checks, (target,), exchange, gateway)
         token = limits.token or gateway.flights.token()
         _admit_or_wait(exchange, gateway, (), "", token, [reservation])
     limits.admitted_target = target
 
 
 def count_request(exchange: Exchange, gateway: Gateway) -> None:
-    """Count a request before the stage of limits: it has failed, or is costly to search. Raises what admit() does."""
+    """Count a request before the stage of limits: it failed, or is costly to search. Raises as admit_request() does."""
     if exchange.identity.caller is not None and exchange.limits.statuses is None:
         _set_own_limits(exchange, gateway)
         if exchange.limits.own.checks:
-            admit(exchange, gateway, calls_provider=False)
+            admit_request(exchange, gateway, calls_provider=False)
 
 
 def exclude_unaccountable(exchange: Exchange, gateway: Gateway) -> None:
@@ -164,7 +164,7 @@ def _checks(exchange: Exchange, gateway: Gateway, *, calls_provider: bool) -> Ch
         checks = [check for check in checks if check.kind != COUNT and check.name not in hold_names]
     if not calls_provider or not limits.own.reserves:
         return checks
-    return _reserving(checks, exchange.candidates, exchange, gateway)
+    return _reserve_at_targets(checks, exchange.candidates, exchange, gateway)
 
 
 def _candidate_checks(exchange: Exchange, gateway: Gateway) -> Sequence[Checks]:
@@ -174,14 +174,14 @@ def _candidate_checks(exchange: Exchange, gateway: Gateway) -> Sequence[Checks]:
     may_choose, first = FallbackCause.BUDGET in exchange.fallback_on, exchange.remaining[0]
     for target in takewhile(lambda one: may_choose or one.key == first.key, exchange.remaining):
         checks = gateway.snapshot.limits.for_provider(target.provider).checks
-        reservation = _reserving(checks, (target,), exchange, gateway)
+        reservation = _reserve_at_targets(checks, (target,), exchange, gateway)
         candidate_checks.append(reservation)
         if not checks:
             break
     return candidate_checks if candidate_checks[0] else ()
 
 
-def _reserving(checks: Checks, targets: Sequence[Target], exchange: Exchange, gateway: Gateway) -> Checks:
+def _reserve_at_targets(checks: Checks, targets: Sequence[Target], exchange: Exchange, gateway: Gateway) -> Checks:
     find_largest = partial(_find_largest, exchange, targets)
     return with_reservations(checks, _demand(exchange), targets, gateway.snapshot, find_largest)
 
@@ -224,12 +224,12 @@ def _admit_or_wait(
     for full in admission.full:
         gateway.full_providers.note(full)
     if admission.refused is not None:
-        limits.statuses = _updated(limits.statuses, _updated(admission.statuses, [admission.refused]))
+        limits.statuses = _update_statuses(limits.statuses, _update_statuses(admission.statuses, [admission.refused]))
         raise limit_error(admission.refused, time(), gateway.snapshot.prices.currency)
     if limits.statuses is None:
         limits.counted_at, limits.statuses = admission.at, admission.statuses
     else:
-        limits.statuses = _updated(limits.statuses, admission.statuses)
+        limits.statuses = _update_statuses(limits.statuses, admission.statuses)
     return admission
 
 
@@ -249,7 +249,7 @@ def _recount(
     return admission
 
 
-def _updated(statuses: list[CheckStatus] | None, newer: list[CheckStatus]) -> list[CheckStatus]:
+def _update_statuses(statuses: list[CheckStatus] | None, newer: list[CheckStatus]) -> list[CheckStatus]:
     if not statuses:
         return newer
     names = {status.check.name for status in newer}

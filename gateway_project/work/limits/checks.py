@@ -63,7 +63,7 @@ class LimitCheck(NamedTuple):
         """Whether it only counts, and refuses nobody."""
         return self.kind == USE and not self.amount
 
-    def taking(self, take: int, minimum: int) -> "LimitCheck":
+    def with_take(self, take: int, minimum: int) -> "LimitCheck":
         """The check for a request that takes so much, and needs that much; faster than _replace()."""
         return LimitCheck._make((*self[:4], take, minimum, *self[6:]))
 

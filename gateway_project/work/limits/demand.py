@@ -82,7 +82,7 @@ def largest_demand(work: WorkRequest, targets: "Sequence[Target]", limit: LimitD
 
 def _longest_answer(work: WorkRequest, targets: "Sequence[Target]", limit: LimitDescription) -> int:
     """The most tokens of one answer: a bound in a provider's own words replaces the greatest one of the dialect."""
-    if _greatest([work.body], work.dialect.output_bounds) is not None:
+    if _greatest_bound([work.body], work.dialect.output_bounds) is not None:
         return max(bounds_in(work.body))
     bounds = [target.provider.max_output_tokens.get(target.model) for target in targets]
     longest = max((bound for bound in bounds if bound is not None), default=0)
@@ -134,13 +134,15 @@ def with_reservations(
             continue
         if check.limit.is_strict and find_largest is not None:
             largest = largest or find_largest(check.limit)
-            reservations[place] = _reserving(check, largest, targets, snapshot)
+            reservations[place] = _with_reservation(check, largest, targets, snapshot)
         else:
-            reservations[place] = _reserving(check, demand, targets, snapshot)
+            reservations[place] = _with_reservation(check, demand, targets, snapshot)
     return reservations
 
 
-def _reserving(check: LimitCheck, demand: Demand, targets: "Sequence[Target]", snapshot: "Snapshot") -> LimitCheck:
+def _with_reservation(
+    check: LimitCheck, demand: Demand, targets: "Sequence[Target]", snapshot: "Snapshot"
+) -> LimitCheck:
     amounts = demand if check.limit.measure == TOKENS else _cost(demand, targets, snapshot, check.limit)
     take = min(amounts.total, MAX_AMOUNT)
     return check._replace(take=take, minimum=take if demand.bounded else min(amounts.input, MAX_AMOUNT))
@@ -185,10 +187,10 @@ def _dearest_cost(input_tokens: int, output: int, price: Price) -> Decimal:
 def _bound(body: JsonObject) -> int | None:
     """The largest bound in the body, None if there is none."""
     places = [body, *(body[name] for name in NESTED_OBJECTS if isinstance(body.get(name), dict))]
-    return _greatest(places, BOUND_FIELDS)
+    return _greatest_bound(places, BOUND_FIELDS)
 
 
-def _greatest(places: Sequence[JsonObject], names: Sequence[str]) -> int | None:
+def _greatest_bound(places: Sequence[JsonObject], names: Sequence[str]) -> int | None:
     bounds = [place[name] for place in places for name in names if type(place.get(name)) is int and place[name] > 0]
     return max(bounds, default=None)
 

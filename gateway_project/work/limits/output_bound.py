@@ -8,7 +8,7 @@ from gateway_project.errors import ValidationError
 from gateway_project.json_types import JsonObject
 from gateway_project.wording import plural
 from providers.formats import WorkRequest
-from providers.formats.json_values import dumped
+from providers.formats.json_values import dump_value
 
 if TYPE_CHECKING:
     from gateway_project.work.snapshot.records import KeySnapshot
@@ -71,7 +71,7 @@ def bound_unknown_output(work: WorkRequest, identity: KeyHolder) -> WorkRequest:
     names = next((names for field, names in UNKNOWN_BOUNDS.items() if field in work.body), work.dialect.output_bounds)
     body = dict(work.body)
     added_bound = bound_output(body, names, most)
-    return replace(work, body=body, raw=dumped(body), added_bound=added_bound) if added_bound else work
+    return replace(work, body=body, raw=dump_value(body), added_bound=added_bound) if added_bound else work
 
 
 def most_tokens(identity: KeyHolder) -> int | None:
@@ -115,14 +115,16 @@ def _number_of_prompts(prompt: object) -> int:
 def _members(body: JsonObject, names: frozenset[str]) -> Iterator[tuple[str, object]]:
     """The path and value of each member with such a name in the body, and in the objects that it holds."""
     for name, value in body.items():
-        if _plain(name) in names and value is not None:
+        if _plain_name(name) in names and value is not None:
             yield name, value
         elif isinstance(value, dict) and name not in FREE_MEMBERS:
             yield from (
-                (f"{name}.{inner}", one) for inner, one in value.items() if _plain(inner) in names and one is not None
+                (f"{name}.{inner}", one)
+                for inner, one in value.items()
+                if _plain_name(inner) in names and one is not None
             )
 
 
-def _plain(name: str) -> str:
+def _plain_name(name: str) -> str:
     """A name of a parameter in lower case, without _ and -."""
     return name.replace("_", "").replace("-", "").casefold()

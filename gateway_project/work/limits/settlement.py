@@ -31,7 +31,7 @@ from gateway_project.work.limits.kinds import (
 from gateway_project.work.snapshot.records import ProviderSnapshot
 
 
-def settle(exchange: Exchange, gateway: Gateway) -> None:
+def settle_reservations(exchange: Exchange, gateway: Gateway) -> None:
     """Settle all reservations that are not settled yet."""
     settlement = final_settlement(exchange, gateway)
     if settlement.holds:
@@ -51,7 +51,7 @@ def final_settlement(exchange: Exchange, gateway: Gateway) -> Settlement:
     return _settlement(exchange, gateway, limits.holds, ended)
 
 
-def uncount(exchange: Exchange, gateway: Gateway) -> None:
+def uncount_request(exchange: Exchange, gateway: Gateway) -> None:
     """Take the request out of the caller's counts again: the log has no request for it."""
     limits = exchange.limits
     at, limits.counted_at = limits.counted_at, None

@@ -69,7 +69,7 @@ def _fields(value: object, where: str) -> Iterator[UnseenInput]:
         for name, field in value.items():
             path = f"{where}.{name}" if where else name
             if field not in NOTHING and not is_free(name, value):
-                yield from _of_field(_plain(name), field, path)
+                yield from _of_field(_plain_name(name), field, path)
                 yield from _fields(field, path)
 
 
@@ -88,11 +88,11 @@ def _is_text(source: dict[str, object]) -> bool:
 
 
 def _of_tool(tool: dict[str, object], path: str) -> Iterator[UnseenInput]:
-    kind, names = as_text(tool.get("type")), {_plain(name) for name in tool}
+    kind, names = as_text(tool.get("type")), {_plain_name(name) for name in tool}
     is_plain = bool(names & TOOL_FIELDS) or (bool(names) and names <= LISTS_OF_TOOLS)
     if kind not in CLIENT_TOOLS and (kind or not is_plain):
         yield UnseenInput(path, kind.startswith(DESCRIBED_TOOLS))
 
 
-def _plain(name: str) -> str:
+def _plain_name(name: str) -> str:
     return name.replace("_", "").casefold()

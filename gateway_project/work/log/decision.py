@@ -23,11 +23,11 @@ def logged_decision(exchange: Exchange, target: Target | None) -> list[object] |
         None if records is None else list(records.values()),
     ]
     if isinstance(error, LimitError):
-        decision.append(_refusing(error))
+        decision.append(_refusing_check(error))
     return decision
 
 
-def _refusing(error: LimitError) -> str:
+def _refusing_check(error: LimitError) -> str:
     """The name of the check that refused."""
     if isinstance(error, ActiveUseLimitReached):
         return active_uses.NAME

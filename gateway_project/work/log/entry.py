@@ -146,7 +146,7 @@ def _write(entry: JsonObject, exchange: Exchange, gateway: Gateway, started_at: 
         gateway.journal.append_complete(whole)
     else:
         exchange.journal_number = None
-        gateway.journal.append_end(number, whole, lambda: to_record(_short(entry)))
+        gateway.journal.append_end(number, whole, lambda: to_record(_shorten_entry(entry)))
 
 
 def write_start(exchange: Exchange, gateway: Gateway, *, calls_provider: bool) -> None:
@@ -368,15 +368,17 @@ def _error_entry(entry: JsonObject, exchange: Exchange, error: GatewayError) -> 
     }
 
 
-def _short(entry: JsonObject) -> JsonObject:
+def _shorten_entry(entry: JsonObject) -> JsonObject:
     """The entry without what can be long: the journal always has room for it (RESERVE_BYTES)."""
-    cut = {name: _cut(value) for name, value in entry.items() if isinstance(value, str) and name != "correlation_id"}
+    cut = {
+        name: _cut_text(value) for name, value in entry.items() if isinstance(value, str) and name != "correlation_id"
+    }
     groups = entry["group_ids"][:SHORT_MAX_GROUPS]
     unlisted = dict.fromkeys(("asked_before", *LONG_JSON))
     return entry | cut | unlisted | {"group_ids": groups, "stages": [], "tags": {}, "cache_hash": ""}
 
 
-def _cut(text: str) -> str:
+def _cut_text(text: str) -> str:
     """Its first SHORT_TEXT_BYTES, which take at most twice as many bytes as JSON."""
     begin = text.encode()[:SHORT_TEXT_BYTES].decode(errors="ignore")
     return begin if begin.isprintable() else "".join(one if one.isprintable() else "?" for one in begin)

@@ -39,7 +39,7 @@ def logged_payload(exchange: Exchange) -> str:
         return orjson.dumps(payload).decode()
     max_bytes, is_streamed = MAX_BYTES // 2, exchange.is_streamed
     # A stream of JSON lines looks like an object but is not one.
-    show = _json if not is_streamed else _string
+    show = _json if not is_streamed else _show_string
     parts = exchange.cache.logged_parts if exchange.guarding is None else None
     if parts is None:
         target = exchange.target
@@ -86,10 +86,10 @@ def _json(body: bytes, size: int, max_bytes: int) -> str:
     """What is kept of a body of this size as a JSON value: unchanged if it is a JSON object, otherwise as a string."""
     if size <= max_bytes and body.startswith(b"{") and body.rstrip().endswith(b"}") and body.isascii():
         return body.decode()
-    return _string(body, size, max_bytes)
+    return _show_string(body, size, max_bytes)
 
 
-def _string(body: bytes, size: int, max_bytes: int) -> str:
+def _show_string(body: bytes, size: int, max_bytes: int) -> str:
     return orjson.dumps(_text(body, size, max_bytes)).decode()
 
 

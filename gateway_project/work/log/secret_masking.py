@@ -72,10 +72,10 @@ Span = tuple[int, int]
 def mask_secrets(text: bytes, max_bytes: int, *, is_stream: bool = False) -> bytes:
     """The text with `***` in place of credentials; of a long one at least its first `max_bytes`."""
     window = text[: max_bytes + LOOK_AHEAD_BYTES]
-    readable = _ESCAPE.sub(_unescaped, window) if b"\\u00" in window else window
+    readable = _ESCAPE.sub(_unescape_match, window) if b"\\u00" in window else window
     masked = _mask_pieces(readable) if is_stream else readable
     if _SECRET.search(masked):
-        masked = _SECRET.sub(_masked, masked)
+        masked = _SECRET.sub(_mask_match, masked)
     return window if masked is readable else masked
 
 
@@ -96,7 +96,7 @@ def without_secrets(text: str) -> str:
     return text
 
 
-def _masked(match: "re2._Match") -> bytes:
+def _mask_match(match: "re2._Match") -> bytes:
     secret: bytes = match[0]
     return secret[: _secret_span(match)[0] - match.start()] + MASK
 
@@ -106,7 +106,7 @@ def _secret_span(match: "re2._Match") -> Span:
     return next(match.end(number) for number, group in enumerate(match.groups(), 1) if group is not None), match.end()
 
 
-def _unescaped(match: "re2._Match") -> bytes:
+def _unescape_match(match: "re2._Match") -> bytes:
     return bytes([int(match[1], 16)])
 
 

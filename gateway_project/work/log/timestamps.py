@@ -13,7 +13,7 @@ def timestamp(seconds: float) -> str:
     Without a fraction that is zero, as Django writes it: SQLite compares times as texts.
     """
     whole, micro = divmod(int(seconds * 1_000_000), 1_000_000)
-    return f"{_second(whole)}.{micro:06d}" if micro else _second(whole)
+    return f"{_format_second(whole)}.{micro:06d}" if micro else _format_second(whole)
 
 
 def milliseconds(seconds: float) -> float:
@@ -28,5 +28,5 @@ def as_timings(steps: Iterable[tuple[str, float, float]], zero: float) -> list[T
 
 
 @lru_cache(maxsize=64)
-def _second(whole: int) -> str:
+def _format_second(whole: int) -> str:
     return strftime("%Y-%m-%d %H:%M:%S", gmtime(whole))

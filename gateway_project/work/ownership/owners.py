@@ -1,8 +1,8 @@
 """The owners of state that providers store under the gateway's account: responses, items, conversations, containers.
 
-They are found in three places. This process knows what it has noted itself. The shared state knows what any process
-has noted in the last minutes; a thread writes it there, so that no request waits for that. The database knows the rest:
-the journal takes it there, and the snapshot's follower asks for it.
+They are found in three places. This process has those that it has noted itself. The shared state has those that any
+process has noted in the last minutes: a thread writes them there, so that no request waits. The database has the rest:
+the journal writes them there, and the snapshot's follower reads them.
 """
 
 import logging
@@ -18,13 +18,13 @@ log = logging.getLogger("gateway.owners")
 
 RETRY_SECONDS = 1.0
 MAX_BATCH = 500
-MAX_UNPUBLISHED = 50_000  # while Redis is down: the database knows them soon
+MAX_UNPUBLISHED = 50_000  # while Redis is down; the journal writes them to the database
 
 
 def digest_of(identifier: str) -> str:
-    """The digest by which an id is known: useless to somebody who reads it in Redis or in the database.
+    """The digest that stands for an id: nobody who reads it in Redis or in the database can use it.
 
-    The id alone, whichever provider it is of: two of them may be one account.
+    It does not contain the provider: two providers of the gateway may be the same account.
     """
     return blake2b(identifier.encode(), digest_size=16).hexdigest()
 
@@ -43,7 +43,7 @@ class Owners(BackgroundThread):
 
     @property
     def may_lack_recent(self) -> bool:
-        """Whether other processes may have noted what cannot be found now."""
+        """Whether owners that other processes have noted cannot be found now."""
         return self._state.degraded
 
     def note(self, digests: Iterable[str], user_id: int) -> None:
@@ -54,7 +54,7 @@ class Owners(BackgroundThread):
         self.wake()
 
     def find(self, digests: Collection[str]) -> dict[str, int]:
-        """The user ids of those that anybody is known to own. Raises ServiceUnavailable if that cannot be known."""
+        """The user ids of the owners by digest. Raises ServiceUnavailable if the database cannot be read."""
         owners = self.find_recent(digests)
         if missing := [digest for digest in digests if digest not in owners]:
             owners |= self._follower.state_owners(missing)
@@ -69,14 +69,14 @@ class Owners(BackgroundThread):
         return owners
 
     def claim(self, digests: Iterable[str], user_id: int) -> dict[str, int] | None:
-        """Make these things the user's unless they are somebody's; returns whose they are, None if that failed."""
+        """Make the user the owner of those without one. Returns all owners by digest, or None if that failed."""
         return self._state.claim_owners(dict.fromkeys(digests, user_id))
 
     def pause(self) -> float | None:
         return self.every if self._unpublished else None
 
     def run_once(self) -> None:
-        """Publish what was noted; what Redis does not take is tried again."""
+        """Publish the owners that were noted. If Redis fails, they are published later."""
         while batch := self._batch():
             if self._state.claim_owners(batch) is None:
                 self._drop_excess()

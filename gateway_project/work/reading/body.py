@@ -11,7 +11,7 @@ from gateway_project.work.exchange import Exchange
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.limits.output_bound import bound_unknown_output
 from providers.formats import WorkRequest
-from providers.formats.json_values import dumped
+from providers.formats.json_values import dump_value
 
 
 def receive_body(exchange: Exchange, gateway: Gateway) -> bytes:
@@ -25,7 +25,7 @@ def receive_body(exchange: Exchange, gateway: Gateway) -> bytes:
         gateway.body_memory.reserve(size, caller.id)
         exchange.options.body_bytes += size
 
-    def timed(read: Read, size: int) -> bytes:
+    def read_in_time(read: Read, size: int) -> bytes:
         if call.client is None:
             return read()
         seconds = body_timeout(size, gateway.client_seconds, gateway.min_body_rate)
@@ -35,13 +35,13 @@ def receive_body(exchange: Exchange, gateway: Gateway) -> bytes:
     is_short = length.isdecimal() and int(length) <= READY_BYTES
     waits = not is_short and call.client is not None and not has_arrived(headers["wsgi.input"])
     with gateway.upload_places.place(caller.id) if waits else nullcontext():
-        return read_body(headers, gateway.max_body_bytes, reserve, timed)
+        return read_body(headers, gateway.max_body_bytes, reserve, read_in_time)
 
 
 def replace_body(exchange: Exchange, body: JsonObject) -> None:
     """Go on with this body in the place of the client's."""
     assert exchange.request is not None
-    exchange.request = replace(exchange.request, body=body, raw=dumped(body))
+    exchange.request = replace(exchange.request, body=body, raw=dump_value(body))
 
 
 def bound_unknown_answer(exchange: Exchange) -> WorkRequest:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from wsgiref.types import WSGIEnvironment
 
 from gateway_project.errors import ValidationError
-from gateway_project.server.request_ids import decode
+from gateway_project.server.request_ids import decode_text
 from gateway_project.work.exchange import Exchange
 from rules.aliases.models import Strategy
 
@@ -41,11 +41,11 @@ def _set_timeout(exchange: Exchange, text: str) -> None:
 
 
 def _set_tags(exchange: Exchange, text: str) -> None:
-    exchange.options.tags = _tags(decode(text))
+    exchange.options.tags = _tags(decode_text(text))
 
 
 def _set_provider(exchange: Exchange, text: str) -> None:
-    exchange.options.provider_name = decode(text)
+    exchange.options.provider_name = decode_text(text)
 
 
 def _set_fallback(exchange: Exchange, text: str) -> None:

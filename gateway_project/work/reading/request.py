@@ -11,7 +11,7 @@ from gateway_project.work.reading.body import receive_body
 from gateway_project.work.reading.headers import forwarded_headers, read_headers, require_one_of
 from providers.formats import WorkRequest
 from providers.formats.dialect import COUNT_TOKENS, Dialect
-from providers.formats.json_values import dumped
+from providers.formats.json_values import dump_value
 
 OPERATION_OF = {"messages": "chat", "prompt": "completion", "input": "embedding"}
 OPERATIONS = tuple(OPERATION_OF.values())
@@ -33,7 +33,7 @@ def read_request(exchange: Exchange, gateway: Gateway) -> None:
     body = parse_object(raw)
     if endpoint.model and body.get("model") != endpoint.model:
         body["model"] = endpoint.model
-        raw = dumped(body)
+        raw = dump_value(body)
     for name in gateway.required_fields:
         if body.get(name) is None:
             raise ValidationError(f"The field {name} is missing.", field=name)
@@ -47,7 +47,7 @@ def read_request(exchange: Exchange, gateway: Gateway) -> None:
     operation = endpoint.operation or _operation(headers.get("HTTP_X_SVC_OPERATION"), body)
     dialect = endpoint.dialect or DIALECTS[operation]
     if added_bound := _bound_output(exchange, body, operation, dialect):
-        raw = dumped(body)
+        raw = dump_value(body)
     streams = stream is True and endpoint.operation not in NEVER_STREAMED
     exchange.request = WorkRequest(
         operation,

@@ -38,7 +38,7 @@ def wait_until_in_force(
 
 def _reports(state: SharedState, own: Acknowledger | None) -> tuple[list[Report], bool]:
     """What the live processes show, and whether these are all: the store may be down."""
-    others = state.acknowledgements.others()
+    others = state.acknowledgements.read_others()
     reports = [read_report(process, payload) for process, payload in (others or {}).items()]
     return [*([own.report()] if own is not None else []), *reports], others is not None
 

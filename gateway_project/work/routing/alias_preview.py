@@ -10,14 +10,14 @@ from gateway_project.work.routing.aliases import AliasTarget, Condition
 from gateway_project.work.routing.readiness import (
     account_state,
     first_to_ask,
-    reachable,
+    reachable_tiers,
     with_accounts,
     without_full,
     without_resting,
 )
-from gateway_project.work.routing.strategies import DRAWABLE, Strategy, Weighted, rank, signal_key
+from gateway_project.work.routing.strategies import DRAWABLE, Strategy, Weighted, rank_targets, signal_key
 from gateway_project.work.snapshot.records import AliasSnapshot, ProviderSnapshot, Target
-from providers.catalogue import servable
+from providers.catalogue import servable_targets
 from providers.formats import Usage
 from providers.pricing.prices import cost_of
 from rules.aliases.routing import RoutedTarget
@@ -70,21 +70,21 @@ class Preview:
     def _serving_in(self, number: int) -> list[Routed]:
         """Those of a tier that some request would be sent to first."""
         tier = self._tiers[number]
-        return [one for one in tier if any(self._is_asked(one, drawn) for drawn in _draws(tier, one))]
+        return [one for one in tier if any(self._is_asked(one, drawn) for drawn in _possible_draws(tier, one))]
 
     def _is_asked(self, one: Routed, drawn: list[Routed]) -> bool:
         """Whether a target is asked first where its tier is drawn like this."""
-        tiers = [self._ranked(drawn if _is_one_of(one, tier) else tier) for tier in self._tiers.values()]
+        tiers = [self._rank_tier(drawn if _is_one_of(one, tier) else tier) for tier in self._tiers.values()]
         causes, gateway = self._alias.fallback_on, self._gateway
-        targets = [target for tier in reachable(tiers, causes, gateway) for target in tier]
+        targets = [target for tier in reachable_tiers(tiers, causes, gateway) for target in tier]
         accounts = [one for target in targets for one in with_accounts(target)]
         ready = without_full(without_resting(accounts, gateway), gateway)
         first = first_to_ask(ready, causes, gateway)
         return first is not None and first.key == one.target.key
 
-    def _ranked(self, tier: Sequence[Routed]) -> list[Target]:
+    def _rank_tier(self, tier: Sequence[Routed]) -> list[Target]:
         weighted = [Weighted(one.target, one.weight) for one in tier]
-        return rank(self._strategy, weighted, self._signals, cost=self._cost, is_streamed=True)
+        return rank_targets(self._strategy, weighted, self._signals, cost=self._cost, is_streamed=True)
 
     def _cost(self, target: Target) -> Decimal | None:
         price = self._gateway.snapshot.price(target, time.time())
@@ -120,13 +120,13 @@ def _plain_tiers(alias: AliasSnapshot) -> dict[int, list[Routed]]:
     keys: set[tuple[int, str]] = set()
     for number, tier in enumerate(alias.tiers):
         for one in tier:
-            if not one.conditions and one.target.key not in keys and servable((one.target,)):
+            if not one.conditions and one.target.key not in keys and servable_targets((one.target,)):
                 keys.add(one.target.key)
                 tiers.setdefault(number, []).append(one)
     return {number: sorted(tier, key=_is_drained) for number, tier in tiers.items()}
 
 
-def _draws(tier: list[Routed], one: Routed) -> Iterator[list[Routed]]:
+def _possible_draws(tier: list[Routed], one: Routed) -> Iterator[list[Routed]]:
     """The tier as it may be drawn, as far as that matters to one of its targets: this one first, and last."""
     others = [other for other in tier if other is not one]
     yield sorted([one, *others], key=_is_drained)

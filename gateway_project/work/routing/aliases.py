@@ -177,10 +177,10 @@ class AliasBook(Generic[P]):
         yield from self._by_name.values()
         yield from (pattern.alias for pattern in self._patterns)
 
-    def offered(self) -> list[OfferedAlias]:
+    def offered_aliases(self) -> list[OfferedAlias]:
         """Each alias with all its targets, by id, as the linter of rules takes them."""
-        aliases = [_offered(alias, name.__eq__) for name, alias in self._by_name.items()]
-        aliases += [_offered(pattern.alias, pattern.fits) for pattern in self._patterns]
+        aliases = [_offer_alias(alias, name.__eq__) for name, alias in self._by_name.items()]
+        aliases += [_offer_alias(pattern.alias, pattern.fits) for pattern in self._patterns]
         return sorted(aliases, key=lambda alias: alias.id)
 
     @property
@@ -234,13 +234,13 @@ class NamePattern(Generic[P]):
         return begin <= end
 
 
-def _offered(alias: AliasSnapshot[Any], fits: Callable[[str], bool]) -> OfferedAlias:
+def _offer_alias(alias: AliasSnapshot[Any], fits: Callable[[str], bool]) -> OfferedAlias:
     return OfferedAlias(alias.id, alias.name, fits, tuple(one for tier in alias.tiers for one in tier))
 
 
 def _alias(row: AliasRow, rows: Mapping[int, AliasRow], providers: Mapping[int, P]) -> AliasSnapshot[P]:
     try:
-        targets = _flattened(row, rows, providers, ())
+        targets = _flatten_alias(row, rows, providers, ())
     except RecursionError:
         log.error("The alias %s serves nothing: its aliases contain each other, or are nested too deep.", row.name)
         targets = []
@@ -255,7 +255,7 @@ def _alias(row: AliasRow, rows: Mapping[int, AliasRow], providers: Mapping[int, 
     return AliasSnapshot(row.id, row.name, row.strategy, row.fallback_on, ordered, mirror, row.hedge)
 
 
-def _flattened(
+def _flatten_alias(
     row: AliasRow, rows: Mapping[int, AliasRow], providers: Mapping[int, P], path: tuple[int, ...]
 ) -> list[tuple[Tier, AliasTarget[P]]]:
     """The targets of an alias and of the aliases in it. Raises RecursionError for a cycle, and for too deep a nesting.
@@ -272,14 +272,14 @@ def _flattened(
             if target is not None:
                 targets.append(((one.tier,), AliasTarget(target, one.weight or DRAINED, conditions)))
         elif (nested := rows.get(one.nested_id)) is not None and nested.enabled:
-            inner = _flattened(nested, rows, providers, (*path, row.id))
-            targets += _within(one, conditions, inner)
+            inner = _flatten_alias(nested, rows, providers, (*path, row.id))
+            targets += _nest_targets(one, conditions, inner)
         if len(targets) > MAX_TARGETS:
             raise RecursionError
-    return [(_short(tier), target) for tier, target in targets]
+    return [(_strip_tier(tier), target) for tier, target in targets]
 
 
-def _within(
+def _nest_targets(
     outer: TargetRow, conditions: tuple[Condition, ...], inner: Iterable[tuple[Tier, AliasTarget[P]]]
 ) -> Iterator[tuple[Tier, AliasTarget[P]]]:
     """The targets of an alias as targets of the one that it stands in."""
@@ -292,7 +292,7 @@ def _within(
         yield (outer.tier, *tier), AliasTarget(target.target, weight, (*conditions, *target.conditions))
 
 
-def _short(tier: Tier) -> Tier:
+def _strip_tier(tier: Tier) -> Tier:
     """The tier without zeros at its end: the first tier of an alias is that of the alias itself."""
     while tier and tier[-1] == 0:
         tier = tier[:-1]

@@ -14,7 +14,7 @@ class Average(NamedTuple):
     weight: float = 0.0
     at: float = 0.0
 
-    def aged(self, now: float) -> "Average":
+    def aged_to(self, now: float) -> "Average":
         """The same average with the weights of a later time."""
         if not self.weight or now <= self.at:
             return self
@@ -23,14 +23,14 @@ class Average(NamedTuple):
 
     def with_measurement(self, value: float, now: float) -> "Average":
         """The average with one more measurement."""
-        total, weight, at = self.aged(now)
+        total, weight, at = self.aged_to(now)
         if weight > MAX_WEIGHT - 1:
             total, weight = total * (MAX_WEIGHT - 1) / weight, MAX_WEIGHT - 1
         return Average(total + value, weight + 1, max(at, now))
 
-    def plus(self, other: "Average", now: float) -> "Average":
+    def merged_with(self, other: "Average", now: float) -> "Average":
         """The average over both."""
-        mine, others = self.aged(now), other.aged(now)
+        mine, others = self.aged_to(now), other.aged_to(now)
         return Average(mine.total + others.total, mine.weight + others.weight, now)
 
     @property

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from gateway_project.work.exchange import Exchange
-from gateway_project.work.routing.strategies import rendezvous
+from gateway_project.work.routing.strategies import rendezvous_hash
 from gateway_project.work.snapshot.records import ProviderSnapshot, Target
 
 
@@ -40,4 +40,4 @@ def _by_credential(target: Target, seed: bytes) -> Iterator[Target]:
 
 def _draw(account: ProviderSnapshot, seed: bytes) -> float:
     name = b"".join(number.to_bytes(8, "big") for number in account.account)
-    return rendezvous(name, seed, account.credential_weight)
+    return rendezvous_hash(name, seed, account.credential_weight)

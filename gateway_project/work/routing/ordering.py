@@ -10,7 +10,7 @@ from gateway_project.work.exchange import Exchange
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.limits.demand import estimate_demand
 from gateway_project.work.routing.sessions import session_seed
-from gateway_project.work.routing.strategies import Strategy, Weighted, order
+from gateway_project.work.routing.strategies import Strategy, Weighted, order_targets
 from gateway_project.work.snapshot.records import Target, Tiers
 from providers.formats import Usage
 from providers.pricing.prices import cost_of
@@ -50,7 +50,7 @@ def in_order(tier: Sequence[Weighted[Target]], exchange: Exchange, gateway: Gate
     request, strategy = exchange.request, strategy_of(exchange)
     assert request is not None
     cost = _cost_at(exchange, gateway) if strategy is Strategy.CHEAPEST else _no_cost
-    return order(strategy, tier, seed, gateway.signals, cost=cost, is_streamed=request.stream)
+    return order_targets(strategy, tier, seed, gateway.signals, cost=cost, is_streamed=request.stream)
 
 
 def strategy_of(exchange: Exchange) -> Strategy:

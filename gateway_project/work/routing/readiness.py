@@ -11,7 +11,7 @@ from rules.aliases.models import FallbackCause
 STATE_CAUSES = frozenset((FallbackCause.ERROR, FallbackCause.RATE_LIMITED, FallbackCause.BUDGET))
 
 
-def reachable(tiers: list[list[Target]], causes: frozenset[str], gateway: Gateway) -> list[list[Target]]:
+def reachable_tiers(tiers: list[list[Target]], causes: frozenset[str], gateway: Gateway) -> list[list[Target]]:
     """The tiers up to the first that cannot serve now for a reason that is no cause to leave it."""
     if causes >= STATE_CAUSES:
         return tiers
@@ -48,7 +48,7 @@ def account_state(target: Target, gateway: Gateway) -> FallbackCause | None:
         return FallbackCause.ERROR
     if gateway.full_providers.is_full(target.provider):
         return FallbackCause.BUDGET
-    return FallbackCause.RATE_LIMITED if gateway.rests.paused(target) is not None else None
+    return FallbackCause.RATE_LIMITED if gateway.rests.pause_of(target) is not None else None
 
 
 def first_to_ask(ordered: Sequence[Target], causes: frozenset[str], gateway: Gateway) -> Target | None:

@@ -12,10 +12,10 @@ TURNS = ("messages", "input", "contents", "prompt")
 def session_seed(session: str, body: JsonObject) -> bytes:
     """A digest of the header X-Svc-Session, of the field that names the session, or of how the conversation began."""
     name = session or next((value for field in FIELDS if isinstance(value := body.get(field), str) and value), "")
-    return digest({"session": name} if name else _beginning(body))
+    return digest({"session": name} if name else _conversation_start(body))
 
 
-def _beginning(body: JsonObject) -> JsonObject:
+def _conversation_start(body: JsonObject) -> JsonObject:
     """The instructions, and the turns up to the first of the user: what all requests of a conversation share."""
     fields = (*BEGINNINGS, *TURNS)
     return {field: _first_turns(body[field]) for field in fields if field in body}

@@ -47,12 +47,12 @@ class Shared(NamedTuple):
     failures: Average = Average()
     measured_at: float = 0.0
 
-    def plus(self, other: "Shared", now: float) -> "Shared":
+    def merged_with(self, other: "Shared", now: float) -> "Shared":
         """The measurements of both."""
         return Shared(
             self.in_flight + other.in_flight,
-            self.speed.plus(other.speed, now),
-            self.failures.plus(other.failures, now),
+            self.speed.merged_with(other.speed, now),
+            self.failures.merged_with(other.failures, now),
             max(self.measured_at, other.measured_at),
         )
 
@@ -66,13 +66,13 @@ class Sending:
         self._measures, self._signals, self.started = measures, signals, started
         self.has_answered = False
 
-    def answered(self) -> None:
+    def note_first_token(self) -> None:
         """Its first token has arrived; only the first call counts."""
         if not self.has_answered:
             self.has_answered = True
             self._measures.add_time(self.started, self._signals.clock())
 
-    def failed(self) -> None:
+    def note_failure(self) -> None:
         """The target could not serve it."""
         self._measures.add_outcome(1.0, self._signals.clock())
 
@@ -118,10 +118,10 @@ class Measures:
         copy.speed, copy.failures, copy.overdue = self.speed, self.failures, self.overdue
         return copy
 
-    def shared(self, now: float) -> Shared:
+    def as_shared(self, now: float) -> Shared:
         """The measurements as the other processes need them."""
-        speed = self.speed.plus(self.overdue, now)
-        return Shared(len(self.live), speed, self.failures.aged(now), self.measured_at)
+        speed = self.speed.merged_with(self.overdue, now)
+        return Shared(len(self.live), speed, self.failures.aged_to(now), self.measured_at)
 
 
 class Signals:
@@ -149,9 +149,9 @@ class Signals:
         measures, others, now = self._measures.get(key), self._others.get(key), self.clock()
         if measures is None and others is None:
             return View()
-        shared = measures.shared(now) if measures is not None else Shared()
+        shared = measures.as_shared(now) if measures is not None else Shared()
         if others is not None:
-            shared = shared.plus(others, now)
+            shared = shared.merged_with(others, now)
         return View(shared.in_flight, shared.speed.mean, shared.failures.mean or 0.0, shared.measured_at)
 
     def in_flight(self, provider_id: int, model: str) -> int:
@@ -208,18 +208,18 @@ class Signals:
         now = self.clock()
         for measures in list(self._measures.values()):
             measures.review(now)
-        return [_exported(key, measures.shared(now), now) for key, measures in list(self._measures.items())]
+        return [_export_row(key, measures.as_shared(now), now) for key, measures in list(self._measures.items())]
 
     def merge(self, exports: "Iterable[tuple[str, Export]]") -> None:
         """Take over what other processes have exported, each under the name of its process."""
         now = self.clock()
         for process, export in exports:
-            self._peers[process] = now, dict(_imported(row, now) for row in export)
+            self._peers[process] = now, dict(_import_row(row, now) for row in export)
         self._peers = {name: peer for name, peer in self._peers.items() if now - peer[0] < STALE_SECONDS}
         others: dict[Key, Shared] = {}
         for _, measurements in self._peers.values():
             for key, shared in measurements.items():
-                others[key] = others[key].plus(shared, now) if key in others else shared
+                others[key] = others[key].merged_with(shared, now) if key in others else shared
         self._others = others
 
 
@@ -228,12 +228,12 @@ Row = tuple[int, str, bool, int, float, float, float, float, float]
 Export = list[Row]
 
 
-def _exported(key: Key, shared: Shared, now: float) -> Row:
+def _export_row(key: Key, shared: Shared, now: float) -> Row:
     age = now - shared.measured_at if shared.measured_at else -1.0
     return (*key, shared.in_flight, *shared.speed[:2], *shared.failures[:2], age)
 
 
-def _imported(row: Row, now: float) -> tuple[Key, Shared]:
+def _import_row(row: Row, now: float) -> tuple[Key, Shared]:
     provider_id, model, is_streamed, in_flight, *sums, age = row
     speed, failures = Average(sums[0], sums[1], now), Average(sums[2], sums[3], now)
     return (provider_id, model, is_streamed), Shared(in_flight, speed, failures, now - age if age >= 0 else 0.0)

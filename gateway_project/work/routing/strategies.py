@@ -61,7 +61,7 @@ class Weighted(NamedTuple, Generic[T]):
 Cost = Callable[[T], Decimal | None]  # what a request would cost at a target; None if no price is known
 
 
-def order(
+def order_targets(
     strategy: Strategy,
     targets: Sequence[Weighted[T]],
     seed: bytes,
@@ -75,10 +75,10 @@ def order(
     The seed is a digest of the request, or of its session for `sticky`: the same seed gives the same order.
     """
     drawn = sorted(targets, key=lambda one: _draw(one, seed)) if len(targets) > 1 else targets
-    return rank(strategy, drawn, signals, cost=cost, is_streamed=is_streamed)
+    return rank_targets(strategy, drawn, signals, cost=cost, is_streamed=is_streamed)
 
 
-def rank(
+def rank_targets(
     strategy: Strategy, drawn: Sequence[Weighted[T]], signals: Signals, *, cost: Cost[T], is_streamed: bool = False
 ) -> list[T]:
     """The targets in the order of the strategy; those that it takes for equal stay as they were drawn."""
@@ -104,10 +104,10 @@ def signal_key(target: Choice, *, is_streamed: bool) -> Key:
 
 def _draw(one: Weighted[T], seed: bytes) -> float:
     provider, model = one.target.provider, one.target.model
-    return rendezvous(provider.id.to_bytes(8, "big"), seed + model.encode(), one.weight or LEAST_WEIGHT)
+    return rendezvous_hash(provider.id.to_bytes(8, "big"), seed + model.encode(), one.weight or LEAST_WEIGHT)
 
 
-def rendezvous(name: bytes, seed: bytes, weight: float) -> float:
+def rendezvous_hash(name: bytes, seed: bytes, weight: float) -> float:
     """Weighted rendezvous hashing: of several names each has the smallest value with a probability by its weight.
 
     Without one of them the others keep their order, so that only its own requests move, and move back.

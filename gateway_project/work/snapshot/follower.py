@@ -162,7 +162,7 @@ class Follower(BackgroundThread):
         # Keys last: a request that finds a new key must also find its owner and the rules.
         for kind, ids in sorted(changes.items(), key=lambda change: change[0] == "key"):
             try:
-                loading.load(self.snapshot, kind, ids)
+                loading.load_rows(self.snapshot, kind, ids)
             except DatabaseError:
                 raise
             except Exception as error:  # a row that cannot be read must not keep a revoked key alive
@@ -184,11 +184,11 @@ class Follower(BackgroundThread):
             connection.ensure_connection()  # if this fails the database is down
             try:
                 with connection.statement_timeout(PROMPT_SECONDS):
-                    return self._feed.since(since)
+                    return self._feed.read_since(since)
             except DatabaseError:
                 connection.close()
         begin = time.monotonic()
-        changes = self._feed.since(since)
+        changes = self._feed.read_since(since)
         self._is_prompt = time.monotonic() - begin < PROMPT_SECONDS
         return changes
 

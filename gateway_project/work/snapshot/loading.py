@@ -47,7 +47,7 @@ RULE_COLUMNS = ("id", "name", "regex", "user_id", "group_id", "everyone", "provi
 RESTRICTIONS = ("model_patterns", "networks", "not_before", "tags", "max_tokens_per_request", "content_logging")
 
 
-def load(snapshot: Snapshot, kind: str, ids: Collection[int]) -> None:
+def load_rows(snapshot: Snapshot, kind: str, ids: Collection[int]) -> None:
     """Load the changed rows of a kind; id 0, or more than LOAD_ALL_ABOVE ids, means all."""
     if kind in BY_ID:
         BY_ID[kind](snapshot, _ids_or_all(ids))
@@ -58,7 +58,7 @@ def load(snapshot: Snapshot, kind: str, ids: Collection[int]) -> None:
 def load_all(snapshot: Snapshot) -> None:
     """Read everything."""
     for kind in ALL:
-        load(snapshot, kind, {0})
+        load_rows(snapshot, kind, {0})
     snapshot.loaded = True
 
 
@@ -106,7 +106,7 @@ def load_callers(snapshot: Snapshot, ids: Collection[int] | None = None) -> None
     for user_id, name, active, deleted in users.values_list("id", "username", "is_active", "is_deleted").iterator():
         granted = frozenset().union(*(features.get(role, ()) for role in roles.get(user_id, ())))
         callers[user_id] = Caller(
-            user_id, name, active and not deleted, _interned(granted), with_ancestors(groups.get(user_id, ()), parents)
+            user_id, name, active and not deleted, _share_set(granted), with_ancestors(groups.get(user_id, ()), parents)
         )
     if snapshot.issuers is not None:
         snapshot.issuers.user_ids.update({caller.name: caller.id for caller in callers.values()})
@@ -202,7 +202,7 @@ def stored_aliases() -> tuple[AliasRow, ...]:
 
 def resolve_stored_aliases(providers: Mapping[int, OfferedProvider]) -> list[OfferedAlias]:
     """The stored aliases that are enabled, by id, with those of their targets that these providers have."""
-    return AliasBook(stored_aliases(), providers).offered()
+    return AliasBook(stored_aliases(), providers).offered_aliases()
 
 
 def load_grants(snapshot: Snapshot) -> None:
@@ -214,7 +214,7 @@ def load_grants(snapshot: Snapshot) -> None:
 
 def load_terms(snapshot: Snapshot) -> None:
     """Load the licence."""
-    snapshot.terms = licence.current()
+    snapshot.terms = licence.current_terms()
 
 
 def load_guardrail_book(snapshot: Snapshot) -> None:
@@ -275,7 +275,7 @@ def key_records(rows: QuerySet[ApiKey]) -> Iterator[tuple[str, KeySnapshot]]:
             log.error("Key %s is refused: its permissions are not a list of names.", public_id)
             continue
         expires = expiry.timestamp() if expiry else math.inf
-        granted = _interned(frozenset(permissions))
+        granted = _share_set(frozenset(permissions))
         former_id, former_digest, until, *values = others
         try:
             narrowed = _restrictions(*values)
@@ -373,6 +373,6 @@ def _alias_target(row: AliasTarget) -> TargetRow:
 
 
 @lru_cache(maxsize=4096)
-def _interned(names: frozenset[str]) -> frozenset[str]:
+def _share_set(names: frozenset[str]) -> frozenset[str]:
     """One shared object for equal sets: many keys and users have the same."""
     return names

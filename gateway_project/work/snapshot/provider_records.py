@@ -32,7 +32,7 @@ def provider_record(row: Provider, before: ProviderSnapshot | None) -> ProviderS
             signer = auth.signer(row.auth_method, credential, row.url)
             headers = {} if signer else auth.headers(row.auth_method, credential)
         except (CredentialUnreadable, auth.CredentialUnusable, ValueError) as error:
-            log.error("%s is not used: %s", _called(holder, row), error)
+            log.error("%s is not used: %s", _name_holder(holder, row), error)
             continue
         accounts.append(
             replace(
@@ -47,7 +47,7 @@ def provider_record(row: Provider, before: ProviderSnapshot | None) -> ProviderS
     return as_siblings(accounts)
 
 
-def _called(holder: Provider | ProviderCredential, row: Provider) -> str:
+def _name_holder(holder: Provider | ProviderCredential, row: Provider) -> str:
     return f"Provider {row.name}" if holder is row else f"The credential {holder.name} of provider {row.name}"
 
 
@@ -102,5 +102,5 @@ def _credential(holder: Provider | ProviderCredential, row: Provider, before: Pr
             raise
         if not holder.credential_hint:
             raise
-        log.warning("%s keeps its former credential: %s", _called(holder, row), error)
+        log.warning("%s keeps its former credential: %s", _name_holder(holder, row), error)
         return before.credential

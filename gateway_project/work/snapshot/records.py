@@ -212,7 +212,7 @@ class Snapshot(Catalogue[ProviderSnapshot]):
         self.rules = RuleBook()
         self.rule_rows: dict[int, RuleSnapshot] = {}
         self.prices = PriceBook()
-        self.terms: Terms = terms.refused("It is not loaded yet.", 0, 0)
+        self.terms: Terms = terms.refused_terms("It is not loaded yet.", 0, 0)
         self.limits = LimitBook()
         self.limit_rows: dict[int, LimitRow] = {}  # by id
         self.credential_limits: tuple[LimitRow, ...] = ()

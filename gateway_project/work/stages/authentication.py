@@ -41,7 +41,7 @@ def authenticate_as(user_id: int, key: KeySnapshot | None, exchange: Exchange, g
     _authorize(exchange, gateway)
 
 
-def identify(exchange: Exchange, gateway: Gateway) -> tuple[Caller, KeySnapshot | None]:
+def identify_caller(exchange: Exchange, gateway: Gateway) -> tuple[Caller, KeySnapshot | None]:
     """The caller and the key of the request, whether they may send work or not; afterwards the exchange has neither.
 
     Raises AuthenticationFailed.
@@ -111,12 +111,12 @@ def require_licence(gateway: Gateway) -> None:
 
 def _key(text: str, gateway: Gateway) -> KeySnapshot | None:
     """The key of this text, which may be locked or expired. Raises AuthenticationFailed for one that is unknown."""
-    parsed = secrets.parse(text)
+    parsed = secrets.parse_key(text)
     if parsed is None:
         raise AuthenticationFailed
     public_id, digest = parsed
     key = gateway.follower.find_key(public_id)
-    if not secrets.matches(key.digest if key else None, digest):
+    if not secrets.digests_match(key.digest if key else None, digest):
         raise AuthenticationFailed
     return key
 

@@ -8,16 +8,16 @@ from gateway_project.work.limits.demand import have_known_shapes
 from gateway_project.work.reading.body import bound_unknown_answer
 from gateway_project.work.routing.credentials import account_seed, with_credentials
 from gateway_project.work.routing.ordering import in_order, seed_of, tiers_of
-from gateway_project.work.routing.readiness import account_state, reachable, without_full, without_resting
+from gateway_project.work.routing.readiness import account_state, reachable_tiers, without_full, without_resting
 from gateway_project.work.snapshot.records import Target, target_key
-from providers.catalogue import servable
+from providers.catalogue import servable_targets
 from rules.aliases.models import FallbackCause
 from telemetry.models import Candidate
 
 
 def choose_candidates(exchange: Exchange, gateway: Gateway) -> None:
     """Set the candidates in the order in which they are tried. Raises ProviderNotSelected."""
-    request, usable = exchange.request, list(servable(exchange.decision.allowed))
+    request, usable = exchange.request, list(servable_targets(exchange.decision.allowed))
     assert request is not None
     if not usable:
         raise ProviderNotSelected(_why_none(exchange))
@@ -43,12 +43,12 @@ def _in_order(targets: list[Target], exchange: Exchange, gateway: Gateway) -> li
     tiers = [in_order(tier, exchange, gateway, seed) for tier in tiers_of(exchange, targets)]
     if not exchange.options.may_fall_back:
         tiers = tiers[:1]
-    ordered = [target for tier in reachable(tiers, exchange.fallback_on, gateway) for target in tier]
-    ready = _ready(with_credentials(ordered, account_seed(exchange, ordered, seed)), exchange, gateway)
+    ordered = [target for tier in reachable_tiers(tiers, exchange.fallback_on, gateway) for target in tier]
+    ready = _ready_targets(with_credentials(ordered, account_seed(exchange, ordered, seed)), exchange, gateway)
     return ready if exchange.options.may_fall_back else [one for one in ready if one.key == ready[0].key]
 
 
-def _ready(ordered: list[Target], exchange: Exchange, gateway: Gateway) -> list[Target]:
+def _ready_targets(ordered: list[Target], exchange: Exchange, gateway: Gateway) -> list[Target]:
     """Those that do not rest and whose limits are not known to be full; all of them if each is."""
     ready = without_full(without_resting(ordered, gateway), gateway)
     if len(ready) < len(ordered):

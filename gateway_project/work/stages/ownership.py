@@ -1,8 +1,8 @@
 """State that a provider keeps belongs to the user who created it, and no other user's request may refer to it.
 
-Ids are random, and users do not learn each other's from the gateway. An id that was made outside of it, as that of a
-conversation is, belongs to the first user who names it. So do files, vector stores, stored prompts and cached content,
-unless GATEWAY_SHARED_PROVIDER_FILES makes those of the account everybody's.
+Ids are random, and users do not learn each other's ids from the gateway. Conversations, files, vector stores, stored
+prompts and cached content are created outside of the gateway. Each belongs to the first user who names its id.
+GATEWAY_SHARED_PROVIDER_FILES lets everybody use all of these except conversations.
 """
 
 import time
@@ -20,7 +20,7 @@ from telemetry.journal.records import to_record
 
 MAX_REFERENCES = 2000
 CLAIMABLE = (Access.FIRST, Access.ACCOUNT)
-# A stream's last ids are published when the client has its last event already.
+# The last ids of a stream are published after its last event was sent.
 SECOND_LOOK_SECONDS = 0.25
 
 
@@ -39,35 +39,31 @@ def check_references(exchange: Exchange, gateway: Gateway) -> None:
         if owner != user_id and (owner is not None or reference.kind.access is Access.OWNER):
             raise _not_found(reference, gateway, is_known=owner is not None)
     first = [reference for reference in references if reference.kind.access in CLAIMABLE]
-    _claim(exchange, gateway, [one for one in first if digest_of(one.id) not in owners], user_id)
+    _claim(exchange, gateway, [reference for reference in first if digest_of(reference.id) not in owners], user_id)
     exchange.ownership.claims = tuple(dict.fromkeys(digest_of(reference.id) for reference in first))
 
 
 def _references(exchange: Exchange) -> Sequence[Reference]:
-    """The ids in the request of what its candidates may keep."""
+    """What the request refers to of the state that its candidates may keep."""
     request, candidates = exchange.request, exchange.candidates
     assert request is not None
-    only = candidates[0].provider.format
-    formats = dict.fromkeys(target.provider.format for target in candidates) if len(candidates) > 1 else (only,)
-    references = [reference for one in formats if one is not None for reference in one.references(request)]
-    return _checked(list(dict.fromkeys(references))) if references else references
-
-
-def _checked(references: Sequence[Reference]) -> Sequence[Reference]:
-    """The references that are checked for their owners."""
-    if not settings.GATEWAY_SHARED_PROVIDER_FILES:
-        return references
+    formats = dict.fromkeys(target.provider.format for target in candidates)
+    references = dict.fromkeys(
+        reference for format_ in formats if format_ is not None for reference in format_.references(request)
+    )
+    if not references or not settings.GATEWAY_SHARED_PROVIDER_FILES:
+        return list(references)
     return [reference for reference in references if reference.kind.access is not Access.ACCOUNT]
 
 
 def _find_owners(references: Sequence[Reference], gateway: Gateway) -> dict[str, int]:
-    """The owners by digest; references that must have an owner but have none yet are looked up again a moment later."""
+    """The owners by digest. Those that must have an owner but have none are looked up again after a moment."""
     digests = list(dict.fromkeys(digest_of(reference.id) for reference in references))
     try:
         owners = gateway.owners.find(digests)
     except ServiceUnavailable as error:
         raise _unknown(references[0]) from error
-    needed = (digest_of(one.id) for one in references if one.kind.access is Access.OWNER)
+    needed = (digest_of(reference.id) for reference in references if reference.kind.access is Access.OWNER)
     if missing := [digest for digest in needed if digest not in owners]:
         time.sleep(SECOND_LOOK_SECONDS)
         owners |= gateway.owners.find_recent(missing)
@@ -75,7 +71,7 @@ def _find_owners(references: Sequence[Reference], gateway: Gateway) -> dict[str,
 
 
 def _claim(exchange: Exchange, gateway: Gateway, references: Sequence[Reference], user_id: int) -> None:
-    """Make the user the owner of what nobody has named yet; if two requests do so at once, one of them wins."""
+    """Make the user the owner of state that has no owner. Of two requests that do so at once, one is refused."""
     if not references:
         return
     owners = gateway.owners.claim([digest_of(reference.id) for reference in references], user_id)
@@ -87,7 +83,7 @@ def _claim(exchange: Exchange, gateway: Gateway, references: Sequence[Reference]
 
 
 def _not_found(reference: Reference, gateway: Gateway, *, is_known: bool) -> NotFound | ServiceUnavailable:
-    """The same words for another user's and for nobody's."""
+    """The error says the same about another user's state and about state that does not exist."""
     if not is_known and gateway.owners.may_lack_recent:
         return _unknown(reference)
     kind = reference.kind

@@ -10,14 +10,14 @@ from gateway_project.errors import GatewayError
 from gateway_project.work.billing import bill_both, bill_of
 from gateway_project.work.exchange import Attempts, Exchange, Selection
 from gateway_project.work.failover.attempts import note_cost, take_answer
-from gateway_project.work.failover.candidates import ask
+from gateway_project.work.failover.candidates import ask_candidate
 from gateway_project.work.failover.provider_call import interruption_error
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.guardrails.answers import note_repair
 from gateway_project.work.guardrails.refusals import Refusal, is_valid_answer, may_repair, refusal_of
 from gateway_project.work.snapshot.records import Target
 from providers.formats import WorkRequest
-from providers.formats.json_values import dumped
+from providers.formats.json_values import dump_value
 from providers.pricing.prices import KNOWN, Cost
 from providers.transport.calls import End, Interrupted
 
@@ -41,7 +41,7 @@ def repair_answer(exchange: Exchange, gateway: Gateway) -> None:
     is_strict = exchange.limits.is_strict
     if refusal is None or is_strict or not may_repair(exchange.request) or not exchange.call.prepare_retry():
         return
-    repair = _copy(exchange, _corrected(exchange.request, refusal), target)
+    repair = _copy(exchange, _correct_request(exchange.request, refusal), target)
     _ask_again(exchange, repair, gateway, target)
     second = repair.attempts.answer
     is_valid = second is not None and is_valid_answer(second, side)
@@ -50,7 +50,7 @@ def repair_answer(exchange: Exchange, gateway: Gateway) -> None:
     note_repair(guarding, refusal.guardrails, is_valid=is_valid)
 
 
-def _corrected(request: WorkRequest, refusal: Refusal) -> WorkRequest:
+def _correct_request(request: WorkRequest, refusal: Refusal) -> WorkRequest:
     """The request with the answer and the next question."""
     member = request.dialect.conversation
     messages = request.body[member]
@@ -58,7 +58,7 @@ def _corrected(request: WorkRequest, refusal: Refusal) -> WorkRequest:
     more = [{"role": "assistant", "content": refusal.text}, {"role": "user", "content": question}]
     earlier = [{"role": "user", "content": messages}] if isinstance(messages, str) else messages
     body = {**request.body, member: [*earlier, *more]}
-    return replace(request, body=body, raw=dumped(body))
+    return replace(request, body=body, raw=dump_value(body))
 
 
 def _copy(exchange: Exchange, request: WorkRequest, target: Target) -> Exchange:
@@ -74,7 +74,7 @@ def _ask_again(exchange: Exchange, repair: Exchange, gateway: Gateway, target: T
     count = exchange.attempts.count
     gateway.watcher.add(exchange.call)
     try:
-        ask(repair, gateway, target)
+        ask_candidate(repair, gateway, target)
     except (GatewayError, Interrupted) as error:
         repair.end(interruption_error(error) if isinstance(error, Interrupted) else error)
         if isinstance(error, Interrupted) and error.end in UNAWAITED_ENDS:

@@ -8,7 +8,7 @@ from gateway_project.work.exchange import Exchange
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.snapshot.records import AliasSnapshot, Caller, KeySnapshot, Snapshot, Target, Tiers
 from keys.restrictions import WRONG_MODEL
-from providers.catalogue import servable
+from providers.catalogue import servable_targets
 from rules.matching import RuleSnapshot, name_of
 
 Judgement = tuple[RuleSnapshot | None, tuple[Target, ...]]
@@ -91,7 +91,7 @@ def judge_question(question: Question, snapshot: Snapshot) -> QuestionAnswer:
     if permitted is None:
         return QuestionAnswer(name, None)
     rule, allowed = _judge(model, alias, permitted, caller, snapshot)
-    return QuestionAnswer(name, permitted, rule, servable(allowed) if rule is not None else (), alias, tiers)
+    return QuestionAnswer(name, permitted, rule, servable_targets(allowed) if rule is not None else (), alias, tiers)
 
 
 def permitted_targets(name: str, targets: tuple[Target, ...], key: KeySnapshot | None) -> tuple[Target, ...] | None:

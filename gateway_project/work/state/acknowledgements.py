@@ -10,7 +10,7 @@ class AcknowledgementBoard(Protocol):
     def publish(self, payload: bytes) -> bool:
         """Show this, in place of what this process showed before; False if that failed."""
 
-    def others(self) -> Mapping[str, bytes | None] | None:
+    def read_others(self) -> Mapping[str, bytes | None] | None:
         """What each other live process shows, by its name; None if that is not known now."""
 
 
@@ -20,5 +20,5 @@ class SingleProcessBoard:
     def publish(self, payload: bytes) -> bool:
         return True
 
-    def others(self) -> Mapping[str, bytes | None]:
+    def read_others(self) -> Mapping[str, bytes | None]:
         return {}

@@ -75,7 +75,7 @@ class Counters:
         """Check the limits that apply even to a cached answer; with `ignore_lost` lost counts are taken as they are."""
         if not ignore_lost and (lost_counts := self.lost_counts(checks, now)):
             return Admission([], lost=lost_counts)
-        return Admission([], self._exhausted(checks, token, now), at=now)
+        return Admission([], self._find_exhausted(checks, token, now), at=now)
 
     def check_candidates(
         self,
@@ -95,7 +95,7 @@ class Counters:
             return
         full: list[CheckStatus] = []
         for number, choice in enumerate(candidate_checks):
-            statuses = self._exhausted(choice, token, now) or self._without_room(choice, now)
+            statuses = self._find_exhausted(choice, token, now) or self._without_room(choice, now)
             if statuses is None:
                 admission.choice, admission.full = number, full
                 return
@@ -110,14 +110,14 @@ class Counters:
             if hold is not None:
                 admission.holds.append(hold)
 
-    def readings(self, admission: Admission, checks: Sequence[LimitCheck], now: float) -> list[Reading]:
+    def read_checks(self, admission: Admission, checks: Sequence[LimitCheck], now: float) -> list[Reading]:
         """These limits as they are, and those without room; nothing may have been taken yet."""
-        readings = [self.reading(check, now) for check in checks]
+        readings = [self.read_check(check, now) for check in checks]
         if admission.refused is None and not admission.full:
             return readings
         refused = () if admission.refused is None else (admission.refused,)
         short = [status.check for status in (*admission.full, *refused) if status.check not in checks]
-        return [*readings, *(self.reading(check, now) for check in short)]
+        return [*readings, *(self.read_check(check, now) for check in short)]
 
     def statuses(self, checks: Iterable[LimitCheck], now: float) -> list[CheckStatus]:
         """The current status of each."""
@@ -187,7 +187,7 @@ class Counters:
             if count.is_lost
         ]
 
-    def reading(self, check: LimitCheck, now: float) -> Reading:
+    def read_check(self, check: LimitCheck, now: float) -> Reading:
         """The check as it is now. For leases and uses the reset is 1 s: the real one takes long to find."""
         amount = check.amount if self.share_of is None else self._amount(check, now)
         if check.kind in (LEASE, USE):
@@ -251,7 +251,7 @@ class Counters:
     def _is_whole(self, check: LimitCheck) -> bool:
         return check.set_at > self.started_at * 1000
 
-    def _exhausted(self, checks: Iterable[LimitCheck], token: str, now: float) -> CheckStatus | None:
+    def _find_exhausted(self, checks: Iterable[LimitCheck], token: str, now: float) -> CheckStatus | None:
         """The first limit that is used up."""
         for check in checks:
             kind, amount = check.kind, check.amount if self.share_of is None else self._amount(check, now)

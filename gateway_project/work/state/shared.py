@@ -175,7 +175,7 @@ class LocalState:
         self._owners = LocalOwners()
 
     @classmethod
-    def around(cls, counters: Counters) -> Self:
+    def from_counters(cls, counters: Counters) -> Self:
         """A state with these counts, for one request that only looks."""
         state = cls(cache_bytes=LARGEST_ANSWER, clock=counters.clock)
         state._counters = counters
@@ -206,7 +206,7 @@ class LocalState:
                     checks = [*checks, *candidate_checks[admission.choice]]
             with_statuses = with_statuses and not admission.lost
             if with_statuses:
-                admission.readings = counters.readings(admission, checks, now)
+                admission.readings = counters.read_checks(admission, checks, now)
             if not admission.is_rejected:
                 if key and mode == CALLS_PROVIDER:
                     self._flights[key] = token
@@ -254,17 +254,17 @@ class LocalState:
 
     def excerpt(self, checks: Checks) -> "LocalState":
         with self._lock:
-            return LocalState.around(self._counters.excerpt(checks, self.clock.now()))
+            return LocalState.from_counters(self._counters.excerpt(checks, self.clock.now()))
 
     def lost_counts(self, checks: Checks) -> Sequence[LostCount]:
         """Those of these counts that have to be rebuilt first."""
         with self._lock:
             return self._counters.lost_counts(checks, self.clock.now())
 
-    def readings(self, checks: Checks) -> list[Reading]:
+    def read_checks(self, checks: Checks) -> list[Reading]:
         """Each of these checks as it is now."""
         with self._lock:
-            return [self._counters.reading(check, self.clock.now()) for check in checks]
+            return [self._counters.read_check(check, self.clock.now()) for check in checks]
 
     def still_lost(self, counts: Sequence[LostCount]) -> Sequence[LostCount]:
         with self._lock:

@@ -17,7 +17,7 @@ from providers.formats import ClientResponse
 from providers.transport.calls import End
 
 
-def deliver(exchange: Exchange, gateway: Gateway) -> Delivery:
+def deliver_response(exchange: Exchange, gateway: Gateway) -> Delivery:
     """The client's response. A live stream writes its own log entry when it ends."""
     if exchange.error is not None:
         delivery = exchange.endpoint.door.refusal(exchange.error, exchange.request_id, exchange.attempts.count)
@@ -31,7 +31,7 @@ def deliver(exchange: Exchange, gateway: Gateway) -> Delivery:
         delivery = Delivery(200, _stream_headers(exchange.cache.subscription.broadcast.stream.content_type), chunks)
     elif (replay := exchange.cache.hit) is not None and replay.chunk_sizes is not None:
         guarded = None if exchange.guarding is None else exchange.guarding.chunks
-        chunks = _replayed(replay.body, replay.chunk_sizes) if guarded is None else iter(guarded)
+        chunks = _replay_chunks(replay.body, replay.chunk_sizes) if guarded is None else iter(guarded)
         delivery = Delivery(200, _stream_headers(replay.content_type), chunks)
     else:
         answer = guarded_answer(exchange)
@@ -138,7 +138,7 @@ def _add_limits(headers: list[tuple[str, str]], statuses: list[CheckStatus]) -> 
         headers += (("RateLimit-Policy", ", ".join(policies)), ("RateLimit", ", ".join(items)))
 
 
-def _replayed(body: bytes, chunk_sizes: list[int]) -> Iterator[bytes]:
+def _replay_chunks(body: bytes, chunk_sizes: list[int]) -> Iterator[bytes]:
     """A cached stream, chunk by chunk."""
     start = 0
     for size in chunk_sizes:

@@ -34,8 +34,8 @@ from gateway_project.work.streaming.subscription import (
     HEARTBEAT,
     end_of,
     final_error,
+    guard_chunks,
     guard_of,
-    guarded,
     guarded_error,
     holds_events,
     subscriber_stream,
@@ -51,7 +51,7 @@ ESTIMATE_BYTES = 64 * 1024  # of a stream, from which the tokens of all of it ar
 def live_chunks(exchange: Exchange, gateway: Gateway, stream: Stream) -> Iterator[bytes]:
     """The provider's stream as it arrives; an error event ends it if it fails.
 
-    As soon as another request follows it, _carry() reads it, and this client is one subscriber of several.
+    As soon as another request follows it, _carry_stream() reads it, and this client is one subscriber of several.
     """
     started_at, max_kept = perf_counter(), _max_kept_bytes()
     on_chunks = partial(_record_chunks, exchange, max_kept)
@@ -59,11 +59,11 @@ def live_chunks(exchange: Exchange, gateway: Gateway, stream: Stream) -> Iterato
     begin_guarding(exchange, gateway, stream)
     exchange.call.outlive_client_if(lambda: bool(reader.finish_reason) and not reader.is_over)
     chunks = _chunks(stream, exchange.call, on_chunks)
-    live = LiveStream(exchange, gateway.relay, max_kept, partial(_carry, exchange, gateway, chunks, started_at))
+    live = LiveStream(exchange, gateway.relay, max_kept, partial(_carry_stream, exchange, gateway, chunks, started_at))
     exchange.connection.bind_pace(exchange.call)
     problem: BaseException | None = None
     try:
-        yield b""  # deliver() takes this one: only a generator that has begun runs its finally clause
+        yield b""  # deliver_response() takes this: only a generator that has begun runs its finally clause
         yield from _forward(exchange, gateway, stream, live, chunks, on_chunks)
         if live.close():
             _finish(exchange, gateway)
@@ -108,7 +108,7 @@ def _forward(
     exchange.delivery.first_byte_ms = round(exchange.elapsed_ms(), 3)
     if content_kind(exchange) == "redacted":
         exchange.delivery.digest = hashlib.sha256()
-    for chunk in guarded(exchange, live.own_chunks(chunks), lambda: live.subscription is None):
+    for chunk in guard_chunks(exchange, live.own_chunks(chunks), lambda: live.subscription is None):
         if exchange.cache.flight is not None and exchange.cache.flight.live is None:
             gateway.flights.begin(exchange.cache.flight, live)
         if data := heartbeat_after(last, heartbeat) if chunk is None else chunk:
@@ -122,7 +122,7 @@ def _forward(
             if gateway.relay.supports(connection) and not _asks_services(exchange):
                 on_lag = partial(_release_followers, exchange, gateway, live)
                 assert connection.pace is not None
-                texts = guarded(exchange, chunks)
+                texts = guard_chunks(exchange, chunks)
                 relayed = RelayedStream(stream, exchange.call, texts, on_chunks, connection.pace, on_lag, live.lock)
                 relayed.last_chunk = last
                 if live.relay(relayed):
@@ -142,7 +142,7 @@ def _release_followers(exchange: Exchange, gateway: Gateway, live: LiveStream) -
         release_followers(exchange, gateway)
 
 
-def _carry(
+def _carry_stream(
     exchange: Exchange, gateway: Gateway, chunks: Iterator[bytes | None], started_at: float, live: LiveStream
 ) -> None:
     """Read the rest of a stream for its subscribers: its own client, which may have left, and its followers."""
@@ -245,7 +245,7 @@ def _record_chunks(exchange: Exchange, max_kept: int, chunks: list[bytes]) -> No
     if times is not None and not times.first_token and _has_text(exchange, b"".join(chunks)):
         exchange.call.note_first_token()
         if exchange.attempts.sending is not None:
-            exchange.attempts.sending.answered()
+            exchange.attempts.sending.note_first_token()
     delivery.last_chunk = chunks[-1]
     surplus = _keep(delivery, max_kept, chunks)
     delivery.size += sum(map(len, chunks))
@@ -318,7 +318,7 @@ def _close(exchange: Exchange, gateway: Gateway, started_at: float, problem: Bas
     gateway.watcher.remove(exchange.call)
     exchange.call.note_last_token()
     if problem is None and exchange.attempts.sending is not None:
-        exchange.attempts.sending.answered()  # at the latest: an answer may have no text
+        exchange.attempts.sending.note_first_token()  # at the latest: an answer may have no text
     stream.provider_response.close()
     if exchange.answer is None:
         exchange.delivery.answer = _read(exchange, stream)
@@ -364,7 +364,7 @@ def _fail(exchange: Exchange, gateway: Gateway, stream: Stream, problem: BaseExc
         if isinstance(problem, UpstreamError):
             measure_failure(exchange, problem)
         if exchange.call.end is not End.TOTAL and is_failure(problem):
-            gateway.breakers.failed(target.provider)
+            gateway.breakers.record_failure(target.provider)
     error, outcome = end_of(problem)
     exchange.end(error, "failed" if stream.reader.error is problem else outcome)
 

@@ -52,7 +52,7 @@ def subscriber_stream(
     last = subscription.last_chunk
     exchange.connection.bind_pace(subscription.call)
     try:
-        with gateway.watcher.watching(subscription.call):
+        with gateway.watcher.watch_call(subscription.call):
             yield b""
             for chunk in _guarded_subscription(exchange, subscription.chunks(settings.GATEWAY_HEARTBEAT)):
                 last = chunk or last
@@ -87,7 +87,7 @@ def end_of(problem: BaseException) -> tuple[GatewayError, str]:
     return error, "failed"
 
 
-def guarded(
+def guard_chunks(
     exchange: Exchange, chunks: Iterator[bytes | None], has_ended: Callable[[], bool] = lambda: True
 ) -> Iterator[bytes | None]:
     """The chunks as guardrails let this client have them; what is held follows if the stream has ended.

@@ -29,7 +29,7 @@ class Watcher(BackgroundThread):
         self._calls: dict[int, Call] = {}
 
     @contextmanager
-    def watching(self, call: Call) -> Iterator[None]:
+    def watch_call(self, call: Call) -> Iterator[None]:
         """The call is watched inside this block."""
         self.add(call)
         try:
@@ -37,7 +37,7 @@ class Watcher(BackgroundThread):
         finally:
             self.remove(call)
 
-    def arriving(self, call: Call, seconds: float, read: Callable[[], bytes]) -> bytes:
+    def watch_arrival(self, call: Call, seconds: float, read: Callable[[], bytes]) -> bytes:
         """What is read of a client; its connection is shut down when so much time is over."""
         client = call.client
         assert client is not None
@@ -59,7 +59,7 @@ class Watcher(BackgroundThread):
     def remove(self, call: Call) -> None:
         self._calls.pop(id(call), None)
 
-    def cut(self, credentials: Collection[Credential]) -> None:
+    def cut_calls(self, credentials: Collection[Credential]) -> None:
         """End every call of these credentials that has begun."""
         self.cuts.begin(credentials, list(self._calls.values()))
 

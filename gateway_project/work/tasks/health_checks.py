@@ -8,8 +8,8 @@ from contextlib import suppress
 from django.utils import timezone
 
 from gateway_project.background import BackgroundThread
-from gateway_project.work.failover.attempts import failed, subject_of
-from gateway_project.work.failover.checking import CheckResult, check
+from gateway_project.work.failover.attempts import failure_event, subject_of
+from gateway_project.work.failover.checking import CheckResult, check_target
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.log.timestamps import timestamp
 from gateway_project.work.snapshot.records import ProviderSnapshot, Target
@@ -58,17 +58,17 @@ class HealthChecker(BackgroundThread):
             return
         target = Target(account, model)
         self._gateway.metrics.note_attempt(AttemptStart(subject_of(target), is_check=True))
-        self._note(check(target, self._gateway.transport, self._gateway.watcher))
+        self._note(check_target(target, self._gateway.transport, self._gateway.watcher))
 
     def _note(self, result: CheckResult) -> None:
         """Count the result, tell the circuit breaker, and log it if it differs from that of the last check."""
         gateway, (target, error, duration_ms) = self._gateway, result
         if error is None:
-            gateway.breakers.succeeded(target.provider)
-            gateway.rests.succeeded(target)
+            gateway.breakers.record_success(target.provider)
+            gateway.rests.record_success(target)
             gateway.metrics.note_attempt(AttemptSuccess(subject_of(target), time.time(), is_check=True))
         else:
-            gateway.metrics.note_attempt(failed(target, error, is_broken=True, is_check=True))
+            gateway.metrics.note_attempt(failure_event(target, error, is_broken=True, is_check=True))
         exception = error.exception if error is not None else ""
         if store_result(target.provider.id, model=target.model, exception=exception, duration_ms=duration_ms):
             with suppress(JournalFull):
@@ -79,12 +79,12 @@ def model_to_check(
     models: Collection[str], records: Mapping[str, Record], seconds: float, *, always: bool
 ) -> str | None:
     """The failing model that was asked least recently; with `always` any model, if none fails."""
-    failing = list(_failing(models, records, max(RECENT_SECONDS, 2 * seconds)))
+    failing = list(_failing_models(models, records, max(RECENT_SECONDS, 2 * seconds)))
     candidates = failing or (sorted(models) if always else [])
     return min(candidates, key=lambda model: _last_asked(records.get(model)), default=None)
 
 
-def _failing(models: Collection[str], records: Mapping[str, Record], within: float) -> Iterator[str]:
+def _failing_models(models: Collection[str], records: Mapping[str, Record], within: float) -> Iterator[str]:
     """The models whose latest results are failures; a linked key may have had others fail, which are no model's."""
     now = time.time()
     for model in sorted(models):

@@ -11,7 +11,7 @@ class Averages:
     def __init__(self) -> None:
         self._sums: dict[str, list[int]] = {}  # their number, and the sum of each bucket
 
-    def usual(self, traffic: Traffic) -> Traffic:
+    def with_usual_use(self, traffic: Traffic) -> Traffic:
         """The request as it was; with the usual use of its model if no provider served it."""
         if traffic.provider_id is not None or traffic.is_from_cache:
             self._add(traffic.model, traffic.usage)

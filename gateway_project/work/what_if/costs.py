@@ -30,12 +30,12 @@ class Costs:
         if change is Change.DENIED:
             return Judgement(change, NOTHING)
         if change is Change.REROUTED:
-            return Judgement(change, self._at(first[0], traffic))
+            return Judgement(change, self._cost_at(first[0], traffic))
         cost = None if traffic.cost is None else Money(traffic.cost, traffic.currency)
         if change is Change.ALLOWED:
             return Judgement(change, cost if traffic.provider_id else None)
-        if self.changes_prices and (target := self._repriced(traffic)) is not None:
-            return Judgement(Change.REPRICED, self._at(target, traffic))
+        if self.changes_prices and (target := self._repriced_target(traffic)) is not None:
+            return Judgement(Change.REPRICED, self._cost_at(target, traffic))
         return Judgement(change, cost)
 
     def for_limits(self, traffic: Traffic, targets: Sequence[Target], *, is_draft: bool) -> Decimal | None:
@@ -47,20 +47,20 @@ class Costs:
         if (
             is_served
             and traffic.cost is not None
-            and not (is_draft and self.changes_prices and self._repriced(traffic))
+            and not (is_draft and self.changes_prices and self._repriced_target(traffic))
         ):
             return traffic.cost
         price = (self._after if is_draft else self._before).price(targets[0], self._now)
         return None if price is None else _cost(traffic, price)
 
-    def _at(self, target: Target, traffic: Traffic) -> Money | None:
+    def _cost_at(self, target: Target, traffic: Traffic) -> Money | None:
         """The cost of the same tokens at a target, at the price of the draft; None without one."""
         price = self._after.price(target, self._now)
         if price is None:
             return None
         return Money(_cost(traffic, price), price.currency)
 
-    def _repriced(self, traffic: Traffic) -> Target | None:
+    def _repriced_target(self, traffic: Traffic) -> Target | None:
         """The target that served the requests, if its price is another; None if not, or if nothing was bought."""
         if traffic.is_from_cache or not traffic.usage.all_input + (traffic.usage.output or 0):
             return None

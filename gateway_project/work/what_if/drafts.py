@@ -47,17 +47,17 @@ class Draft:
         """The drafted rows of a kind."""
         return self.rows.get(kind, ())
 
-    def without(self, kind: str) -> frozenset[int]:
+    def deleted_ids(self, kind: str) -> frozenset[int]:
         """The ids of the rows of a kind that would be deleted."""
         return self.deletions.get(kind, frozenset())
 
-    def replaced(self, kind: str) -> frozenset[int]:
+    def replaced_ids(self, kind: str) -> frozenset[int]:
         """The ids of the rows of a kind that would not be there, or be others."""
-        return self.without(kind) | {row.id for row in self.of(kind) if row.id is not None}
+        return self.deleted_ids(kind) | {row.id for row in self.of(kind) if row.id is not None}
 
     def changes(self, kind: str) -> bool:
         """Whether anything of this kind would be another."""
-        return bool(self.of(kind) or self.without(kind))
+        return bool(self.of(kind) or self.deleted_ids(kind))
 
 
 def read_draft(document: object) -> Draft:
@@ -86,7 +86,7 @@ def _row(row: object, place: str, kind: type[Attributes]) -> RowDraft:
     if not _is_valid(attributes, place):
         name, problems = next(iter(attributes.errors.items()))
         whole = name == "non_field_errors"
-        raise ValidationError(_first(problems), field=place if whole else f"{place}.{camel(name)}")
+        raise ValidationError(_first_problem(problems), field=place if whole else f"{place}.{camel(name)}")
     if regex := attributes.validated_data.get("regex"):
         compile_pattern(regex, field=f"{place}.regex")
     return RowDraft(row_id, attributes.validated_data, place)
@@ -133,7 +133,7 @@ def _id(value: object, place: str) -> int:
     return value
 
 
-def _first(problems: object) -> str:
+def _first_problem(problems: object) -> str:
     """The first of what may be texts, lists or objects of them."""
     while isinstance(problems, list | dict) and problems:
         problems = next(iter(problems.values() if isinstance(problems, dict) else problems))

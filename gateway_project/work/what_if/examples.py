@@ -23,6 +23,6 @@ class Examples(Generic[Number]):
         if len(ids) < self._bound:
             ids.extend(traffic.entries(self._bound - len(ids)))
 
-    def sorted(self) -> dict[Number, list[int]]:
+    def sorted_ids(self) -> dict[Number, list[int]]:
         """The ids behind each number, in ascending order."""
         return {number: sorted(ids) for number, ids in self._ids.items()}

@@ -85,7 +85,7 @@ class LimitSide:
         counters = Counters(clock=self.clock)
         for check in map(self.book.check, limits):
             _count_before(counters, check, self.clock)
-        self._state = LocalState.around(counters)
+        self._state = LocalState.from_counters(counters)
         self._in_flight: list[Admitted] = []
         self._numbers = count()
 
@@ -163,7 +163,7 @@ def is_refused_by_limit(traffic: Traffic) -> bool:
 
 def touched_rows(draft: Draft) -> tuple[list[LimitRow], list[LimitRow]]:
     """The limits that the draft touches, as they are and as it has them; a default stands where there is none."""
-    replaced = draft.replaced(LIMITS)
+    replaced = draft.replaced_ids(LIMITS)
     if missing := replaced - set(Limit.objects.filter(pk__in=replaced).values_list("pk", flat=True)):
         raise ValidationError(f"no row with id {min(missing)}.", field=LIMITS)
     rows = {_place(row): row for row in limit_rows(Limit.objects.all()).values()}
@@ -210,23 +210,23 @@ def _admit(
     state: LocalState, token: str, own: Limits, candidates: Sequence[Limits], traffic: Traffic, cost: Decimal | None
 ) -> Admission:
     """Ask for room in the limits of the caller, and in those of one of the targets."""
-    checks = _sized(own, traffic, cost)
-    choices = [_sized(limits, traffic, cost) for limits in candidates]
+    checks = _size_checks(own, traffic, cost)
+    choices = [_size_checks(limits, traffic, cost) for limits in candidates]
     return state.admit(checks, token=token, candidate_checks=choices, ignore_lost=True, with_statuses=False)
 
 
-def _sized(limits: Limits, traffic: Traffic, cost: Decimal | None) -> Sequence[LimitCheck]:
+def _size_checks(limits: Limits, traffic: Traffic, cost: Decimal | None) -> Sequence[LimitCheck]:
     """The checks with what the request takes; only reservations differ from request to request."""
     if not limits.reserves:
         return limits.checks
-    return [_reserving(check, traffic, cost) if check.kind == RESERVE else check for check in limits.checks]
+    return [_with_known_use(check, traffic, cost) if check.kind == RESERVE else check for check in limits.checks]
 
 
-def _reserving(check: LimitCheck, traffic: Traffic, cost: Decimal | None) -> LimitCheck:
+def _with_known_use(check: LimitCheck, traffic: Traffic, cost: Decimal | None) -> LimitCheck:
     """The check with what the request is known to use; of a limit that has less room, a part of it has to fit."""
     amount, part = USES[check.limit.measure](check.limit, traffic, cost)
     take = min(amount, MAX_AMOUNT)
-    return check.taking(take, take if check.limit.is_strict else min(part, take))
+    return check.with_take(take, take if check.limit.is_strict else min(part, take))
 
 
 def _use_of_tokens(limit: LimitDescription, traffic: Traffic, cost: Decimal | None) -> tuple[int, int]:

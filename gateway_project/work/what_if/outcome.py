@@ -134,7 +134,7 @@ class Counts:
             "costBefore": _amounts(self.before),
             "costAfter": _amounts(self.after),
             **{share.value: _share(number, self.requests) for share, number in self.hits.items()},
-            "examples": {number.value: ids for number, ids in self.examples.sorted().items()},
+            "examples": {number.value: ids for number, ids in self.examples.sorted_ids().items()},
         }
 
 
@@ -178,7 +178,7 @@ class Outcome:
     def document(self, group_names: dict[int, str] | None = None) -> JsonObject:
         """The result as data; users, groups and models for which something would have changed."""
         names, total = group_names or {}, self.total.document()
-        gap_examples = {gap.value: ids for gap, ids in self.gap_examples.sorted().items()}
+        gap_examples = {gap.value: ids for gap, ids in self.gap_examples.sorted_ids().items()}
         return {
             **total,
             "examples": {**total["examples"], **gap_examples},

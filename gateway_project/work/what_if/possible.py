@@ -28,12 +28,12 @@ class PossibleTargets(NamedTuple):
         return self._replace(targets=tuple(sorted(self.targets, key=lambda target: target.key != key)))
 
 
-def possible(targets: Targets, first: Targets) -> PossibleTargets:
+def possible_targets(targets: Targets, first: Targets) -> PossibleTargets:
     """The targets with their keys."""
     return PossibleTargets(targets, first, frozenset(one.key for one in targets), frozenset(one.key for one in first))
 
 
-NONE_POSSIBLE = possible((), ())
+NONE_POSSIBLE = possible_targets((), ())
 
 
 def possible_for(question: Question, snapshot: Snapshot) -> PossibleTargets:
@@ -45,7 +45,7 @@ def possible_for(question: Question, snapshot: Snapshot) -> PossibleTargets:
         return NONE_POSSIBLE._replace(has_choice=has_choice)
     first = tuple(first_choices(_strategy(answer), tiers[0]))
     others = (one.target for tier in tiers for one in tier if one.target not in first)
-    return possible((*first, *others), first)._replace(has_choice=has_choice)
+    return possible_targets((*first, *others), first)._replace(has_choice=has_choice)
 
 
 def is_rerouted(served: TargetKey, before: PossibleTargets, after: PossibleTargets) -> bool:
@@ -55,12 +55,12 @@ def is_rerouted(served: TargetKey, before: PossibleTargets, after: PossibleTarge
     return served in before.keys and served not in after.keys
 
 
-def redraws(before: Snapshot, after: Snapshot) -> bool:
+def has_other_draws(before: Snapshot, after: Snapshot) -> bool:
     """Whether an alias chooses among the targets of a tier otherwise than before."""
-    return not _draws(after) <= _draws(before)
+    return not _tier_draws(after) <= _tier_draws(before)
 
 
-def _draws(snapshot: Snapshot) -> set[Draw]:
+def _tier_draws(snapshot: Snapshot) -> set[Draw]:
     return {
         (alias.name, alias.strategy, frozenset((one.target.key, one.weight, one.conditions) for one in tier))
         for alias in snapshot.aliases

@@ -16,10 +16,10 @@ from gateway_project.work.what_if.outcome import Cause, Change, Gap, Judgement, 
 from gateway_project.work.what_if.possible import (
     NONE_POSSIBLE,
     PossibleTargets,
+    has_other_draws,
     is_rerouted,
-    possible,
     possible_for,
-    redraws,
+    possible_targets,
 )
 from gateway_project.work.what_if.traffic import Traffic, parts_of, requests_of, traffic_of
 
@@ -73,7 +73,7 @@ class Replay:
         self._averages = Averages()
         self._keys: dict[int, KeySnapshot] = {key.id: key for key in before.keys.values()}
         self._cases: dict[tuple[object, ...], Case | None] = {}
-        self._outcome = Outcome(has_limits=limits is not None, redraws=redraws(before, after))
+        self._outcome = Outcome(has_limits=limits is not None, redraws=has_other_draws(before, after))
         if guardrails is not None:
             self._outcome.guardrails = guardrails.counts
 
@@ -124,12 +124,12 @@ class Replay:
 
     def _judgement_of(self, traffic: Traffic, case: Case) -> Judgement:
         identity, before, after = case
-        judgement = self._limited(traffic, identity, before, after)
+        judgement = self._judge_limits(traffic, identity, before, after)
         is_possible = judgement.change is not Change.DENIED and bool(after.targets)
         if is_blocked(traffic):  # guardrails alone can let it pass
             judgement = self._costs.judgement_of(traffic, Change.NONE, ())
         if self._guardrails is not None and is_possible:
-            judgement = self._guarded(traffic, identity.caller, judgement, after)
+            judgement = self._judge_guardrails(traffic, identity.caller, judgement, after)
         return judgement
 
     def _case(self, traffic: Traffic) -> Case | None:
@@ -154,13 +154,13 @@ class Replay:
 
     def judge(self, traffic: Traffic, key: KeySnapshot | None) -> tuple[PossibleTargets, PossibleTargets]:
         """The targets that may serve the request: now, and with the draft."""
-        return self._possible(traffic, key, self._before), self._possible(traffic, key, self._after)
+        return self._find_targets(traffic, key, self._before), self._find_targets(traffic, key, self._after)
 
-    def _possible(self, traffic: Traffic, key: KeySnapshot | None, snapshot: Snapshot) -> PossibleTargets:
+    def _find_targets(self, traffic: Traffic, key: KeySnapshot | None, snapshot: Snapshot) -> PossibleTargets:
         caller = snapshot.callers[traffic.user_id or 0]
         return possible_for(Question(traffic.model, caller, key, traffic.tags), snapshot)
 
-    def _limited(
+    def _judge_limits(
         self, traffic: Traffic, identity: CallerWithKey, before: PossibleTargets, after: PossibleTargets
     ) -> Judgement:
         """The judgement once limits of the draft have been asked."""
@@ -175,7 +175,7 @@ class Replay:
     ) -> Judgement:
         """The judgement by limits, which are asked for room at the targets in their order."""
         assert self._limits is not None
-        average = self._averages.usual(traffic)
+        average = self._averages.with_usual_use(traffic)
         if before.targets and is_refused_by_limit(traffic):
             cost = self._costs.for_limits(average, before.targets, is_draft=False)
             if self._limits.before.has_room(average, identity, before.targets, cost):
@@ -201,9 +201,11 @@ class Replay:
         number = side.admit(traffic, identity, targets, self._costs.for_limits(traffic, targets, is_draft=is_draft))
         if number is None:
             return NONE_POSSIBLE
-        return possible(targets[number : number + 1], targets[number : number + 1]) if number else choice
+        return possible_targets(targets[number : number + 1], targets[number : number + 1]) if number else choice
 
-    def _guarded(self, traffic: Traffic, caller: Caller, judgement: Judgement, after: PossibleTargets) -> Judgement:
+    def _judge_guardrails(
+        self, traffic: Traffic, caller: Caller, judgement: Judgement, after: PossibleTargets
+    ) -> Judgement:
         """The judgement once guardrails of the draft have been asked; `after` may serve the request with it."""
         assert self._guardrails is not None
         verdict = self._guardrails.judge(traffic, caller, self._after.rules, after.targets)

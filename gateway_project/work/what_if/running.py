@@ -16,7 +16,7 @@ from gateway_project.work.what_if.guardrails.trial import GuardrailTrial
 from gateway_project.work.what_if.limits import LimitSides
 from gateway_project.work.what_if.outcome import Outcome
 from gateway_project.work.what_if.replay import Cancelled, Replay
-from gateway_project.work.what_if.snapshots import drafted
+from gateway_project.work.what_if.snapshots import draft_snapshot
 from rules.what_if.models import WhatIf
 from rules.what_if.services import fail_what_if, finish_what_if, keep_claim, release_claim
 from telemetry.models import EntryType
@@ -46,13 +46,13 @@ class Heartbeat(BackgroundThread):
             raise Cancelled
 
 
-def compare(draft: Draft, start: datetime, end: datetime, report: Callable[[float], None]) -> Outcome:
+def compare_requests(draft: Draft, start: datetime, end: datetime, report: Callable[[float], None]) -> Outcome:
     """Judge the requests of a period now and with the draft. Raises ValidationError, and what `report` raises."""
     before = Snapshot()
     load_all(before)
     limits = LimitSides(draft, start) if draft.changes(LIMITS) else None
     guardrails = GuardrailTrial(draft) if draft.changes(GUARDRAILS) else None
-    replay = Replay(before, drafted(before, draft), report, limits=limits, guardrails=guardrails)
+    replay = Replay(before, draft_snapshot(before, draft), report, limits=limits, guardrails=guardrails)
     return replay.run(start, end)
 
 
@@ -72,7 +72,7 @@ def run_claimed(what_if: WhatIf) -> None:
     heartbeat = Heartbeat(what_if.claim)
     heartbeat.start()
     try:
-        outcome = compare(read_draft(what_if.draft), what_if.start, what_if.end, heartbeat.report)
+        outcome = compare_requests(read_draft(what_if.draft), what_if.start, what_if.end, heartbeat.report)
         finish_what_if(what_if.claim, result_of(outcome, what_if.start, what_if.end))
     except Cancelled:
         pass  # whoever cancelled it has written that

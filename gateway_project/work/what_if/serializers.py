@@ -81,14 +81,14 @@ RESULT: JsonObject = {
 }
 
 
-def _unread(value: object, place: str) -> object:
+def _keep_unread(value: object, place: str) -> object:
     """The draft is read as a whole, when all of it is there."""
     return value
 
 
 def _drafts(what: str) -> Read:
     return Read(
-        _unread,
+        _keep_unread,
         DRAFTS,
         required=False,
         help_text=f"As in the create request of {what}; with `id` it replaces that row.",
@@ -111,7 +111,7 @@ class WhatIfAttributes(Attributes):
     limits = _drafts("limits")
     prices = _drafts("prices")
     guardrails = _drafts("guardrails")
-    delete = Read(_unread, DELETIONS, required=False, help_text="Ids of rows that the draft deletes.")
+    delete = Read(_keep_unread, DELETIONS, required=False, help_text="Ids of rows that the draft deletes.")
 
 
 class DraftField(serializers.Field[JsonObject, object, object, WhatIf]):

@@ -28,7 +28,7 @@ Row = type[Rule] | type[Alias] | type[ModelPrice]
 RULE_REFERENCES = {"user_id": User, "group_id": Group, "provider_id": Provider}
 
 
-def drafted(snapshot: Snapshot, draft: Draft) -> Snapshot:
+def draft_snapshot(snapshot: Snapshot, draft: Draft) -> Snapshot:
     """The snapshot with the draft's rules, aliases and prices in force.
 
     Raises ValidationError for the id of no row and the name of no alias.
@@ -44,9 +44,9 @@ def drafted(snapshot: Snapshot, draft: Draft) -> Snapshot:
 def _rules(snapshot: Snapshot, draft: Draft) -> Iterable[RuleSnapshot]:
     _require(Rule, draft, RULES)
     _require_references(draft.of(RULES))
-    deleted_ids = draft.without(RULES)
+    deleted_ids = draft.deleted_ids(RULES)
     rules = {rule_id: rule for rule_id, rule in snapshot.rule_rows.items() if rule_id not in deleted_ids}
-    for rule_id, values in _numbered(Rule, draft.of(RULES)):
+    for rule_id, values in _number_drafts(Rule, draft.of(RULES)):
         rules.pop(rule_id, None)
         if (record := _rule(rule_id, values)) is not None:
             rules[rule_id] = record
@@ -85,9 +85,9 @@ def _rule(rule_id: int, values: Mapping[str, Any]) -> RuleSnapshot | None:
 
 def _aliases(snapshot: Snapshot, draft: Draft) -> Iterable[AliasRow]:
     _require(Alias, draft, ALIASES)
-    deleted_ids = draft.without(ALIASES)
+    deleted_ids = draft.deleted_ids(ALIASES)
     rows = {row.id: row for row in snapshot.alias_rows if row.id not in deleted_ids}
-    numbered = list(_numbered(Alias, draft.of(ALIASES)))
+    numbered = list(_number_drafts(Alias, draft.of(ALIASES)))
     ids = {row.name: row.id for row in rows.values()} | {values["name"]: alias_id for alias_id, values in numbered}
     for alias_id, values in numbered:
         rows[alias_id] = AliasRow(
@@ -109,7 +109,7 @@ def _target(target: TargetDraft, ids: Mapping[str, int]) -> TargetRow:
     return TargetRow(target.provider_id, target.model, nested_id, target.weight, target.tier, condition)
 
 
-def _numbered(model: Row, drafts: Iterable[RowDraft]) -> Iterator[tuple[int, Mapping[str, Any]]]:
+def _number_drafts(model: Row, drafts: Iterable[RowDraft]) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """The drafts with their ids; new ones come behind all others."""
     numbers = count((model._default_manager.aggregate(last=Max("pk"))["last"] or 0) + 1)
     for one in drafts:
@@ -119,7 +119,7 @@ def _numbered(model: Row, drafts: Iterable[RowDraft]) -> Iterator[tuple[int, Map
 def _prices(draft: Draft) -> PriceBook:
     """The prices of now with those of the draft, which hold at any time."""
     _require(ModelPrice, draft, PRICES)
-    prices = ModelPrice.objects.not_over().exclude(pk__in=draft.replaced(PRICES))
+    prices = ModelPrice.objects.not_over().exclude(pk__in=draft.replaced_ids(PRICES))
     return PriceBook([*(row.offer for row in prices), *map(_offer, draft.of(PRICES))])
 
 
@@ -131,6 +131,6 @@ def _offer(row: RowDraft) -> Offer:
 
 def _require(model: Row, draft: Draft, kind: str) -> None:
     """Raise ValidationError unless there are rows with the ids of this kind; disabled ones are, too."""
-    ids = draft.replaced(kind)
+    ids = draft.replaced_ids(kind)
     if missing := ids - set(model._default_manager.filter(pk__in=ids).values_list("pk", flat=True)):
         raise ValidationError(f"no row with id {min(missing)}.", field=kind)

@@ -196,12 +196,12 @@ def requests_of(start: datetime, end: datetime, *, with_payload: bool = False) -
         usage, cost, example = Usage.of_counts(row[8:14]), row[14], row[15]
         yield Traffic(
             user_id, key_id, model, _tags(tags), provider_id, served_model or "", cache_status == HIT, currency,
-            1, usage, usage.all_input, None if cost is None else _money(cost), example, _recorded(*row[17:]),
+            1, usage, usage.all_input, None if cost is None else _money(cost), example, _recorded_decision(*row[17:]),
             was_judged=(row[19] or "") in JUDGED, unknown_costs=int(row[16] == UNKNOWN),
         )  # fmt: skip
 
 
-def _recorded(
+def _recorded_decision(
     at: float, milliseconds: float | None, exception: str, outcome: str, rule_id: int, alias: str, *texts: Any
 ) -> RequestRecord:
     return RequestRecord(at, (milliseconds or 0) / 1000, exception, outcome, rule_id, alias or "", *texts)

@@ -55,7 +55,7 @@ def check_draft(draft: Draft) -> None:
             if kind not in DELETED_LAST:
                 _delete(kind, services, draft)
             for row in draft.of(kind):
-                with _placed(row.place):
+                with _name_place(row.place):
                     _write(services, row)
             if kind in DELETED_LAST:
                 _delete(kind, services, draft)
@@ -63,8 +63,8 @@ def check_draft(draft: Draft) -> None:
 
 
 def _delete(kind: str, services: Services, draft: Draft) -> None:
-    for row_id in sorted(draft.without(kind)):
-        with _placed(f"delete.{kind}"):
+    for row_id in sorted(draft.deleted_ids(kind)):
+        with _name_place(f"delete.{kind}"):
             services.delete(_row(services, row_id))
 
 
@@ -89,7 +89,7 @@ def _row(services: Services, row_id: int) -> Any:
 
 
 @contextmanager
-def _placed(place: str) -> Iterator[None]:
+def _name_place(place: str) -> Iterator[None]:
     """Errors of a service name the place in the draft."""
     try:
         yield

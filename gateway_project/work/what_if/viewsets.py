@@ -7,7 +7,7 @@ from gateway_project.api.filters import ChoiceFilter
 from gateway_project.api.response_specs import ResponseSpec
 from gateway_project.api.viewsets import CreateMixin, DestroyMixin, ListMixin
 from gateway_project.json_types import JsonObject
-from gateway_project.work.what_if.beginning import begin
+from gateway_project.work.what_if.beginning import begin_comparison
 from gateway_project.work.what_if.serializers import WhatIfAttributes, WhatIfSerializer
 from rules.what_if.models import State, WhatIf
 from rules.what_if.querysets import WhatIfQuerySet
@@ -42,7 +42,7 @@ class WhatIfViewSet(ListMixin[WhatIf], CreateMixin[WhatIf], DestroyMixin[WhatIf]
     def perform_create(self, values: JsonObject) -> WhatIf:
         start, end = values.pop("start"), values.pop("end")
         user = self.authenticated_caller.user
-        return begin(values, start, end, user_id=user.pk, user_name=user.get_username())
+        return begin_comparison(values, start, end, user_id=user.pk, user_name=user.get_username())
 
     def perform_destroy(self, row: WhatIf) -> None:
         """Cancel it; one that has ended stays as it is."""

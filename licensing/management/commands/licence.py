@@ -20,7 +20,7 @@ from gateway_project.json_types import JsonObject
 from licensing import services, signing
 from licensing.serializers import status_document
 from licensing.signing import Claims, KeyRefused
-from licensing.viewsets import install
+from licensing.viewsets import install_key
 
 
 class Command(BaseCommand):
@@ -67,14 +67,14 @@ class Command(BaseCommand):
             id=uuid4().hex,
             issued=datetime.now(UTC).date(),
         )
-        self.stdout.write(signing.sign(claims, _read(options["private_key"])))
+        self.stdout.write(signing.sign_licence(claims, _read(options["private_key"])))
 
     def install(self, options: JsonObject) -> None:
         record = partial(record_command, "create", "licence", attributes=("licenceKey",))
-        self.stdout.write(install(_key(options["key"]), record))
+        self.stdout.write(install_key(_key(options["key"]), record))
 
     def status(self, options: JsonObject) -> None:
-        terms, now = services.current(), time.time()
+        terms, now = services.current_terms(), time.time()
         if options["json"]:
             self.stdout.write(json.dumps(status_document(terms, now)))
             return

@@ -9,7 +9,7 @@ import re
 from gateway_project.errors import GatewayError, ProviderError, ProviderRejected
 from gateway_project.json_types import JsonObject
 from providers.formats.anthropic.foreign import FOREIGN, without_foreign
-from providers.formats.anthropic.kept_state import ids_in, references_in, stores
+from providers.formats.anthropic.kept_state import ids_in, keeps_state, references_in
 from providers.formats.anthropic.models import claude
 from providers.formats.anthropic.reply import read_reply
 from providers.formats.anthropic.request import (
@@ -33,12 +33,12 @@ from providers.formats.anthropic.thinking import (
 )
 from providers.formats.base import ClientResponse, Options, StreamReader, read_object
 from providers.formats.dialect import COUNT_TOKENS, WorkRequest
-from providers.formats.json_values import as_dict, as_list, as_text, dumped, read_json
+from providers.formats.json_values import as_dict, as_list, as_text, dump_value, read_json
 from providers.formats.kept_state import Reference
 from providers.formats.neutral.chat import Chat
 from providers.formats.neutral.reply import Reply
 from providers.formats.translated import TranslatedFormat
-from providers.formats.usage import count
+from providers.formats.usage import read_count
 
 VERSION = "2023-06-01"
 # The status for a type of error, if it comes with another status.
@@ -110,13 +110,13 @@ class Anthropic(TranslatedFormat):
         if FOREIGN.encode() not in work.raw:
             return super().passthrough_body(work, model)
         messages = [own for message in as_list(work.body.get("messages")) if (own := without_foreign(message))]
-        return dumped({**work.body, "model": model, "messages": messages})
+        return dump_value({**work.body, "model": model, "messages": messages})
 
     def references(self, work: WorkRequest) -> tuple[Reference, ...]:
         return (*references_in(work.body), *super().references(work))
 
     def is_kept(self, work: WorkRequest) -> bool:
-        return stores(work.body)
+        return keeps_state(work.body)
 
     def headers(self, work: WorkRequest) -> dict[str, str]:
         return {"anthropic-version": VERSION} | work.headers
@@ -169,7 +169,7 @@ class Anthropic(TranslatedFormat):
             if work.body.get("thread") is not None or b'"container"' in body:
                 answer.state_ids = tuple(ids_in(work.body, read_object(body)))
             return answer
-        if count(read_object(body).get("input_tokens")) is None:
+        if read_count(read_object(body).get("input_tokens")) is None:
             raise ProviderError("The provider answered 200 without a number of tokens.")
         return ClientResponse(body)
 

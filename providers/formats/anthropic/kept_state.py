@@ -22,7 +22,7 @@ def references_in(body: JsonObject) -> Iterator[Reference]:
         yield _reference(Kind.CONTAINER, container, "container")
 
 
-def stores(body: JsonObject) -> bool:
+def keeps_state(body: JsonObject) -> bool:
     """Whether the answer has ids of what is kept for its user alone."""
     tools = (as_text(as_dict(tool).get("type")) for tool in as_list(body.get("tools")))
     has_state = body.get("thread") is not None or body.get("container") is not None

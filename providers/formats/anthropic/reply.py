@@ -4,11 +4,11 @@ from gateway_project.errors import ProviderError
 from gateway_project.json_types import JsonObject
 from providers.formats.anthropic.request import NAME
 from providers.formats.cited_blocks import WEB, CitedBlocks
-from providers.formats.json_values import as_dict, as_list, as_text, dumped
+from providers.formats.json_values import as_dict, as_list, as_text, dump_value
 from providers.formats.neutral.messages import Part, Reasoning, Refusal, Text, ToolCall, Verbatim
 from providers.formats.neutral.reply import Citation, FinishReason, Reply
 from providers.formats.parts import normalise_reason
-from providers.formats.usage import Usage, count
+from providers.formats.usage import Usage, read_count
 
 # The field that holds the address, by the type of citation.
 ADDRESSES = {"web_search_result_location": "url", "search_result_location": "source"}
@@ -72,16 +72,16 @@ def _thinking(block: JsonObject) -> Part:
     return Reasoning(as_text(block.get("thinking")), as_text(block.get("signature")), source=NAME)
 
 
-def _redacted(block: JsonObject) -> Part:
+def _redacted_thinking(block: JsonObject) -> Part:
     return Reasoning(data=as_text(block.get("data")), source=NAME)
 
 
 def _call(block: JsonObject) -> Part:
-    arguments = dumped(as_dict(block.get("input"))).decode()
+    arguments = dump_value(as_dict(block.get("input"))).decode()
     return ToolCall(as_text(block.get("id")), as_text(block.get("name")), arguments)
 
 
-READERS = {"text": _text, "thinking": _thinking, "redacted_thinking": _redacted, "tool_use": _call}
+READERS = {"text": _text, "thinking": _thinking, "redacted_thinking": _redacted_thinking, "tool_use": _call}
 
 
 def pages_of(block: JsonObject) -> list[Citation | None]:
@@ -108,7 +108,7 @@ def usage_of(value: object) -> Usage | None:
         _total(value, "cache_read_input_tokens"),
         _total(value, "cache_creation_input_tokens"),
         output,
-        count(as_dict(value.get("output_tokens_details")).get("thinking_tokens")),
+        read_count(as_dict(value.get("output_tokens_details")).get("thinking_tokens")),
         _total(value, "ephemeral_1h_input_tokens", "cache_creation"),
     )
 
@@ -120,5 +120,5 @@ def _total(usage: JsonObject, name: str, member: str = "") -> int | None:
     """
     iterations = [one for one in as_list(usage.get("iterations")) if as_dict(one).get("type") in LEFT_OUT]
     places = [as_dict(one.get(member)) if member else one for one in (usage, *iterations)]
-    counts = [tokens for place in places if (tokens := count(place.get(name))) is not None]
+    counts = [tokens for place in places if (tokens := read_count(place.get(name))) is not None]
     return sum(counts) if counts else None

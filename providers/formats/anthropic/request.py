@@ -24,7 +24,7 @@ from providers.formats.neutral.messages import (
 )
 from providers.formats.parts import arguments_object, paragraphs_of, unsupported_part
 from providers.formats.translated import split_system
-from providers.formats.turns import alternating, called_tools, is_blank
+from providers.formats.turns import alternate_turns, called_tools, is_blank
 
 NAME = "anthropic"
 SHAPE = "anthropic-messages"  # the dialect of its clients
@@ -52,7 +52,8 @@ def system_of(chat: Chat) -> tuple[str | list[Block], list[Message]]:
 def turns_of(messages: list[Message]) -> list[Block]:
     """The messages as turns of alternating roles."""
     return [
-        {"role": turn.role, "content": [_block(part) for part in turn.parts]} for turn in alternating(messages, NAME)
+        {"role": turn.role, "content": [_block(part) for part in turn.parts]}
+        for turn in alternate_turns(messages, NAME)
     ]
 
 
@@ -60,21 +61,21 @@ def _block(part: Part) -> Block:
     return WRITERS[type(part)](part)
 
 
-def _marked(block: Block, cache: JsonObject | None) -> Block:
+def _mark_cached(block: Block, cache: JsonObject | None) -> Block:
     if cache:
         block["cache_control"] = cache
     return block
 
 
 def _text(part: Text) -> Block:
-    return _marked({"type": "text", "text": part.text}, part.cache)
+    return _mark_cached({"type": "text", "text": part.text}, part.cache)
 
 
 def _image(part: Image) -> Block:
     source = {"type": "url", "url": part.url}
     if part.data:
         source = {"type": "base64", "media_type": part.media_type, "data": part.data}
-    return _marked({"type": "image", "source": source}, part.cache)
+    return _mark_cached({"type": "image", "source": source}, part.cache)
 
 
 def _document(part: File) -> Block:
@@ -83,7 +84,7 @@ def _document(part: File) -> Block:
     block: Block = {"type": "document", "source": _document_source(part)}
     if part.name:
         block["title"] = part.name
-    return _marked(block, part.cache)
+    return _mark_cached(block, part.cache)
 
 
 def _document_source(part: File) -> Block:
@@ -92,7 +93,7 @@ def _document_source(part: File) -> Block:
     if part.media_type == PDF or part.data.startswith(PDF_BEGINS):
         return {"type": "base64", "media_type": PDF, "data": part.data}
     if part.media_type.startswith("text/"):
-        return {"type": "text", "media_type": "text/plain", "data": _decoded(part.data)}
+        return {"type": "text", "media_type": "text/plain", "data": _decode_text(part.data)}
     raise ValidationError(_why_not(part))
 
 
@@ -102,7 +103,7 @@ def _why_not(part: File) -> str:
     return f"This provider accepts PDF, text and images, but not {part.media_type or 'a file without a type'}."
 
 
-def _decoded(data: str) -> str:
+def _decode_text(data: str) -> str:
     try:
         return base64.b64decode(data, validate=True).decode()
     except (binascii.Error, UnicodeDecodeError):
@@ -118,7 +119,7 @@ def _thought(part: Reasoning) -> Block:
 
 def _call(part: ToolCall) -> Block:
     block: Block = {"type": "tool_use", "id": _id(part.id), "name": part.name, "input": arguments_object(part)}
-    return _marked(block, part.cache)
+    return _mark_cached(block, part.cache)
 
 
 def _result(part: ToolResult) -> Block:
@@ -130,7 +131,7 @@ def _result(part: ToolResult) -> Block:
         block["content"] = content
     if part.is_error:
         block["is_error"] = True
-    return _marked(block, part.cache)
+    return _mark_cached(block, part.cache)
 
 
 def _verbatim(part: Verbatim) -> Block:
@@ -166,7 +167,7 @@ def _tool(tool: Tool) -> Block:
         block["description"] = tool.description
     if tool.strict:
         block["strict"] = True
-    return _marked(block, tool.cache)
+    return _mark_cached(block, tool.cache)
 
 
 def tool_choice_of(chat: Chat, *, more: bool) -> Block | None:

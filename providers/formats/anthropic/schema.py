@@ -7,7 +7,7 @@ Anthropic's SDK does, bounds become words in the description, and objects are cl
 from collections.abc import Callable
 
 from gateway_project.json_types import JsonObject
-from providers.formats.json_values import as_text, dumped
+from providers.formats.json_values import as_text, dump_value
 
 BOUNDS = frozenset({
     *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength"),
@@ -28,7 +28,7 @@ def supported_schema(schema: JsonObject) -> JsonObject:
         if name not in bounds
     }
     if bounds:
-        words = [as_text(schema.get("description")), dumped(bounds).decode()]
+        words = [as_text(schema.get("description")), dump_value(bounds).decode()]
         supported["description"] = "\n\n".join(filter(None, words))
     if schema.get("type") == "object" or isinstance(schema.get("properties"), dict):
         supported.setdefault(CLOSED, False)
@@ -41,25 +41,25 @@ def _is_unsupported(name: str, value: object) -> bool:
     return name in BOUNDS and not (name == "minItems" and value in (0, 1))
 
 
-def _one(value: object) -> object:
+def _translate_schema(value: object) -> object:
     return supported_schema(value) if isinstance(value, dict) else value
 
 
-def _each(value: object) -> object:
-    return [_one(item) for item in value] if isinstance(value, list) else value
+def _translate_list(value: object) -> object:
+    return [_translate_schema(item) for item in value] if isinstance(value, list) else value
 
 
-def _named(value: object) -> object:
-    return {name: _one(field) for name, field in value.items()} if isinstance(value, dict) else value
+def _translate_members(value: object) -> object:
+    return {name: _translate_schema(field) for name, field in value.items()} if isinstance(value, dict) else value
 
 
 # The members of a schema that contain schemas.
 INSIDE: dict[str, Callable[[object], object]] = {
-    "properties": _named,
-    "$defs": _named,
-    "definitions": _named,
-    "items": _one,
-    "anyOf": _each,
-    "oneOf": _each,
-    "allOf": _each,
+    "properties": _translate_members,
+    "$defs": _translate_members,
+    "definitions": _translate_members,
+    "items": _translate_schema,
+    "anyOf": _translate_list,
+    "oneOf": _translate_list,
+    "allOf": _translate_list,
 }

@@ -11,7 +11,7 @@ from providers.formats.base import error_message, late_rejection
 from providers.formats.cited_blocks import CitedBlocks
 from providers.formats.dialect import WorkRequest
 from providers.formats.json_stream import JsonStreamReader
-from providers.formats.json_values import as_dict, as_text, dumped
+from providers.formats.json_values import as_dict, as_text, dump_value
 from providers.formats.neutral.deltas import (
     AnswerEnd,
     AnswerStart,
@@ -66,7 +66,7 @@ class AnthropicReader(JsonStreamReader):
         if read := EVENTS.get(as_text(value.get("type"))):
             read(self, value)
 
-    def _started(self, value: JsonObject) -> None:
+    def _message_started(self, value: JsonObject) -> None:
         message = as_dict(value.get("message"))
         self.emit(AnswerStart(as_text(message.get("id")), as_text(message.get("model"))))
         self.state_ids.update(dict.fromkeys(ids_in(self.work.body, message)))
@@ -90,7 +90,7 @@ class AnthropicReader(JsonStreamReader):
             number = self._calls[index] = len(self._calls)
             self.emit(CallStart(number, as_text(block.get("id")), as_text(block.get("name"))))
             if arguments := block.get("input"):  # some servers send the arguments whole
-                self.emit(CallDelta(number, dumped(arguments).decode()))
+                self.emit(CallDelta(number, dump_value(arguments).decode()))
         else:
             self.drop(as_text(kind))
 
@@ -125,7 +125,7 @@ class AnthropicReader(JsonStreamReader):
             self.finish(normalise_reason(FINISH_REASONS, reason), reason)
             self.emit(AnswerEnd(self.finish_reason, reason, as_text(delta.get("stop_sequence")) or None))
 
-    def _stopped(self, value: JsonObject) -> None:
+    def _message_stopped(self, value: JsonObject) -> None:
         self.done = True
 
     def _read_text(self, text: str) -> None:
@@ -148,10 +148,10 @@ class AnthropicReader(JsonStreamReader):
 
 
 EVENTS = {
-    "message_start": AnthropicReader._started,
+    "message_start": AnthropicReader._message_started,
     "content_block_start": AnthropicReader._block_started,
     "content_block_delta": AnthropicReader._block_continued,
     "content_block_stop": AnthropicReader._block_stopped,
     "message_delta": AnthropicReader._message_continued,
-    "message_stop": AnthropicReader._stopped,
+    "message_stop": AnthropicReader._message_stopped,
 }

@@ -31,7 +31,7 @@ def thinking_of(chat: Chat, model: str, max_tokens: int, source: str = NAME) -> 
     thinking, about = chat.thinking, claude(model)
     if thinking is None or not can_think(chat, model, source):
         return None, ""
-    if _unwanted(thinking):
+    if _is_turned_off(thinking):
         return None if about.rests else {"type": "disabled"}, ""
     if about.thinking == "budget":
         return {"type": "enabled", "budget_tokens": _budget(thinking, max_tokens)}, ""
@@ -44,7 +44,9 @@ def sampling_of(chat: Chat, model: str, source: str = NAME) -> set[str]:
         return set()
     wide = chat.top_p is not None and chat.top_p >= LEAST_TOP_P
     takes = (
-        {"temperature": chat.temperature == 1, "top_p": wide, "top_k": False} if _thinks(chat, model, source) else {}
+        {"temperature": chat.temperature == 1, "top_p": wide, "top_k": False}
+        if _will_think(chat, model, source)
+        else {}
     )
     names = {name for name in SAMPLING if getattr(chat, name) is not None and takes.get(name, True)}
     if claude(model).either and names >= EITHER:
@@ -59,7 +61,7 @@ def conflicting_sampling(chat: Chat, model: str, source: str = NAME) -> set[str]
     return {name for name in SAMPLING if getattr(chat, name) is not None} - sampling_of(chat, model, source)
 
 
-def _thinks(chat: Chat, model: str, source: str) -> bool:
+def _will_think(chat: Chat, model: str, source: str) -> bool:
     thinking, _ = thinking_of(chat, model, LEAST_BUDGET, source)
     return thinking is not None and thinking["type"] != "disabled"
 
@@ -72,7 +74,7 @@ def can_think(chat: Chat, model: str, source: str = NAME) -> bool:
     thinking, about = chat.thinking, claude(model, on_bedrock=source != NAME)
     if thinking is None:
         return True
-    if _unwanted(thinking):
+    if _is_turned_off(thinking):
         return not about.always_thinks
     if about.thinking == "budget":
         has_room = chat.max_tokens is None or chat.max_tokens > LEAST_BUDGET
@@ -86,7 +88,7 @@ def _budget(thinking: Thinking, max_tokens: int) -> int:
     return max(min(tokens, max_tokens - 1), LEAST_BUDGET)
 
 
-def _unwanted(thinking: Thinking) -> bool:
+def _is_turned_off(thinking: Thinking) -> bool:
     return thinking.enabled is False or thinking.effort == "none"
 
 

@@ -14,7 +14,7 @@ from providers.formats.json_values import as_dict
 from providers.formats.neutral.chat import Embedding
 from providers.formats.neutral.reply import Vectors
 from providers.formats.parts import require_texts
-from providers.formats.usage import Usage, count
+from providers.formats.usage import Usage, read_count
 
 # Every answer of InvokeModel has it. Cohere's bodies have no token counts.
 INPUT_TOKENS = "x-amzn-bedrock-input-token-count"
@@ -92,12 +92,12 @@ def read_vectors(value: JsonObject) -> Vectors:
     vector = value.get("embedding") or by_type.get("float") or next(iter(by_type.values()), None)
     if not isinstance(vector, list):
         raise ProviderError("The provider answered 200 without an embedding.")
-    tokens = count(value.get("inputTextTokenCount"))
+    tokens = read_count(value.get("inputTextTokenCount"))
     return Vectors([vector], None if tokens is None else Usage(tokens))
 
 
 def reported_usage(headers: Mapping[str, str]) -> Usage | None:
     """The tokens in the headers of an answer; None if there are none."""
     header = headers.get(INPUT_TOKENS, "")
-    tokens = count(int(header)) if header.isascii() and header.isdigit() and len(header) < 20 else None
+    tokens = read_count(int(header)) if header.isascii() and header.isdigit() and len(header) < 20 else None
     return None if tokens is None else Usage(tokens)

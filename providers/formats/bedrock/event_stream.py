@@ -48,7 +48,7 @@ class FrameSplitter:
         """The frames completed by this piece."""
         self._rest += piece
         frames: list[bytes] = []
-        while (size := self._size or self._begun()) and len(self._rest) >= size:
+        while (size := self._size or self._begin_frame()) and len(self._rest) >= size:
             frames.append(bytes(self._rest[:size]))
             del self._rest[:size]
             self._size = 0
@@ -59,7 +59,7 @@ class FrameSplitter:
         rest, self._rest = bytes(self._rest), bytearray()
         return rest
 
-    def _begun(self) -> int:
+    def _begin_frame(self) -> int:
         """The size of the frame at the beginning of the rest; 0 if it is not known yet, or not valid."""
         if self.problem or len(self._rest) < PRELUDE.size:
             return 0

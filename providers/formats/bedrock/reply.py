@@ -4,11 +4,11 @@ from gateway_project.errors import ProviderError
 from gateway_project.json_types import JsonObject
 from providers.formats.bedrock.request import NAME
 from providers.formats.cited_blocks import WEB, CitedBlocks
-from providers.formats.json_values import as_dict, as_list, as_text, dumped
+from providers.formats.json_values import as_dict, as_list, as_text, dump_value
 from providers.formats.neutral.messages import Image, Part, Reasoning, Text, ToolCall, Verbatim
 from providers.formats.neutral.reply import Citation, FinishReason, Reply
 from providers.formats.parts import normalise_reason, text_of
-from providers.formats.usage import Usage, count
+from providers.formats.usage import Usage, read_count
 
 FINISH_REASONS = {
     "end_turn": FinishReason.STOP,
@@ -41,10 +41,10 @@ def usage_of(value: object) -> Usage | None:
     """Usage in disjoint buckets. Bedrock counts cached input separately. If the total shows that the input includes
     it, it is subtracted."""
     usage = as_dict(value)
-    prompt, output = count(usage.get("inputTokens")), count(usage.get("outputTokens"))
+    prompt, output = read_count(usage.get("inputTokens")), read_count(usage.get("outputTokens"))
     if prompt is None and output is None:
         return None
-    read, write = count(usage.get("cacheReadInputTokens")), count(usage.get("cacheWriteInputTokens"))
+    read, write = read_count(usage.get("cacheReadInputTokens")), read_count(usage.get("cacheWriteInputTokens"))
     cached = (read or 0) + (write or 0)
     if prompt is not None and cached and usage.get("totalTokens") == prompt + (output or 0):
         if cached > prompt:  # the parts exceed the whole: believe the whole
@@ -56,14 +56,14 @@ def usage_of(value: object) -> Usage | None:
 def _hour_tokens(usage: JsonObject) -> int | None:
     """The tokens that were written into the cache for an hour (TokenUsage.cacheDetails)."""
     details = [detail for detail in map(as_dict, as_list(usage.get("cacheDetails"))) if detail.get("ttl") == "1h"]
-    return sum(count(detail.get("inputTokens")) or 0 for detail in details) if details else None
+    return sum(read_count(detail.get("inputTokens")) or 0 for detail in details) if details else None
 
 
 def _read_part(block: JsonObject) -> list[Part]:
     if isinstance(text := block.get("text"), str):
         return [Text(text)]
     if call := as_dict(block.get("toolUse")):
-        arguments = dumped(as_dict(call.get("input"))).decode()
+        arguments = dump_value(as_dict(call.get("input"))).decode()
         return [ToolCall(as_text(call.get("toolUseId")), as_text(call.get("name")), arguments)]
     if thought := as_dict(block.get("reasoningContent")):
         return [_read_thought(thought)]

@@ -28,7 +28,7 @@ from providers.formats.neutral.messages import (
 )
 from providers.formats.parts import arguments_object, unsupported_part
 from providers.formats.translated import split_system
-from providers.formats.turns import alternating, called_tools, is_blank
+from providers.formats.turns import alternate_turns, called_tools, is_blank
 
 INFERENCE = {"max_tokens": "maxTokens", "temperature": "temperature", "top_p": "topP", "stop": "stopSequences"}
 Block = JsonObject
@@ -78,7 +78,7 @@ def turns_of(messages: list[Message]) -> list[Block]:
     """The messages as turns of alternating roles."""
     turns: list[Block] = [
         {"role": turn.role, "content": [block for part in turn.parts for block in _blocks(part)]}
-        for turn in alternating(messages, NAME)
+        for turn in alternate_turns(messages, NAME)
     ]
     if turns[0]["role"] == "assistant":
         turns.insert(0, {"role": "user", "content": [OPENING]})
@@ -111,7 +111,7 @@ def _blocks(part: Part) -> list[Block]:
     return WRITERS[type(part)](part)
 
 
-def _marked(block: Block, cache: JsonObject | None) -> list[Block]:
+def _mark_cached(block: Block, cache: JsonObject | None) -> list[Block]:
     """The blocks, with a cache point of its own behind each part that ends a prompt to cache."""
     if not cache:
         return [block]
@@ -120,7 +120,7 @@ def _marked(block: Block, cache: JsonObject | None) -> list[Block]:
 
 
 def _text(part: Text) -> list[Block]:
-    return _marked({"text": part.text}, part.cache)
+    return _mark_cached({"text": part.text}, part.cache)
 
 
 def _image(part: Image) -> list[Block]:
@@ -129,7 +129,7 @@ def _image(part: Image) -> list[Block]:
     kind = part.media_type.removeprefix("image/")
     if kind not in IMAGES:
         raise ValidationError(f"messages: this provider takes images of the types {', '.join(IMAGES)}.")
-    return _marked({"image": {"format": kind, "source": {"bytes": part.data}}}, part.cache)
+    return _mark_cached({"image": {"format": kind, "source": {"bytes": part.data}}}, part.cache)
 
 
 def _file(part: File) -> list[Block]:
@@ -138,12 +138,12 @@ def _file(part: File) -> list[Block]:
     if part.media_type.startswith("image/"):
         return _image(Image(data=part.data, media_type=part.media_type, cache=part.cache))
     if kind := SOUNDS.get(part.media_type):
-        return _marked({"audio": {"format": kind, "source": {"bytes": part.data}}}, part.cache)
+        return _mark_cached({"audio": {"format": kind, "source": {"bytes": part.data}}}, part.cache)
     kind = DOCUMENTS.get(part.media_type) or part.name.rpartition(".")[2].lower()
     if kind not in DOCUMENTS.values():
         raise ValidationError(f"messages: this provider does not take files of the type {part.media_type or kind!r}.")
     name = NOT_IN_A_NAME.sub(" ", part.name).strip()[:LONGEST_NAME].rstrip() or "document"
-    return _marked({"document": {"format": kind, "name": name, "source": {"bytes": part.data}}}, part.cache)
+    return _mark_cached({"document": {"format": kind, "name": name, "source": {"bytes": part.data}}}, part.cache)
 
 
 def _thought(part: Reasoning) -> list[Block]:
@@ -155,7 +155,7 @@ def _thought(part: Reasoning) -> list[Block]:
 
 def _call(part: ToolCall) -> list[Block]:
     call = {"toolUseId": _id(part.id), "name": part.name, "input": arguments_object(part)}
-    return _marked({"toolUse": call}, part.cache)
+    return _mark_cached({"toolUse": call}, part.cache)
 
 
 def _result(part: ToolResult) -> list[Block]:
@@ -163,7 +163,7 @@ def _result(part: ToolResult) -> list[Block]:
     result: Block = {"toolUseId": _id(part.call_id), "content": content or [NO_OUTPUT]}
     if part.is_error:
         result["status"] = "error"
-    return _marked({"toolResult": result}, part.cache)
+    return _mark_cached({"toolResult": result}, part.cache)
 
 
 def _verbatim(part: Verbatim) -> list[Block]:
@@ -229,7 +229,7 @@ def _tool(tool: Tool) -> list[Block]:
     spec["inputSchema"] = {"json": supported_schema(schema) if tool.strict else schema}
     if tool.strict:
         spec["strict"] = True
-    return _marked({"toolSpec": spec}, tool.cache)
+    return _mark_cached({"toolSpec": spec}, tool.cache)
 
 
 def output_config(chat: Chat, effort: str) -> Block:

@@ -9,7 +9,7 @@ from providers.formats.bedrock.request import NAME
 from providers.formats.cited_blocks import CitedBlocks
 from providers.formats.dialect import WorkRequest
 from providers.formats.json_stream import JsonStreamReader
-from providers.formats.json_values import as_dict, as_text, dumped
+from providers.formats.json_values import as_dict, as_text, dump_value
 from providers.formats.neutral.deltas import AnswerEnd, AnswerStart, CallDelta, CallStart, ReasoningDelta, TextDelta
 from providers.formats.parts import normalise_reason
 
@@ -55,7 +55,7 @@ class BedrockReader(JsonStreamReader):
         status = error.code
         kind = next((name for name, code in OVERLOADS.items() if code == status), "internalServerException")
         headers = {":exception-type": kind, ":content-type": "application/json", ":message-type": EXCEPTION}
-        return write_frame(headers, dumped(error.body()))
+        return write_frame(headers, dump_value(error.body()))
 
     def data(self, event: bytes) -> bytes:
         self._frame = frame = read_frame(event)
@@ -76,7 +76,7 @@ class BedrockReader(JsonStreamReader):
         if read := EVENTS.get(self._frame.headers.get(":event-type", "")):
             read(self, value)
 
-    def _started(self, value: JsonObject) -> None:
+    def _message_started(self, value: JsonObject) -> None:
         self.emit(AnswerStart())
 
     def _block_started(self, value: JsonObject) -> None:
@@ -112,18 +112,18 @@ class BedrockReader(JsonStreamReader):
         self.finish(normalise_reason(FINISH_REASONS, reason), reason)
         self.emit(AnswerEnd(self.finish_reason, reason))
 
-    def _ended(self, value: JsonObject) -> None:
+    def _read_metadata(self, value: JsonObject) -> None:
         self.usage = usage_of(value.get("usage"))
         self.done = self._stopped
 
 
 EVENTS = {
-    "messageStart": BedrockReader._started,
+    "messageStart": BedrockReader._message_started,
     "contentBlockStart": BedrockReader._block_started,
     "contentBlockDelta": BedrockReader._block_continued,
     "contentBlockStop": BedrockReader._block_stopped,
     "messageStop": BedrockReader._message_stopped,
-    "metadata": BedrockReader._ended,
+    "metadata": BedrockReader._read_metadata,
 }
 
 

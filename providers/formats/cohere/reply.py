@@ -7,7 +7,7 @@ from providers.formats.json_values import as_dict, as_list, as_text
 from providers.formats.neutral.messages import Part, Reasoning, Text, ToolCall, Verbatim
 from providers.formats.neutral.reply import FinishReason, Reply
 from providers.formats.parts import normalise_reason, read_function_call
-from providers.formats.usage import Usage, count
+from providers.formats.usage import Usage, read_count
 
 FINISH_REASONS = {
     "COMPLETE": FinishReason.STOP,
@@ -52,7 +52,7 @@ def usage_of(value: object) -> Usage | None:
 
 def token_count(value: object) -> int | None:
     """A number of tokens, which is a float in Cohere's API description."""
-    return count(int(value) if isinstance(value, float) and value.is_integer() else value)
+    return read_count(int(value) if isinstance(value, float) and value.is_integer() else value)
 
 
 def _objects(value: object) -> list[JsonObject]:

@@ -53,7 +53,7 @@ def _write_answer(parts: list[Part]) -> JsonObject:
     """An assistant message. If it has calls, its thoughts are their `tool_plan`."""
     calls = [_write_call(part) for part in parts if isinstance(part, ToolCall)]
     thoughts = [part.text for part in parts if isinstance(part, Reasoning) and part.source == NAME and part.text]
-    text, own = text_of(parts), _own(parts)
+    text, own = text_of(parts), _own_parts(parts)
     if calls:
         plan = {"tool_plan": "".join(thoughts)} if thoughts else {}
         return {"tool_calls": calls} | plan | ({"content": text} if text else {}) | own
@@ -61,7 +61,7 @@ def _write_answer(parts: list[Part]) -> JsonObject:
     return {"content": [*items, {"type": "text", "text": text}] if items else text} | own
 
 
-def _own(parts: list[Part]) -> JsonObject:
+def _own_parts(parts: list[Part]) -> JsonObject:
     """Cohere's own parts beside text, thoughts and calls. Raises ValidationError for parts of other sources."""
     own: JsonObject = {}
     for part in parts:

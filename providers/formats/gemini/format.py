@@ -7,14 +7,14 @@ from gateway_project.json_types import JsonObject
 from providers.formats.base import DEFAULT_OPTIONS, ClientResponse, Options, OutgoingRequest, StreamReader, read_object
 from providers.formats.dialect import COUNT_TOKENS, WorkRequest
 from providers.formats.gemini.reply import read_reply, usage_of
-from providers.formats.gemini.request import CONFIG, NAME, resource, write_chat
+from providers.formats.gemini.request import CONFIG, NAME, model_path, write_chat
 from providers.formats.gemini.stream import GeminiReader
-from providers.formats.json_values import as_dict, as_list, dumped, read_json
+from providers.formats.json_values import as_dict, as_list, dump_value, read_json
 from providers.formats.neutral.chat import Chat, Embedding
 from providers.formats.neutral.reply import Reply, Vectors
 from providers.formats.parts import require_texts
 from providers.formats.translated import TranslatedFormat
-from providers.formats.usage import count
+from providers.formats.usage import read_count
 from providers.transport.retry_after import retry_after as seconds_of
 
 ACTIONS = {"embedding": "batchEmbedContents", COUNT_TOKENS: "countTokens"}
@@ -35,21 +35,21 @@ class Gemini(TranslatedFormat):
 
     def path(self, work: WorkRequest, model: str) -> str:
         action = ACTIONS.get(work.operation) or ("streamGenerateContent?alt=sse" if work.stream else "generateContent")
-        return f"/{resource(model)}:{action}"
+        return f"/{model_path(model)}:{action}"
 
     def request(self, work: WorkRequest, model: str, options: Options = DEFAULT_OPTIONS) -> OutgoingRequest:
         if work.operation != COUNT_TOKENS:
             return super().request(work, model, options)
-        content = {"model": resource(model, quoted=False)} | self.chat_body(work, work.chat, model, options)
-        return OutgoingRequest(self.path(work, model), dumped({"generateContentRequest": content}))
+        content = {"model": model_path(model, quoted=False)} | self.chat_body(work, work.chat, model, options)
+        return OutgoingRequest(self.path(work, model), dump_value({"generateContentRequest": content}))
 
     def answer(self, work: WorkRequest, body: bytes) -> ClientResponse:
         if work.operation != COUNT_TOKENS:
             return super().answer(work, body)
-        total = count(read_object(body).get("totalTokens"))
+        total = read_count(read_object(body).get("totalTokens"))
         if total is None:
             raise ProviderError("The provider answered 200 without a number of tokens.")
-        return ClientResponse(dumped({"input_tokens": total}))
+        return ClientResponse(dump_value({"input_tokens": total}))
 
     def chat_body(self, work: WorkRequest, chat: Chat, model: str, options: Options) -> JsonObject:
         if self.translates(work) and as_dict(chat.extra.get("generationConfig")).get("candidateCount") not in (None, 1):
@@ -66,7 +66,7 @@ class Gemini(TranslatedFormat):
         return GeminiReader(work)
 
     def embedding_body(self, work: WorkRequest, embedding: Embedding, model: str) -> JsonObject:
-        about: JsonObject = {"model": resource(model, quoted=False)}
+        about: JsonObject = {"model": model_path(model, quoted=False)}
         if embedding.dimensions is not None:
             about["outputDimensionality"] = embedding.dimensions
         about |= self.native_embedding_values(embedding)

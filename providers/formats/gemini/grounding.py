@@ -12,7 +12,7 @@ from gateway_project.json_types import JsonObject
 from providers.formats.json_values import as_dict, as_list, as_text
 from providers.formats.neutral.reply import Citation
 from providers.formats.surrogates import merge_surrogates
-from providers.formats.usage import count
+from providers.formats.usage import read_count
 
 GROUNDING = "groundingMetadata"
 # The kinds of sources: web pages, places on Google Maps, documents of a store.
@@ -33,7 +33,7 @@ def citations_of(grounding: object, words: str, begins: Mapping[int, int]) -> tu
     """The citations in an answer's text, and the names of content that other shapes cannot hold."""
     supports, omissions = supports_of(grounding)
     offsets = array("Q", accumulate(_sizes(words), initial=0))
-    return _placed(supports, offsets, begins), omissions
+    return _place_citations(supports, offsets, begins), omissions
 
 
 def supports_of(grounding: object) -> tuple[list[GroundingSupport], list[str]]:
@@ -43,7 +43,7 @@ def supports_of(grounding: object) -> tuple[list[GroundingSupport], list[str]]:
     supports, omissions = [], [SUGGESTIONS] if grounding.get(SUGGESTIONS) else []
     for support in map(as_dict, as_list(grounding.get("groundingSupports"))):
         segment = as_dict(support.get("segment"))
-        part, start, end = (count(segment.get(name)) or 0 for name in ("partIndex", "startIndex", "endIndex"))
+        part, start, end = (read_count(segment.get(name)) or 0 for name in ("partIndex", "startIndex", "endIndex"))
         for number in as_list(support.get("groundingChunkIndices")):
             source = sources[number] if type(number) is int and 0 <= number < len(sources) else None
             if source is None:
@@ -90,7 +90,7 @@ class StreamedGrounding:
         supports = []
         while self._waiting and (over or self._waiting[0][0] <= self._offsets[-1]):
             supports.append(heappop(self._waiting)[-1])
-        return _placed(supports, self._offsets, {})
+        return _place_citations(supports, self._offsets, {})
 
 
 def _source(chunk: JsonObject) -> Citation | None:
@@ -106,7 +106,9 @@ def _sizes(words: str) -> Iterable[int]:
     return repeat(1, len(words)) if words.isascii() else (len(letter.encode("utf-8", "replace")) for letter in words)
 
 
-def _placed(supports: Iterable[GroundingSupport], offsets: Sequence[int], begins: Mapping[int, int]) -> list[Citation]:
+def _place_citations(
+    supports: Iterable[GroundingSupport], offsets: Sequence[int], begins: Mapping[int, int]
+) -> list[Citation]:
     """The citations with their positions in the whole text. `offsets` has the bytes before each character and in all.
 
     `begins` has the position at which the text of each part begins.

@@ -8,7 +8,7 @@ from providers.formats.json_values import as_dict, as_list, as_text
 from providers.formats.neutral.messages import Image, Part, Reasoning, Text, ToolCall, Verbatim
 from providers.formats.neutral.reply import FinishReason, Reply
 from providers.formats.parts import arguments_text, derived_call_id, normalise_reason, text_of
-from providers.formats.usage import Usage, count, count_or_zero
+from providers.formats.usage import Usage, count_or_zero, read_count
 
 FINISH_REASONS = {
     "STOP": FinishReason.STOP,
@@ -72,14 +72,14 @@ def usage_of(value: object) -> Usage | None:
     """Usage in disjoint buckets. Google counts thoughts beside the candidates, and cached content in the prompt."""
     if not isinstance(value, dict):
         return None
-    prompt, output = count(value.get("promptTokenCount")), count(value.get("candidatesTokenCount"))
-    thoughts, cached = count(value.get("thoughtsTokenCount")), count(value.get("cachedContentTokenCount"))
+    prompt, output = read_count(value.get("promptTokenCount")), read_count(value.get("candidatesTokenCount"))
+    thoughts, cached = read_count(value.get("thoughtsTokenCount")), read_count(value.get("cachedContentTokenCount"))
     if prompt is None and output is None and thoughts is None:
         return None
     if prompt is not None:
         if cached is not None and cached > prompt:  # the part exceeds the whole: believe the whole
             cached = None
-        prompt += (count(value.get("toolUsePromptTokenCount")) or 0) - (cached or 0)
+        prompt += (read_count(value.get("toolUsePromptTokenCount")) or 0) - (cached or 0)
     visible, hidden = (count_or_zero(value.get(name)) for name in ("candidatesTokenCount", "thoughtsTokenCount"))
     return Usage(prompt, cached, None, None if visible is None or hidden is None else visible + hidden, thoughts)
 

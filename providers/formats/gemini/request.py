@@ -93,11 +93,11 @@ def write_chat(chat: Chat, model: str) -> JsonObject:
     if chat.tools:
         body["tools"] = [{"functionDeclarations": [_declaration(tool) for tool in chat.tools]}]
     if chat.tools and chat.tool_choice is not None:  # without functions Google refuses it
-        body["toolConfig"] = {"functionCallingConfig": _calling(chat.tool_choice)}
+        body["toolConfig"] = {"functionCallingConfig": _call_mode(chat.tool_choice)}
     return body
 
 
-def resource(model: str, *, quoted: bool = True) -> str:
+def model_path(model: str, *, quoted: bool = True) -> str:
     """The model's name in the path, with its kind: models or tunedModels."""
     kind, slash, name = model.partition("/")
     if not slash or kind not in ("models", "tunedModels"):
@@ -113,7 +113,7 @@ def _contents(messages: list[Message], *, signs: bool) -> list[JsonObject]:
         parts = [body for part in message.parts if (body := _write_part(part)) is not None]
         if role == "model" and signs:
             parts = _signed_pictures(parts)
-            _vouch(parts)
+            _mark_unsigned_parts(parts)
         if contents and contents[-1]["role"] == role:
             contents[-1]["parts"] += parts
         elif parts:
@@ -132,7 +132,7 @@ def _signed_pictures(parts: list[JsonObject]) -> list[JsonObject]:
     return signed
 
 
-def _vouch(parts: list[JsonObject]) -> None:
+def _mark_unsigned_parts(parts: list[JsonObject]) -> None:
     """Mark unsigned pictures and calls of a turn as made by another model.
 
     Of parallel calls only the first needs a signature.
@@ -247,7 +247,7 @@ def _declaration(tool: Tool) -> JsonObject:
     return declaration
 
 
-def _calling(choice: ToolChoice) -> JsonObject:
+def _call_mode(choice: ToolChoice) -> JsonObject:
     calling: JsonObject = {"mode": CALLING_MODES[choice.mode]}
     if choice.name:
         calling["allowedFunctionNames"] = [choice.name]

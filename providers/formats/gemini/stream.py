@@ -52,7 +52,7 @@ class GeminiReader(JsonStreamReader):
             return
         parts = parts_of(candidate)
         if self.deltas is not None:  # only translated streams need citations
-            self._ground(parts, candidate.get(GROUNDING))
+            self._emit_citations(parts, candidate.get(GROUNDING))
         for part in parts:
             self._read_part(part)
         if reason := as_text(candidate.get("finishReason")):
@@ -68,7 +68,7 @@ class GeminiReader(JsonStreamReader):
             self.done = True
         return rest
 
-    def _ground(self, parts: list[JsonObject], grounding: object) -> None:
+    def _emit_citations(self, parts: list[JsonObject], grounding: object) -> None:
         """Emit citations before the parts of this event, because a part may end the text that they apply to."""
         for part in filter(_is_answer, parts):
             self._grounding.add_text(part["text"])

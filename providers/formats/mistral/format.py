@@ -16,7 +16,7 @@ from providers.formats.openai.request import response_format_of
 from providers.formats.openai.responses import DIALECT as RESPONSES
 from providers.formats.parts import require_texts
 from providers.formats.translated import TranslatedFormat
-from providers.formats.usage import Usage, count
+from providers.formats.usage import Usage, read_count
 
 
 class Mistral(TranslatedFormat):
@@ -72,7 +72,7 @@ class Mistral(TranslatedFormat):
 
     def read_vectors(self, value: JsonObject) -> Vectors:
         vectors = [item["embedding"] for item in sorted(check_embeddings(value), key=_place)]
-        tokens = count(as_dict(value.get("usage")).get("prompt_tokens"))
+        tokens = read_count(as_dict(value.get("usage")).get("prompt_tokens"))
         return Vectors(vectors, None if tokens is None else Usage(tokens), as_text(value.get("model")))
 
 

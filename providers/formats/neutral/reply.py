@@ -20,11 +20,11 @@ class Citation:
     start: int = 0
     end: int = 0
 
-    def since(self, begin: int) -> "Citation":
+    def relative_to(self, begin: int) -> "Citation":
         """The same citation, with positions relative to a text that begins at `begin`."""
         return replace(self, start=max(self.start - begin, 0), end=max(self.end - begin, 0))
 
-    def within(self, begin: int, size: int) -> "Citation":
+    def clipped_to(self, begin: int, size: int) -> "Citation":
         """The same relative to a text of `size` characters. A citation outside of it applies to the whole text."""
         start, end = (min(max(place - begin, 0), size) for place in (self.start, self.end))
         return replace(self, start=start if start < end else 0, end=end if start < end else size)

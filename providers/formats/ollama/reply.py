@@ -7,7 +7,7 @@ from providers.formats.neutral.messages import Reasoning, Text, ToolCall
 from providers.formats.neutral.reply import FinishReason, Reply
 from providers.formats.ollama.request import NAME
 from providers.formats.parts import normalise_reason, read_function_call
-from providers.formats.usage import Usage, count, count_or_zero
+from providers.formats.usage import Usage, count_or_zero, read_count
 
 FINISH_REASONS = {"stop": FinishReason.STOP, "length": FinishReason.LENGTH, "load": FinishReason.PAUSE}
 
@@ -31,7 +31,7 @@ def read_reply(value: JsonObject) -> Reply:
 
 def usage_of(value: JsonObject) -> Usage | None:
     """The usage. `prompt_eval_count` leaves out tokens in the server's cache, and is missing if it is 0."""
-    prompt, output = count(value.get("prompt_eval_count")), count(value.get("eval_count"))
+    prompt, output = read_count(value.get("prompt_eval_count")), read_count(value.get("eval_count"))
     if prompt is None and output is None:
         return None
     return Usage(count_or_zero(value.get("prompt_eval_count")), output=output)

@@ -6,7 +6,7 @@ In chat completions OpenRouter adds the text of the page as `content`.
 from gateway_project.json_types import JsonObject
 from providers.formats.json_values import as_dict, as_list, as_text
 from providers.formats.neutral.reply import Citation
-from providers.formats.usage import count
+from providers.formats.usage import read_count
 
 URL = "url_citation"
 
@@ -18,7 +18,7 @@ def citations_in(annotations: object) -> list[Citation]:
 
 
 def _citation(value: JsonObject) -> Citation:
-    place = count(value.get("start_index")) or 0, count(value.get("end_index")) or 0
+    place = read_count(value.get("start_index")) or 0, read_count(value.get("end_index")) or 0
     return Citation(value["url"], as_text(value.get("title")), as_text(value.get("content")), *place)
 
 

@@ -36,7 +36,7 @@ class OpenCalls:
         """The call that a piece belongs to; a new one if the piece begins it."""
         call_id, index = as_text(piece.get("id")), index_of(piece)
         name = as_text(as_dict(piece.get("function")).get("name"))
-        call = self._by_id.get(call_id) if call_id else self._continued(index, name)
+        call = self._by_id.get(call_id) if call_id else self._continued_call(index, name)
         if call is None:
             call = self._begin(call_id, index, reply_id)
         if index is not None:
@@ -44,7 +44,7 @@ class OpenCalls:
         call.is_named = call.is_named or bool(name)
         return call
 
-    def _continued(self, index: int | None, name: str) -> OpenCall | None:
+    def _continued_call(self, index: int | None, name: str) -> OpenCall | None:
         """The call that a piece without an id continues: by index, else the last one; None if a new name begins."""
         if index is not None:
             return self._by_index.get(index)

@@ -5,7 +5,7 @@ import struct
 
 from gateway_project.errors import ProviderError
 from gateway_project.json_types import JsonObject
-from providers.formats.json_values import dumped
+from providers.formats.json_values import dump_value
 
 
 def check_embeddings(value: JsonObject) -> list[JsonObject]:
@@ -20,17 +20,17 @@ def check_embeddings(value: JsonObject) -> list[JsonObject]:
 
 def in_encoding(value: JsonObject, data: list[JsonObject], body: bytes, encoding: object) -> bytes:
     """The answer's body with its vectors in the wanted encoding; the same bytes if nothing changes."""
-    kind, change = (str, packed) if encoding == "base64" else (list, unpacked)
+    kind, change = (str, pack_vector) if encoding == "base64" else (list, unpack_vector)
     if all(isinstance(item["embedding"], kind) for item in data):
         return body
     changed = [
         item if isinstance(item["embedding"], kind) else {**item, "embedding": change(item["embedding"])}
         for item in data
     ]
-    return dumped({**value, "data": changed})
+    return dump_value({**value, "data": changed})
 
 
-def packed(vector: list[float]) -> str:
+def pack_vector(vector: list[float]) -> str:
     """A vector as base64 of little-endian float32. Raises ProviderError if a member is not such a number."""
     try:
         return base64.b64encode(struct.pack(f"<{len(vector)}f", *vector)).decode()
@@ -38,7 +38,7 @@ def packed(vector: list[float]) -> str:
         raise ProviderError("The provider answered 200 with a vector that does not consist of numbers.") from error
 
 
-def unpacked(text: str) -> list[float]:
+def unpack_vector(text: str) -> list[float]:
     """The vector in such a text. Raises ProviderError if the text is invalid."""
     try:
         content = base64.b64decode(text, validate=True)

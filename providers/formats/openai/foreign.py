@@ -17,10 +17,10 @@ FOREIGN = frozenset({"anthropic", "bedrock", "cohere", "gemini", "mistral", "oll
 
 def without_foreign(messages: object) -> object:
     """The messages of a chat without these thoughts."""
-    return [_own(message) for message in messages] if isinstance(messages, list) else messages
+    return [_without_foreign_members(message) for message in messages] if isinstance(messages, list) else messages
 
 
-def _own(message: object) -> object:
+def _without_foreign_members(message: object) -> object:
     fields = as_dict(message)
     formats = (as_text(as_dict(detail).get("format")) for detail in as_list(fields.get(DETAILS)))
     if FOREIGN.isdisjoint(formats):

@@ -11,7 +11,7 @@ from gateway_project.json_types import JsonObject
 from providers.formats.base import ClientResponse, Options, StreamReader, read_object
 from providers.formats.dialect import WorkRequest
 from providers.formats.ids import fitting_id
-from providers.formats.json_values import as_dict, as_text, dumped, read_json
+from providers.formats.json_values import as_dict, as_text, dump_value, read_json
 from providers.formats.neutral.chat import Chat
 from providers.formats.neutral.reply import Reply
 from providers.formats.openai.embedding import check_embeddings, in_encoding
@@ -123,7 +123,7 @@ def _with_new_bound(work: WorkRequest) -> WorkRequest:
     """The request with the bound that the gateway added under the name that models that think know."""
     body = {**work.body, "max_completion_tokens": work.body["max_tokens"]}
     del body["max_tokens"]
-    return replace(work, body=body, raw=dumped(body))
+    return replace(work, body=body, raw=dump_value(body))
 
 
 def with_member(work: WorkRequest, name: str, value: object) -> WorkRequest:
@@ -131,7 +131,7 @@ def with_member(work: WorkRequest, name: str, value: object) -> WorkRequest:
     if value == work.body.get(name):
         return work
     body = {**work.body, name: value}
-    return replace(work, body=body, raw=dumped(body))
+    return replace(work, body=body, raw=dump_value(body))
 
 
 def _read_embeddings(work: WorkRequest, body: bytes) -> ClientResponse:

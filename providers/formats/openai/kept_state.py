@@ -35,7 +35,7 @@ def names_item(item: JsonObject) -> bool:
     return item.get("id") is not None and _kind_of(item) is Kind.ITEM
 
 
-def stores(body: JsonObject) -> bool:
+def keeps_state(body: JsonObject) -> bool:
     """Whether the provider keeps the response (default: yes)."""
     return body.get("store") is not False or body.get("conversation") is not None
 

@@ -9,7 +9,7 @@ from providers.formats.neutral.reply import FinishReason, Reply
 from providers.formats.openai.annotations import citations_in
 from providers.formats.openai.request import THOUGHTS
 from providers.formats.parts import arguments_text, derived_call_id, normalise_reason
-from providers.formats.usage import Usage, count, money
+from providers.formats.usage import Usage, money, read_count
 
 # Any other reason is reported as "other", never as "stop".
 FINISH_REASONS = {
@@ -32,7 +32,7 @@ def read_reply(value: JsonObject) -> Reply:
     calls = _calls(message, as_text(value.get("id")))
     reason = as_text(choice.get("finish_reason"))
     return Reply(
-        [*_thoughts(message), *_content_parts(message), *calls],
+        [*_read_thoughts(message), *_content_parts(message), *calls],
         finish_reason(reason, called=bool(calls)),
         reason,
         usage_of(value.get("usage")),
@@ -101,19 +101,19 @@ def usage_of(value: object) -> Usage | None:
     """Usage in disjoint buckets. OpenAI counts cached input in `prompt_tokens`."""
     if not isinstance(value, dict):
         return None
-    prompt, output = count(value.get("prompt_tokens")), count(value.get("completion_tokens"))
+    prompt, output = read_count(value.get("prompt_tokens")), read_count(value.get("completion_tokens"))
     if prompt is None and output is None:
         return None
     rest, read, write, reasoning = prompt, None, None, None
     if isinstance(inside := value.get("prompt_tokens_details"), dict):
-        read, write = count(inside.get("cached_tokens")), count(inside.get("cache_write_tokens"))
+        read, write = read_count(inside.get("cached_tokens")), read_count(inside.get("cache_write_tokens"))
     if prompt is not None and (read or write):
         rest = prompt - (read or 0) - (write or 0)
         if rest < 0:  # the parts exceed the whole: believe the whole
             rest, read, write = prompt, None, None
     if isinstance(details := value.get("completion_tokens_details"), dict):
-        reasoning = count(details.get("reasoning_tokens"))
-    total = count(value.get("total_tokens"))
+        reasoning = read_count(details.get("reasoning_tokens"))
+    total = read_count(value.get("total_tokens"))
     if total is not None and prompt is not None and output is not None:
         # Of xAI, and of Google's endpoint for clients of OpenAI, only the total contains the thoughts.
         output = max(output, total - prompt)
@@ -158,7 +158,7 @@ def _image(url: str) -> Image:
     return Image(data=data, media_type=about.removeprefix("data:")) if comma else Image(url)
 
 
-def _thoughts(message: JsonObject) -> list[Part]:
+def _read_thoughts(message: JsonObject) -> list[Part]:
     if details := [as_dict(detail) for detail in as_list(message.get("reasoning_details"))]:
         return [read_thought(detail) for detail in details]
     texts = ((source, as_text(message.get(name))) for source, name in THOUGHTS.items())

@@ -51,11 +51,11 @@ def _result(result: ToolResult) -> JsonObject:
     return {"role": "tool", "tool_call_id": result.call_id, "content": result_text(result)}
 
 
-def _system(parts: list[Part], name: str = "") -> list[JsonObject]:
+def _system_message(parts: list[Part], name: str = "") -> list[JsonObject]:
     return [{"role": "system", "content": paragraphs_of(parts)}]
 
 
-def _user(parts: list[Part], name: str = "") -> list[JsonObject]:
+def _user_message(parts: list[Part], name: str = "") -> list[JsonObject]:
     if not parts:
         return []
     content = [_part(part) for part in parts]
@@ -81,14 +81,14 @@ def _assistant(parts: list[Part], name: str = "") -> list[JsonObject]:
         message["tool_calls"] = calls
     if len(message) == 2 and message["content"] is None:
         return []
-    message |= _thoughts([part for part in parts if isinstance(part, Reasoning)])
+    message |= _format_thoughts([part for part in parts if isinstance(part, Reasoning)])
     return [message | {"name": name}] if name else [message]
 
 
-WRITERS = {"system": _system, "user": _user, "assistant": _assistant, "tool": _user}
+WRITERS = {"system": _system_message, "user": _user_message, "assistant": _assistant, "tool": _user_message}
 
 
-def _thoughts(thoughts: list[Reasoning]) -> JsonObject:
+def _format_thoughts(thoughts: list[Reasoning]) -> JsonObject:
     """The thoughts, each in the field that it came in."""
     fields: dict[str, list[str]] = {}
     details: list[JsonObject] = []
@@ -174,12 +174,12 @@ def tool_choice_of(chat: Chat) -> str | JsonObject | None:
     if choice is None or not chat.tools:
         return None
     if choice.allowed:
-        allowed = {"mode": choice.mode, "tools": [_named(name) for name in choice.allowed]}
+        allowed = {"mode": choice.mode, "tools": [_function_choice(name) for name in choice.allowed]}
         return {"type": "allowed_tools", "allowed_tools": allowed}
-    return _named(choice.name) if choice.mode == ToolMode.TOOL else choice.mode
+    return _function_choice(choice.name) if choice.mode == ToolMode.TOOL else choice.mode
 
 
-def _named(name: str) -> JsonObject:
+def _function_choice(name: str) -> JsonObject:
     return {"type": "function", "function": {"name": name}}
 
 

@@ -19,15 +19,15 @@ from providers.formats.base import (
 )
 from providers.formats.dialect import WorkRequest
 from providers.formats.json_stream import JsonStreamReader
-from providers.formats.json_values import as_dict, as_list, as_text, dumped, read_json
+from providers.formats.json_values import as_dict, as_list, as_text, dump_value, read_json
 from providers.formats.kept_state import Reference
 from providers.formats.neutral.deltas import ReasoningDelta, TextDelta
 from providers.formats.neutral.reply import FinishReason
 from providers.formats.openai.foreign import SEAL_SPELLING, without_sealed
 from providers.formats.openai.format import BILLING_ERRORS, OpenAI, with_member
-from providers.formats.openai.kept_state import ids_in, ids_of_item, references_in, stores
+from providers.formats.openai.kept_state import ids_in, ids_of_item, keeps_state, references_in
 from providers.formats.parts import normalise_reason
-from providers.formats.usage import Usage, count
+from providers.formats.usage import Usage, read_count
 
 DIALECT = "openai-responses"
 INCOMPLETE = {"max_output_tokens": FinishReason.LENGTH, "content_filter": FinishReason.FILTER}
@@ -80,7 +80,7 @@ class OpenAIResponses(OpenAI):
         return (*references_in(work.body), *files) if work.dialect.name == DIALECT else files
 
     def is_kept(self, work: WorkRequest) -> bool:
-        return work.dialect.name == DIALECT and stores(work.body)
+        return work.dialect.name == DIALECT and keeps_state(work.body)
 
     def answer(self, work: WorkRequest, body: bytes) -> ClientResponse:
         if work.dialect.name != DIALECT:
@@ -90,7 +90,7 @@ class OpenAIResponses(OpenAI):
             raise ProviderError("The provider answered 200 without output.")
         reason, provider_reason = finish_of(value)
         content, kind = (_as_stream(value), EVENT_STREAM) if work.stream else (body, "application/json")
-        state_ids = tuple(dict.fromkeys(ids_in(value))) if stores(work.body) else ()
+        state_ids = tuple(dict.fromkeys(ids_in(value))) if keeps_state(work.body) else ()
         usage = usage_of_response(value)
         return ClientResponse(content, kind, text_of(value), usage, reason, provider_reason, state_ids=state_ids)
 
@@ -105,7 +105,7 @@ class ResponsesReader(JsonStreamReader):
         super().__init__(work)
         self._last = b""  # the last event that was forwarded
         self._response: JsonObject = {}  # as in the first event
-        self._is_kept = stores(work.body)
+        self._is_kept = keeps_state(work.body)
 
     def end_with_error(self, error: GatewayError, work: WorkRequest | None = None) -> bytes:
         writer = self.work.dialect.writer(self.work)
@@ -188,7 +188,7 @@ def _as_stream(response: JsonObject) -> bytes:
         events.append(("response.output_item.done", place | {"item": item}))
     events.append((f"response.{response.get('status') or 'completed'}", {"response": response}))
     return b"".join(
-        b"event: %b\ndata: %b\n\n" % (name.encode(), dumped({"type": name, "sequence_number": number, **fields}))
+        b"event: %b\ndata: %b\n\n" % (name.encode(), dump_value({"type": name, "sequence_number": number, **fields}))
         for number, (name, fields) in enumerate(events)
     )
 
@@ -234,13 +234,13 @@ def usage_of_response(response: JsonObject) -> Usage | None:
 def usage_of(value: object) -> Usage | None:
     """Usage in disjoint buckets: cached input is counted inside input_tokens."""
     value = as_dict(value)
-    prompt, output = count(value.get("input_tokens")), count(value.get("output_tokens"))
+    prompt, output = read_count(value.get("input_tokens")), read_count(value.get("output_tokens"))
     if prompt is None and output is None:
         return None
     inside = as_dict(value.get("input_tokens_details"))
-    read, write = count(inside.get("cached_tokens")), count(inside.get("cache_write_tokens"))
+    read, write = read_count(inside.get("cached_tokens")), read_count(inside.get("cache_write_tokens"))
     rest = None if prompt is None else prompt - (read or 0) - (write or 0)
     if rest is not None and rest < 0:  # the parts exceed the whole: believe the whole
         rest, read, write = prompt, None, None
-    reasoning = count(as_dict(value.get("output_tokens_details")).get("reasoning_tokens"))
+    reasoning = read_count(as_dict(value.get("output_tokens_details")).get("reasoning_tokens"))
     return Usage(rest, read, write, output, reasoning)

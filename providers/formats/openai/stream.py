@@ -7,7 +7,7 @@ from gateway_project.errors import ProviderError
 from gateway_project.json_types import JsonObject
 from providers.formats.dialect import WorkRequest
 from providers.formats.json_stream import JsonStreamReader
-from providers.formats.json_values import as_dict, as_list, as_text, dumped, read_json
+from providers.formats.json_values import as_dict, as_list, as_text, dump_value, read_json
 from providers.formats.neutral.deltas import (
     AnswerEnd,
     AnswerStart,
@@ -124,7 +124,7 @@ def _without_usage(value: JsonObject) -> bytes:
 
 
 def _event(value: JsonObject) -> bytes:
-    return b"data: " + dumped(value) + b"\n\n"
+    return b"data: " + dump_value(value) + b"\n\n"
 
 
 def _says_nothing(data: bytes) -> bool:

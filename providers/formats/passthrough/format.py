@@ -14,7 +14,7 @@ from providers.formats.base import (
 )
 from providers.formats.dialect import WorkRequest
 from providers.formats.json_values import as_dict, as_list, read_json
-from providers.formats.kept_state import FILES, Kind, Reference, files_in, spellings
+from providers.formats.kept_state import FILES, Kind, Reference, files_in, spellings_of
 from providers.formats.openai.kept_state import names_item
 from providers.formats.passthrough.reply import familiar_finish, familiar_text, familiar_usage
 from providers.formats.passthrough.stream import PassthroughReader
@@ -31,7 +31,7 @@ KEPT = {
     "container_id": Kind.CONTAINER,
     "prompt": Kind.PROMPT,
 }
-KEPT_SPELLINGS = spellings(KEPT)
+KEPT_SPELLINGS = spellings_of(KEPT)
 REFERENCE_MEMBERS = {"type", "id", "status", "summary"}  # what an item may have that refers to one
 
 

@@ -36,7 +36,7 @@ class Command(BaseCommand):
         key_file = keys if isinstance(keys, KeyFile) else None
         if (options["new_key"] or options["drop_old_keys"]) and key_file is None:
             raise CommandError(FROM_ENVIRONMENT)
-        with key_file.locked() if key_file else nullcontext():
+        with key_file.lock_file() if key_file else nullcontext():
             if key_file and options["new_key"]:
                 key_file.prepend(new_key())
                 self._record("created a new encryption key")
@@ -46,7 +46,7 @@ class Command(BaseCommand):
 
     def _reseal(self) -> None:
         progress = Progress(self.stderr)
-        result = reseal_credentials(lambda rows: progress.counting(rows, "Encrypting credentials"))
+        result = reseal_credentials(lambda rows: progress.count_items(rows, "Encrypting credentials"))
         self.stdout.write(f"Credentials re-encrypted: {result.rewritten}; already under this key: {result.current}.")
         if result.rewritten:
             self._record(f"re-encrypted the credentials of providers: {result.rewritten}")

@@ -5,7 +5,7 @@ from pathlib import Path
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from gateway_project.errors import GatewayError
-from providers.pricing.public_prices import BUNDLED, describe_counts, load
+from providers.pricing.public_prices import BUNDLED, describe_counts, load_prices
 
 
 class Command(BaseCommand):
@@ -18,7 +18,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: object, file: Path, **options: object) -> None:
         try:
-            counts = load(file)
+            counts = load_prices(file)
         except GatewayError as error:
             raise CommandError(error.sentence) from None
         self.stdout.write(f"Prices: {describe_counts(counts)}.")

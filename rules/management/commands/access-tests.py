@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import transaction
 
 from gateway_project.api.audit import record_export
-from gateway_project.database.guarding import override_reason, overriding
+from gateway_project.database.guarding import override_access_tests, override_reason
 from gateway_project.errors import BrokenTest, GatewayError
 from rules.access_tests.documents import MAX_BYTES, read_document, write_document
 from rules.access_tests.importing import import_access_tests
@@ -88,7 +88,7 @@ class Command(BaseCommand):
 def _reason(override: str) -> str:
     """The reason, as one for a change has to be. Raises CommandError."""
     try:
-        with overriding(override):
+        with override_access_tests(override):
             return override_reason()
     except GatewayError as error:
         raise CommandError(f"--override {error.message}") from error

@@ -10,7 +10,7 @@ from gateway_project.wording import plural
 from telemetry.audit.chain import Link
 from telemetry.audit.export import audit_as_json_lines
 from telemetry.audit.models import AuditEntry
-from telemetry.audit.verification import verify
+from telemetry.audit.verification import verify_chain
 
 STEP = 1000
 
@@ -38,7 +38,7 @@ class Command(BaseCommand):
 
     def _verify(self, head: str) -> None:
         progress = Progress(self.stderr)
-        result = verify(expected_head=head, counting=lambda links: _counted(links, progress))
+        result = verify_chain(expected_head=head, counting=lambda links: _count_links(links, progress))
         if result.problem:
             raise CommandError(result.problem)
         rows, segments = plural(result.rows, "row"), plural(result.segments, "removed segment")
@@ -51,7 +51,7 @@ class Command(BaseCommand):
             self.stdout.write(lines.decode(), ending="")
 
 
-def _counted(links: Iterable[Link], progress: Progress) -> Iterator[Link]:
+def _count_links(links: Iterable[Link], progress: Progress) -> Iterator[Link]:
     """The links, with the number of those that were read on the terminal."""
     for number, link in enumerate(links, start=1):
         if number % STEP == 0:

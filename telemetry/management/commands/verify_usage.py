@@ -9,7 +9,7 @@ from django.utils import timezone
 from gateway_project.api.audit import operator, record_command
 from gateway_project.progress import Progress
 from gateway_project.wording import plural
-from telemetry.usage.verification import Difference, days, differences, full_hours, repair
+from telemetry.usage.verification import Difference, days, differences, full_hours, repair_hours
 
 MAX_SHOWN = 20
 FEWER = (
@@ -19,7 +19,7 @@ FEWER = (
 FIRST_YEAR, LAST_YEAR = 1970, 9998
 
 
-def moment(text: str) -> datetime:
+def parse_moment(text: str) -> datetime:
     """An ISO 8601 date or date-time (default: UTC)."""
     try:
         read = datetime.fromisoformat(text)
@@ -36,8 +36,8 @@ class Command(BaseCommand):
     help = "Compares hourly usage with the log, and sums by day and model with the hours. Prints the differences."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--from", type=moment, dest="start", help="default: the oldest full hour of the log")
-        parser.add_argument("--to", type=moment, dest="end", help="default: now")
+        parser.add_argument("--from", type=parse_moment, dest="start", help="default: the oldest full hour of the log")
+        parser.add_argument("--to", type=parse_moment, dest="end", help="default: now")
         parser.add_argument(
             "--repair", action="store_true", help="rebuild what differs: hours from the log, sums from hours"
         )
@@ -54,13 +54,13 @@ class Command(BaseCommand):
         period = f"From {start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC"
         progress, parts = Progress(self.stderr), list(days(start, end))
         if options["repair"]:
-            days_shown = progress.counting(parts, "Repairing days")
-            repaired = sum(repair(*day, allow_fewer=bool(options["allow_fewer"])) for day in days_shown)
+            days_shown = progress.count_items(parts, "Repairing days")
+            repaired = sum(repair_hours(*day, allow_fewer=bool(options["allow_fewer"])) for day in days_shown)
             if repaired:
                 message = f"{operator()} repaired {plural(repaired, 'hour')} of usage, by manage.py. {period}."
                 record_command("repair", "usage", message=message)
             self.stdout.write(f"{period}: {plural(repaired, 'hour')} repaired.")
-        remaining = [item for day in progress.counting(parts, "Comparing days") for item in differences(*day)]
+        remaining = [item for day in progress.count_items(parts, "Comparing days") for item in differences(*day)]
         if remaining:
             hint = [FEWER] if any(one.amounts.get("requests", 0) < 0 for one in remaining) else []
             raise CommandError("\n".join([f"{period}: log and usage differ.", *_lines(remaining), *hint]))

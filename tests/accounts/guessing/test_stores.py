@@ -7,7 +7,7 @@ from django.core.cache import caches
 
 from accounts.guessing.slowdown import seconds_until_turn
 from accounts.guessing.stores import ProcessStore, current_stores
-from accounts.guessing.throttle import CODES_A_DAY, code_guess, guess
+from accounts.guessing.throttle import CODES_A_DAY, code_guess, throttle_guess
 from gateway_project.errors import AuthenticationFailed, RateLimited, ServiceUnavailable
 from tests.support.promises import promise
 
@@ -29,7 +29,7 @@ def _own_stores(settings, request):
 def attempt(username: str, address: str, error: Exception | None = None) -> str:
     """A wrong password, or a check that ends with another error; the error that the client gets."""
     try:
-        with guess(username, address):
+        with throttle_guess(username, address):
             raise error or AuthenticationFailed("wrong")
     except (AuthenticationFailed, RateLimited, ServiceUnavailable) as refusal:
         return type(refusal).__name__

@@ -24,8 +24,8 @@ def test_clocks_may_differ_by_one_step():
 
 
 def test_a_code_is_read_as_people_type_it():
-    assert codes.normalized(" 287 082\n") == "287082"
-    assert codes.normalized("ABCD-efgh 2345-jkmn") == "abcdefgh2345jkmn"
+    assert codes.normalize_code(" 287 082\n") == "287082"
+    assert codes.normalize_code("ABCD-efgh 2345-jkmn") == "abcdefgh2345jkmn"
     assert not codes.is_app_code("２８７０８２")
 
 

@@ -8,7 +8,7 @@ from django.test import Client
 
 from accounts.models import Session
 from accounts.sso.models import FederatedLogin
-from accounts.sso.protocol.sealing import unseal
+from accounts.sso.protocol.sealing import unseal_text
 from accounts.sso.services import update_identity_provider
 from telemetry.audit.models import AuditEntry
 from tests.accounts.sso.conftest import SignOn, is_logged_in
@@ -34,7 +34,7 @@ class TestHere:
     def test_a_logout_leads_on_to_the_provider(self, client, sign_on, provider, settings, path):
         update_identity_provider(provider, rules="always → role admin")
         sign_on.log_in()
-        token = unseal(FederatedLogin.objects.get().id_token)
+        token = unseal_text(FederatedLogin.objects.get().id_token)
         page = client.post(path).content.decode()
         assert not Session.objects.live().exists()
         url = page.partition("url=")[2].partition('"')[0].replace("&amp;", "&")
@@ -129,7 +129,7 @@ class TestThere:
     def test_an_id_token_is_no_logout_token(self, client, sign_on, issuer):
         sign_on.log_in()
         assert report(client, issuer.sign(issuer.claims())) == 400
-        assert report(client, unseal(FederatedLogin.objects.get().id_token)) == 400
+        assert report(client, unseal_text(FederatedLogin.objects.get().id_token)) == 400
 
     @pytest.mark.parametrize("kind", ["unsigned", "other key", "no token", "empty"])
     def test_a_token_that_the_provider_has_not_signed(self, client, sign_on, issuer, kind):

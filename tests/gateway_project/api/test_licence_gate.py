@@ -9,7 +9,7 @@ from django.urls import get_resolver, reverse
 from gateway_project.api.access import ANYBODY, TABLE, WITHOUT_LICENCE
 from gateway_project.api.routes import routes
 from gateway_project.console.site import LICENCE_FREE_PAGES
-from licensing.services import install
+from licensing.services import install_licence
 from tests.gateway_project.api.test_access import EMPTY, MISSING
 from tests.support.licences import Vendor, in_days
 from tests.support.management import PASSWORD, new_admin, new_user, refused
@@ -22,7 +22,7 @@ PARAMETER = re.compile(r"\{\w+\}")
 @pytest.fixture(params=["expired", "invalid"])
 def bad_licence(request, admin, vendor, settings):
     """A licence that was good, and is not any more."""
-    install(vendor.licence(expiry=in_days(-1 if request.param == "expired" else 100)))
+    install_licence(vendor.licence(expiry=in_days(-1 if request.param == "expired" else 100)))
     if request.param == "invalid":
         settings.GATEWAY_LICENCE_PUBLIC_KEY = Vendor().public_key
 
@@ -129,5 +129,5 @@ def test_the_console_asks_who_it_is_first(nobody, bad_licence):
 
 
 def test_under_a_good_licence_the_console_shows_everything(console, vendor):
-    install(vendor.licence())
+    install_licence(vendor.licence())
     assert console.get(f"{console.base}/admin/accounts/user/").status_code == 200

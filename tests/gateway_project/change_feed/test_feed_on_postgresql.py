@@ -72,7 +72,7 @@ def test_a_reader_inside_a_transaction_sees_its_own_changes(reader):
         group = Group.objects.create(name="team")
         position = reader.feed.position()
         crew = Group.objects.create(name="crew")
-        assert reader.feed.since(position)[0] == {"group": {group.pk, crew.pk}}
+        assert reader.feed.read_since(position)[0] == {"group": {group.pk, crew.pk}}
 
 
 def test_truncate_reloads_the_kind(reader):

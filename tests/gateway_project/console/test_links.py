@@ -335,7 +335,7 @@ class TestThePeriodIsHandedOn:
         page = console.get(f"{address(user)}?{PERIOD}")
         [keys] = [tab.address for tab in page.context["row_tabs"] if tab.title == "Keys"]
         [key, *_] = re.findall(r'href="(/admin/keys/apikey/[0-9]+/change/[^"]*)"', console.get(keys).text)
-        log = log_tab(key_id=re.findall("[0-9]+", key)[0]).during(_period())
+        log = log_tab(key_id=re.findall("[0-9]+", key)[0]).for_period(_period())
         assert log.address in [tab.address for tab in console.get(unescape(key)).context["row_tabs"]]
 
     @pytest.mark.parametrize("model", [User, Provider, Alias])

@@ -8,7 +8,7 @@ from django.urls import reverse
 
 from accounts.models import Group
 from accounts.services import create_user
-from gateway_project.console.search.finding import OF_EACH_KIND, find
+from gateway_project.console.search.finding import OF_EACH_KIND, find_rows
 from gateway_project.console.site import console_site
 from keys.models import ApiKey
 from keys.services import delete_keys, issue_key, rotate_key
@@ -23,7 +23,7 @@ OLDER = [*(f"with-fast-{number}" for number in range(OF_EACH_KIND)), "fast-2"]  
 
 
 def titles(kind: str, text: str = "fast") -> list[str]:
-    return [result.title for result in find(text) if result.kind == kind]
+    return [result.title for result in find_rows(text) if result.kind == kind]
 
 
 def new_provider(name: str, *models: str):
@@ -79,7 +79,7 @@ def test_what_is_named_exactly_stands_before_all_other_kinds():
     for name in ("models", "rules"):
         create_rule(name=name, user_id=0)
     insert_log_entries([entry("models")])
-    results = [(result.kind, result.title) for result in find("models")]
+    results = [(result.kind, result.title) for result in find_rows("models")]
     assert results[:4] == [("Page", "Models"), ("Group", "models"), ("Rule", "models"), ("Request", "models")]
 
 
@@ -93,7 +93,7 @@ class TestKeysByWhatIsKnownOfThem:
 
     def test_a_deleted_key_is_found_by_its_whole_text_and_by_its_id(self, deleted):
         for text in (deleted.text, deleted.key.public_id):
-            [result] = [result for result in find(text) if result.kind == "API key"]
+            [result] = [result for result in find_rows(text) if result.kind == "API key"]
             assert result.address == f"/admin/keys/apikey/{deleted.key.pk}/change/"
             assert result.badge.text == "Deleted"
 
@@ -137,7 +137,7 @@ class TestKeysByWhatIsKnownOfThem:
     ],
 )
 def test_pages_that_the_side_bar_does_not_list_are_found_and_open(console, text, title):
-    [address] = [result.address for result in find(text) if result.title == title]
+    [address] = [result.address for result in find_rows(text) if result.title == title]
     assert console.get(address).status_code == 200
 
 
@@ -147,6 +147,6 @@ def test_each_list_and_each_page_without_arguments_is_found():
     lists = [f"{model._meta.app_label}_{model._meta.model_name}_changelist" for model in admin.site._registry]
     routes = {name: route for name, (route, _) in site._pages.items() if route not in site.parts and "<" not in route}
     pages = [name for name in routes if not name.startswith("second-factor-")]
-    addresses = {result.address for result in find("") if result.kind == "Page"}
+    addresses = {result.address for result in find_rows("") if result.kind == "Page"}
     assert len(lists) > 20
     assert [name for name in (*lists, *pages) if reverse(f"admin:{name}") not in addresses] == []

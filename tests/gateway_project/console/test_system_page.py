@@ -11,7 +11,7 @@ import pytest
 from gateway_project.console.system import parts
 from gateway_project.console.system.page import _title
 from gateway_project.settings import env
-from licensing.terms import community
+from licensing.terms import community_terms
 from providers.health.status import HealthState
 from telemetry.journal.shipping import Backlog
 from telemetry.metrics.exposition import GAUGES
@@ -162,8 +162,8 @@ class TestParts:
         assert by_name["Providers"].links == (("east", "/admin/providers/provider/7/change/"),)
 
     def test_a_licence_that_is_over(self, process, monkeypatch):
-        over = community(0, 60)
-        monkeypatch.setattr(parts.licensing, "current", lambda: replace(over, latest_time=time.time() + 10**6))
+        over = community_terms(0, 60)
+        monkeypatch.setattr(parts.licensing, "current_terms", lambda: replace(over, latest_time=time.time() + 10**6))
         licence = next(part for part in parts.parts_of(process) if part.name == "Licence")
         assert (licence.badge.text, licence.badge.kind) == ("Invalid", "danger")
         assert licence.links[0].address == "/admin/licence/"

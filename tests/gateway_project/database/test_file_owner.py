@@ -30,7 +30,7 @@ def test_a_key_file_that_root_changes_stays_its_owners(folder):
     path = local_secret(folder / "encryption_key")
     os.chown(path, OTHER, OTHER)
     keys = KeyFile(path)
-    with keys.locked():
+    with keys.lock_file():
         keys.prepend("new")
         keys.remove_old_keys()
     assert owners(folder) == {"encryption_key": (OTHER, OTHER), "encryption_key.lock": (OTHER, OTHER)}

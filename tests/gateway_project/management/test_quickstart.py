@@ -10,7 +10,7 @@ from django.core.management import CommandError, call_command
 
 from accounts.models import User
 from gateway_project.management.demo_port import demo_port
-from gateway_project.management.quickstart import VENDORS, ollama_url, prepare
+from gateway_project.management.quickstart import VENDORS, ollama_url, prepare_installation
 from keys import secrets
 from keys.models import ApiKey
 from keys.services import rotate_key
@@ -45,7 +45,7 @@ def prices(monkeypatch):
 def sentences_of(environment):
     """The sentences about what somebody would wonder about."""
     sentences = []
-    prepare(environment, tell=sentences.append)
+    prepare_installation(environment, tell=sentences.append)
     return sentences
 
 
@@ -54,18 +54,18 @@ def rows():
 
 
 def test_a_first_run_makes_all_that_a_first_request_needs():
-    prepared = prepare({})
+    prepared = prepare_installation({})
     admin = User.objects.admins().get()
     assert admin.check_password(prepared.adminPassword)
     assert admin.username == prepared.adminUser
-    public_id, digest = secrets.parse(prepared.apiKey)
+    public_id, digest = secrets.parse_key(prepared.apiKey)
     assert bytes(ApiKey.objects.usable().get(public_id=public_id).digest) == digest
     assert Provider.objects.enabled().filter(models__name=prepared.model).exists()
     assert Rule.objects.enabled().count() == 1
 
 
 def test_what_is_made_is_in_the_log_and_no_secret_is():
-    first = prepare({})
+    first = prepare_installation({})
     entries = [
         message.partition(" ")[2] for message in LogEntry.objects.order_by("id").values_list("message", flat=True)
     ]
@@ -80,81 +80,81 @@ def test_what_is_made_is_in_the_log_and_no_secret_is():
     entry = "".join(LogEntry.objects.values_list("payload", flat=True))
     assert first.adminPassword not in entry
     assert first.apiKey not in entry
-    prepare({})
+    prepare_installation({})
     assert LogEntry.objects.count() == 6, "nothing was made"
 
 
 def test_models_have_prices_the_demonstrations_too(prices):
-    prepare({})
+    prepare_installation({})
     assert ModelPrice.objects.filter(provider__name="demo", model="demo").exists()
     bundled = ModelPrice.objects.filter(source="bundled").values_list("model", flat=True)
     assert set(bundled) == {price["model"] for price in prices}
 
 
 def test_a_second_run_changes_nothing_and_says_the_same():
-    first = prepare({})
+    first = prepare_installation({})
     before = rows()
-    assert prepare({}) == first
+    assert prepare_installation({}) == first
     assert rows() == before
 
 
 def test_what_an_operator_changed_stays_changed():
-    prepare({})
+    prepare_installation({})
     update_provider(Provider.objects.get(name="demo"), enabled=False, url="http://127.0.0.1:9/v1")
     Rule.objects.update(regex="nothing", enabled=False)
     User.objects.update(email="ann@example.org")
     before = rows()
-    prepare({})
+    prepare_installation({})
     assert rows() == before
 
 
 def test_a_password_that_was_set_by_somebody_else_is_not_known(var):
-    prepare({})
+    prepare_installation({})
     (var / "secrets" / "quickstart.json").unlink()
     before = User.objects.values().get()
-    again = prepare({})
+    again = prepare_installation({})
     assert again.adminPassword is None
     assert "`manage.py changepassword admin`" in " ".join(sentences_of({}))
     assert User.objects.values().get() == before
 
 
 def test_a_key_whose_text_is_lost_stays_as_it_is(var):
-    prepare({})
+    prepare_installation({})
     (var / "secrets" / "quickstart.json").write_text("{nonsense")
-    assert prepare({}).apiKey is None
+    assert prepare_installation({}).apiKey is None
     assert ApiKey.objects.usable().count() == 1
 
 
 def test_a_password_that_was_changed_since_is_not_printed():
-    prepare({})
+    prepare_installation({})
     admin = User.objects.get()
     admin.set_password("another-password")
     admin.save()
-    assert prepare({}).adminPassword is None
+    assert prepare_installation({}).adminPassword is None
     assert "`manage.py changepassword admin`" in " ".join(sentences_of({}))
 
 
 def test_a_key_that_was_rotated_since_is_not_printed():
-    prepare({})
+    prepare_installation({})
     rotate_key(ApiKey.objects.get())
-    assert prepare({}).apiKey is None
+    assert prepare_installation({}).apiKey is None
     assert "Rotate it in the console" in " ".join(sentences_of({}))
 
 
 def test_a_deleted_key_is_replaced():
-    first = prepare({})
+    first = prepare_installation({})
     ApiKey.objects.update(is_deleted=True)
-    assert prepare({}).apiKey != first.apiKey
+    assert prepare_installation({}).apiKey != first.apiKey
 
 
 def test_rules_that_exist_are_enough():
     create_rule(name="mine", user_id=0, regex="gpt.*")
-    prepare({})
+    prepare_installation({})
     assert list(Rule.objects.values_list("name", flat=True)) == ["mine"]
 
 
 def test_the_secrets_are_for_their_owner_alone(var):
-    prepare({})
+    prepare_installation({})
     path = var / "secrets" / "quickstart.json"
     assert path.stat().st_mode & 0o777 == 0o600
     assert path.parent.stat().st_mode & 0o077 == 0
@@ -162,7 +162,7 @@ def test_the_secrets_are_for_their_owner_alone(var):
 
 def test_production_keeps_no_secrets_in_files(settings, var):
     settings.GATEWAY_MODE = "production"
-    assert prepare({}).apiKey
+    assert prepare_installation({}).apiKey
     assert not (var / "secrets").exists()
 
 
@@ -182,7 +182,7 @@ def test_each_known_provider_speaks_a_format_that_is_there():
 def test_a_credential_in_the_environment_is_a_provider(known):
     assert known.base_url({}) == known.url
     nobody = f"http://127.0.0.1:{refusing_port()}"  # at the real address somebody would be asked
-    prepare({known.variable: " sk-1234567890 ", known.variable.replace("_API_KEY", "_BASE_URL"): nobody})
+    prepare_installation({known.variable: " sk-1234567890 ", known.variable.replace("_API_KEY", "_BASE_URL"): nobody})
     provider = Provider.objects.get(name=known.name)
     assert (provider.url, provider.format.name) == (nobody, known.format_name)
     assert provider.auth_method == known.auth_method
@@ -231,14 +231,14 @@ def test_the_gateway_is_no_provider_of_its_own(settings, url, key):
 
 
 def test_an_empty_credential_is_none():
-    prepare({"OPENAI_API_KEY": "  ", "OLLAMA_HOST": ""})
+    prepare_installation({"OPENAI_API_KEY": "  ", "OLLAMA_HOST": ""})
     assert list(Provider.objects.values_list("name", flat=True)) == ["demo"]
 
 
 def test_ollama_is_asked_for_its_models():
     with ScriptedProvider() as ollama:
         ollama.answers(body={"models": [{"name": "llama3:8b"}]})
-        prepare({"OLLAMA_HOST": f"127.0.0.1:{ollama.port}/"})
+        prepare_installation({"OLLAMA_HOST": f"127.0.0.1:{ollama.port}/"})
     provider = Provider.objects.get(name="ollama")
     assert (provider.url, provider.auth_method) == (f"http://127.0.0.1:{ollama.port}/api", "none")
     assert list(provider.models.values_list("name", flat=True)) == ["llama3:8b"]
@@ -264,22 +264,22 @@ def test_the_address_of_ollama_is_read_as_ollama_reads_it(host, url):
 
 
 def test_an_ollama_that_cannot_be_asked_stops_nothing():
-    prepare({"OLLAMA_HOST": f"http://127.0.0.1:{refusing_port()}"})
+    prepare_installation({"OLLAMA_HOST": f"http://127.0.0.1:{refusing_port()}"})
     assert Provider.objects.get(name="ollama").models.count() == 0
 
 
 def test_an_ollama_at_a_metadata_address_stops_nothing():
-    prepare({"OLLAMA_HOST": "http://169.254.169.254"})
+    prepare_installation({"OLLAMA_HOST": "http://169.254.169.254"})
     assert not Provider.objects.filter(name="ollama").exists()
 
 
 def test_a_provider_that_exists_keeps_its_credential():
     with ScriptedProvider() as ollama:
         environ = {"OLLAMA_HOST": f"http://127.0.0.1:{ollama.port}"}
-        prepare(environ)
+        prepare_installation(environ)
         update_provider(Provider.objects.get(name="ollama"), credential="sk-of-my-own", auth_method="bearer")
         before = rows()
-        prepare(environ)
+        prepare_installation(environ)
         assert rows() == before
 
 
@@ -298,7 +298,7 @@ def test_the_command_prints_one_json_object(settings):
 
 
 def test_the_command_prints_what_to_paste(settings):
-    printed, key = run(), prepare({}).apiKey
+    printed, key = run(), prepare_installation({}).apiKey
     assert f"Authorization: Bearer {key}" in printed
     exports = dict(re.findall(r"^  export (\w+)=(\S+)$", printed, re.MULTILINE))
     password = json.loads(run("--json"))["adminPassword"]
@@ -312,7 +312,7 @@ def test_the_command_prints_what_to_paste(settings):
 
 def test_the_demonstration_provider_is_expected_where_its_row_says():
     assert demo_port() is None
-    prepare({})
+    prepare_installation({})
     provider = Provider.objects.get(name="demo")
     assert f":{demo_port()}/" in provider.url
     update_provider(provider, url="https://demo.example.org/v1")
@@ -320,9 +320,9 @@ def test_the_demonstration_provider_is_expected_where_its_row_says():
 
 
 def test_the_demonstration_provider_follows_the_port_in_use(settings):
-    prepare({})
+    prepare_installation({})
     settings.GATEWAY_DEMO_PORT += 10
-    prepare({})
+    prepare_installation({})
     assert demo_port() == settings.GATEWAY_DEMO_PORT
 
 

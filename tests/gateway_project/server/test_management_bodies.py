@@ -110,7 +110,10 @@ def test_only_forms_of_guardrails_may_be_longer():
         ("/admin/rules/rule/add/", MAX_LIST_BYTES, False),
         ("/admin/login/", MAX_MANAGEMENT_BYTES + 1, False),
     ):
-        with nullcontext() if is_accepted else pytest.raises(PayloadTooLarge), bounds(1).bounding(body_of(size, path)):
+        with (
+            nullcontext() if is_accepted else pytest.raises(PayloadTooLarge),
+            bounds(1).bound_body(body_of(size, path)),
+        ):
             pass
     assert settings.DATA_UPLOAD_MAX_MEMORY_SIZE == MAX_LIST_BYTES
 
@@ -148,12 +151,12 @@ def bounds(readers: int, *, come: bool = False) -> ManagementBodies:
 def test_what_is_announced_takes_no_room_before_it_comes():
     bodies = bounds(1)
     values = {"PATH_INFO": "/users/", "CONTENT_LENGTH": str(MAX_MANAGEMENT_BYTES), "wsgi.input": BytesIO(b"x")}
-    with bodies.bounding(values) as _, pytest.raises(ValidationError, match="shorter"):
+    with bodies.bound_body(values) as _, pytest.raises(ValidationError, match="shorter"):
         read_body(values, MAX_MANAGEMENT_BYTES)
     chunks = {"PATH_INFO": "/users/", "HTTP_TRANSFER_ENCODING": "chunked", "wsgi.input": BytesIO(b"x")}
     for owner in range(4):
         bodies.memory.reserve(MAX_TOTAL_BYTES // 4, owner)
-    with bodies.bounding(chunks):
+    with bodies.bound_body(chunks):
         assert read_body(chunks, MAX_MANAGEMENT_BYTES) == b"x"
 
 
@@ -168,33 +171,33 @@ def test_all_of_them_have_so_much_room_together_and_give_it_back():
     bodies, size = bounds(8), MAX_MANAGEMENT_BYTES
     with ExitStack() as stack:
         for _ in range(MAX_TOTAL_BYTES // size):
-            stack.enter_context(bodies.bounding(environ := body_of(size)))
+            stack.enter_context(bodies.bound_body(environ := body_of(size)))
             assert len(read_body(environ, size)) == size
-        with bodies.bounding(environ := body_of(size)), pytest.raises(ServiceUnavailable, match="overloaded"):
+        with bodies.bound_body(environ := body_of(size)), pytest.raises(ServiceUnavailable, match="overloaded"):
             read_body(environ, size)
-        with pytest.raises(ServiceUnavailable), bodies.bounding(body_of(size, "/admin/login/")):
+        with pytest.raises(ServiceUnavailable), bodies.bound_body(body_of(size, "/admin/login/")):
             pass
-        with bodies.bounding(environ := body_of(100)):
+        with bodies.bound_body(environ := body_of(100)):
             assert len(read_body(environ, size)) == 100
-    with bodies.bounding(environ := body_of(size)):
+    with bodies.bound_body(environ := body_of(size)):
         assert len(read_body(environ, size)) == size
 
 
 def test_so_many_are_waited_for_at_one_moment():
     bodies = bounds(1)
-    with bodies.bounding(environ := body_of(1)):
+    with bodies.bound_body(environ := body_of(1)):
         bodies.readers.acquire()
         with pytest.raises(ServiceUnavailable, match="too many requests"):
             read_body(environ, 1)
         bodies.readers.release()
         assert read_body(environ, 1) == b"x"
     come = bounds(1, come=True)
-    with come.bounding(environ := body_of(1)):
+    with come.bound_body(environ := body_of(1)):
         come.readers.acquire()
         assert read_body(environ, 1) == b"x"
 
 
 def test_a_form_is_there_when_django_reads_it():
-    with bounds(1).bounding(environ := body_of(5, "/admin/login/")):
+    with bounds(1).bound_body(environ := body_of(5, "/admin/login/")):
         assert isinstance(environ["wsgi.input"], BytesIO)
         assert environ["wsgi.input"].readline() == b"xxxxx"

@@ -48,7 +48,7 @@ def environ(settings, tmp_path):
         "REQUEST_METHOD": "POST", "PATH_INFO": "/work", "QUERY_STRING": "", "CONTENT_LENGTH": "2",
         "CONTENT_TYPE": "application/json", "REMOTE_ADDR": "127.0.0.1", "wsgi.input": io.BytesIO(b"{}"),
     }  # fmt: skip
-    runtime.stop()
+    runtime.stop_gateway()
 
 
 def waiting_in(delivery):

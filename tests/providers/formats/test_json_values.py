@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from providers.formats import FORMATS
-from providers.formats.json_values import MAX_CONTAINERS, MAX_DEPTH, MAX_VALUES, dumped, read_json
+from providers.formats.json_values import MAX_CONTAINERS, MAX_DEPTH, MAX_VALUES, dump_value, read_json
 from tests.support.formats.samples import request
 from tests.support.thoroughness import number_of
 
@@ -28,7 +28,7 @@ def test_what_is_no_json_is_nothing(body):
 
 
 def test_it_may_be_nested_so_deep_that_it_can_be_written_again_and_no_deeper():
-    assert dumped({"around": read_json(nested(MAX_DEPTH))})
+    assert dump_value({"around": read_json(nested(MAX_DEPTH))})
     assert read_json(nested(MAX_DEPTH + 1)) is None
     assert read_json(b"[" * 1000 + b"12345678901234567890" + b"]" * 1000) is None
 

@@ -10,7 +10,7 @@ from providers.formats.gemini import reply as gemini
 from providers.formats.ollama import reply as ollama
 from providers.formats.openai import reply as openai
 from providers.formats.passthrough.reply import familiar_usage
-from providers.formats.usage import MOST_TOKENS, Usage, count, money
+from providers.formats.usage import MOST_TOKENS, Usage, money, read_count
 
 pytestmark = pytest.mark.embedded
 
@@ -40,8 +40,8 @@ def test_all_input_is_what_was_read_anew_and_what_a_cache_had_a_part_in(usage, t
 
 @pytest.mark.parametrize("value", [-1, MOST_TOKENS, True, 1.0, "1", None])
 def test_a_count_is_a_number_that_a_counter_can_have(value):
-    assert count(value) is None
-    assert [count(0), count(MOST_TOKENS - 1)] == [0, MOST_TOKENS - 1]
+    assert read_count(value) is None
+    assert [read_count(0), read_count(MOST_TOKENS - 1)] == [0, MOST_TOKENS - 1]
 
 
 def test_money_is_what_it_was_written_as():

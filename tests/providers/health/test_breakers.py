@@ -42,7 +42,7 @@ def breakers(clock):
 
 def fail(breakers, target, times):
     for _ in range(times):
-        breakers.failed(target.provider)
+        breakers.record_failure(target.provider)
 
 
 def test_who_never_failed_is_tried_in_the_given_order(breakers):
@@ -58,7 +58,7 @@ def test_so_many_failures_in_a_row_begin_a_rest(breakers):
 
 def test_a_success_between_failures_forgets_them(breakers):
     fail(breakers, ONE, 2)
-    breakers.succeeded(ONE.provider)
+    breakers.record_success(ONE.provider)
     fail(breakers, ONE, 2)
     assert breakers.with_closed_breakers([ONE, TWO]) == [ONE, TWO]
 
@@ -92,7 +92,7 @@ def test_a_probe_that_succeeds_ends_the_rest_for_all(breakers, clock):
     fail(breakers, ONE, 3)
     clock.passes(COOLDOWN)
     assert breakers.admits(ONE.provider)
-    breakers.succeeded(ONE.provider)
+    breakers.record_success(ONE.provider)
     assert [breakers.with_closed_breakers([ONE, TWO]) for _ in range(2)] == [[ONE, TWO]] * 2
 
 
@@ -100,7 +100,7 @@ def test_a_probe_that_fails_begins_another_rest(breakers, clock):
     fail(breakers, ONE, 3)
     clock.passes(COOLDOWN)
     assert breakers.admits(ONE.provider)
-    breakers.failed(ONE.provider)
+    breakers.record_failure(ONE.provider)
     assert breakers.with_closed_breakers([ONE, TWO]) == [TWO]
     clock.passes(COOLDOWN)
     assert breakers.with_closed_breakers([ONE, TWO]) == [ONE, TWO]
@@ -128,7 +128,7 @@ def test_one_providers_rest_is_nobody_elses(breakers, clock):
 
 
 def test_who_fails_for_good_rests_at_once(breakers, clock):
-    breakers.failed(ONE.provider, for_good=True)
+    breakers.record_failure(ONE.provider, for_good=True)
     assert breakers.with_closed_breakers([ONE, TWO]) == [TWO]
     clock.passes(COOLDOWN)
     assert breakers.admits(ONE.provider)
@@ -140,7 +140,7 @@ def test_another_account_has_not_failed(breakers, change):
     other = SimpleNamespace(**(vars(ONE.provider) | change))
     assert not breakers.is_resting(other)
     assert all(breakers.admits(other) for _ in range(3))
-    breakers.failed(other)
+    breakers.record_failure(other)
     assert not breakers.is_resting(other)
     fail(breakers, SimpleNamespace(provider=other), 2)
     assert breakers.is_resting(other)
@@ -149,14 +149,14 @@ def test_another_account_has_not_failed(breakers, change):
 def test_luck_is_noted_under_the_lock():
     clock = Clock()
     breakers = Breakers(failures=1, cooldown=COOLDOWN, clock=clock)
-    breakers.failed(ONE.provider)
+    breakers.record_failure(ONE.provider)
     breaker = guarded(breakers._breakers[1, 0], breakers._lock, "failures", "rests_until", "probing", reads=False)
-    breakers.failed(ONE.provider)
+    breakers.record_failure(ONE.provider)
     clock.passes(COOLDOWN)
     assert breakers.admits(ONE.provider)
     assert breaker.probing
     breakers._breakers = UnderLock(breakers._breakers, breakers._lock)
-    breakers.succeeded(ONE.provider)
+    breakers.record_success(ONE.provider)
     assert breakers.admits(ONE.provider)
 
 

@@ -54,11 +54,11 @@ def test_another_account_does_not_rest(rests, change):
     rests.begin(ONE, 429, 30)
     rests.pause(ONE)
     other = target(1, **change)
-    assert rests.current(other) is rests.paused(other) is None
+    assert rests.current(other) is rests.pause_of(other) is None
     rests.begin(other, 429, 5)
     assert rests.seconds_left(other) == 5
     rests.pause(other)
-    assert rests.paused(other).seconds == 1
+    assert rests.pause_of(other).seconds == 1
 
 
 def test_models_that_the_provider_does_not_list_let_no_others_rest(rests):
@@ -92,19 +92,19 @@ def test_a_pause_doubles_as_long_as_it_is_in_vain(rests, clock):
     for _ in range(8):
         rests.pause(ONE)
         rests.pause(ONE)  # that of a request that was sent together with the first
-        lengths.append(rests.paused(ONE).seconds)
+        lengths.append(rests.pause_of(ONE).seconds)
         clock.now += lengths[-1]
-        assert rests.paused(ONE) is None
+        assert rests.pause_of(ONE) is None
     assert lengths == [1, 2, 4, 8, 16, 32, 32, 32]
-    rests.succeeded(ONE)
+    rests.record_success(ONE)
     rests.pause(ONE)
-    assert rests.paused(ONE).seconds == 1
+    assert rests.pause_of(ONE).seconds == 1
 
 
 def test_an_answer_to_an_earlier_request_ends_no_pause(rests):
     rests.pause(ONE)
-    rests.succeeded(ONE)
-    assert rests.paused(ONE) is not None
+    rests.record_success(ONE)
+    assert rests.pause_of(ONE) is not None
 
 
 def test_one_that_pauses_comes_last(rests):

@@ -16,7 +16,7 @@ from providers.formats import Usage
 from providers.models import ModelPrice
 from providers.pricing import public_prices
 from providers.pricing.prices import Offer, PriceBook, cost_of
-from providers.pricing.public_prices import BUNDLED, sync
+from providers.pricing.public_prices import BUNDLED, sync_prices
 from providers.services import change_price, create_provider, end_price, set_price
 from telemetry.audit.models import AuditEntry
 from telemetry.models import LogEntry
@@ -55,15 +55,15 @@ def book():
 class TestLoading:
     def test_again_it_changes_nothing(self, table):
         path = table(entry(), entry(host="api.example.org"), entry(aboveInputTokens=200_000, amount="3"))
-        assert sync(path).counts == {"new": 3, "changed": 0, "unchanged": 0, "kept": 0}
+        assert sync_prices(path).counts == {"new": 3, "changed": 0, "unchanged": 0, "kept": 0}
         before = list(ModelPrice.objects.values())
-        assert sync(path).counts["unchanged"] == 3
+        assert sync_prices(path).counts["unchanged"] == 3
         assert list(ModelPrice.objects.values()) == before
         assert {row["source"] for row in before} == {"synced"}
 
     def test_a_price_that_changed_is_a_row_more(self, table):
-        sync(table(entry(), entry("other")))
-        counted = sync(table(entry(amount="1.5"), entry("new"))).counts
+        sync_prices(table(entry(), entry("other")))
+        counted = sync_prices(table(entry(amount="1.5"), entry("new"))).counts
         assert counted == {"new": 1, "changed": 1, "unchanged": 0, "kept": 0}
         rows = ModelPrice.objects.filter(model="m").order_by("id")
         assert [(row.input, row.valid_until is None) for row in rows] == [(1, False), (Decimal("1.5"), True)]
@@ -71,17 +71,17 @@ class TestLoading:
         assert ModelPrice.objects.open().filter(model="other").exists()
 
     def test_an_edited_price_is_kept(self, table):
-        sync(table(entry()))
+        sync_prices(table(entry()))
         change_price(ModelPrice.objects.get(), input=Decimal(9))
-        assert sync(table(entry(amount="5"))).counts["kept"] == 1
+        assert sync_prices(table(entry(amount="5"))).counts["kept"] == 1
         assert ModelPrice.objects.open().get().input == 9
         end_price(ModelPrice.objects.open().get())
-        assert sync(table(entry(amount="5"))).counts["new"] == 1
+        assert sync_prices(table(entry(amount="5"))).counts["new"] == 1
 
     def test_a_providers_own_prices_are_none_of_its_business(self, table):
         provider = create_provider(name="p", url="https://api.example.org", format_name="openai")
         set_price(provider=provider, model="m", currency="EUR", input=Decimal(9), output=Decimal(9))
-        assert sync(table(entry())).counts["new"] == 1
+        assert sync_prices(table(entry())).counts["new"] == 1
 
     def test_of_prices_with_a_day_the_latest_that_has_come_holds(self, table):
         today, day = timezone.now().date(), timedelta(days=1)
@@ -91,7 +91,7 @@ class TestLoading:
             entry(amount="2", **{"from": f"{today - day}"}),
             entry(amount="3", **{"from": f"{today + day * 2}"}),
         )
-        sync(path)
+        sync_prices(path)
         assert [(row.input, row.above_input_tokens) for row in ModelPrice.objects.all()] == [(2, 0)]
 
     @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ class TestLoading:
     )
     def test_a_wrong_entry_is_named_and_nothing_is_loaded(self, table, wrong):
         with pytest.raises(ValidationError, match="price 2"):
-            sync(table(entry(), wrong))
+            sync_prices(table(entry(), wrong))
         assert not ModelPrice.objects.exists()
 
     @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ class TestBundled:
 
     @pytest.mark.long
     def test_well_known_models_have_their_price_and_others_have_none(self):
-        sync()
+        sync_prices()
         prices = book()
         usage = Usage(input=1_000_000, output=1_000_000)
         cost = {
@@ -187,7 +187,7 @@ class TestBundled:
         usages = pytest.importorskip("genai_prices.types")
         if not json.loads(BUNDLED.read_text())["source"].startswith(f"genai-prices {version('genai-prices')},"):
             pytest.skip("the installed package is newer than the table")
-        sync()
+        sync_prices()
         prices, differing, seen = book(), [], Counter()
         for provider in package.get_snapshot().providers:
             for model in provider.models if provider.id in PLACES else ():

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from providers.transport.addresses import is_disguised_address, refusal
+from providers.transport.addresses import is_disguised_address, refusal_of_address
 from tests.support.promises import promise
 from tests.support.thoroughness import number_of
 
@@ -67,27 +67,27 @@ EMBEDDED = {
 )
 @pytest.mark.parametrize("networks", ["any", "public"])
 def test_link_local_metadata_and_reserved_addresses_are_always_refused(address, networks):
-    assert "reserved" in refusal(address, networks)
+    assert "reserved" in refusal_of_address(address, networks)
 
 
 @pytest.mark.parametrize("spelled", EMBEDDED.values(), ids=EMBEDDED)
 @pytest.mark.parametrize("address", [inner for inner in METADATA if inner != "0.0.0.0"])
 def test_they_are_refused_inside_an_ipv6_address_too(spelled, address):
-    assert "reserved" in refusal(spelled(address), "any")
-    assert refusal(spelled(address), "public")
+    assert "reserved" in refusal_of_address(spelled(address), "any")
+    assert refusal_of_address(spelled(address), "public")
 
 
 @pytest.mark.parametrize("address", [*PRIVATE, "::1", "fc00::1", "fd12::1", "2001:db8::1", "fd12::1%3"])
 def test_private_addresses_are_refused_in_public_networks_only(address):
-    assert refusal(address, "any") == ""
-    assert "public" in refusal(address, "public")
+    assert refusal_of_address(address, "any") == ""
+    assert "public" in refusal_of_address(address, "public")
 
 
 @pytest.mark.parametrize("spelled", EMBEDDED.values(), ids=EMBEDDED)
 @pytest.mark.parametrize("address", PRIVATE)
 @promise("V-B1: a private address inside another is private", target="refused in each embedding", suite="attack")
 def test_private_addresses_are_no_more_public_inside_an_ipv6_address(spelled, address):
-    assert refusal(spelled(address), "public")
+    assert refusal_of_address(spelled(address), "public")
 
 
 @pytest.mark.parametrize(
@@ -95,13 +95,13 @@ def test_private_addresses_are_no_more_public_inside_an_ipv6_address(spelled, ad
 )
 @pytest.mark.parametrize("networks", ["any", "public"])
 def test_public_addresses_may_be_called(address, networks):
-    assert refusal(address, networks) == ""
+    assert refusal_of_address(address, networks) == ""
 
 
 @pytest.mark.parametrize("inner", ["8.8.8.8", "10.0.0.1"])
 @pytest.mark.parametrize("spelled", EMBEDDED.values(), ids=EMBEDDED)
 def test_an_ordinary_address_inside_another_is_allowed_in_any_network(spelled, inner):
-    assert refusal(spelled(inner), "any") == ""
+    assert refusal_of_address(spelled(inner), "any") == ""
 
 
 @given(st.ip_addresses(v=4))
@@ -109,17 +109,21 @@ def test_an_ordinary_address_inside_another_is_allowed_in_any_network(spelled, i
 @promise("V-B1: a private address inside another is private", target="refused in each embedding", suite="attack")
 def test_no_embedding_allows_what_the_plain_address_does_not(address):
     for networks in ("any", "public"):
-        if refusal(str(address), networks):
-            assert all(refusal(spelled(str(address)), networks) for spelled in EMBEDDED.values() if int(address) >> 24)
+        if refusal_of_address(str(address), networks):
+            assert all(
+                refusal_of_address(spelled(str(address)), networks)
+                for spelled in EMBEDDED.values()
+                if int(address) >> 24
+            )
 
 
 @given(st.ip_addresses())
 @settings(max_examples=number_of(200), deadline=None)
 def test_every_address_gets_an_answer_and_public_is_the_stricter_one(address):
-    if refusal(str(address), "any"):
-        assert refusal(str(address), "public")
+    if refusal_of_address(str(address), "any"):
+        assert refusal_of_address(str(address), "public")
     if not address.is_global:
-        assert refusal(str(address), "public")
+        assert refusal_of_address(str(address), "public")
 
 
 @pytest.mark.parametrize(

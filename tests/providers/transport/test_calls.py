@@ -63,7 +63,7 @@ def test_another_provider_is_tried_where_the_last_one_used_up_its_own_time(end, 
     call.attempt(0.001)
     call.interrupt(end)
     assert call.prepare_retry() is goes_on
-    assert call.remaining() > 1
+    assert call.remaining_seconds() > 1
 
 
 def test_the_end_and_the_socket_are_changed_under_the_lock(ends):
@@ -80,7 +80,7 @@ def test_the_time_that_a_client_is_waited_for_is_not_the_providers(ends):
     call = new_call(1000)
     call.client, call.idle_seconds = near, 10
     call.attempt(100)
-    call.received()
+    call.note_arrival()
     until, since = call.attempt_deadline, call.waiting_since
     call.pause(near)
     assert call.overdue(since + 500) is None
@@ -99,7 +99,7 @@ def test_a_call_that_goes_on_without_its_client_does_not_wait_for_it(ends, go_on
     call = new_call(1000)
     call.client, call.idle_seconds = near, 10
     call.outlive_client_if(lambda: True)
-    call.received()
+    call.note_arrival()
     call.pause(near)
     go_on(call)
     call.pause(near)

@@ -18,7 +18,7 @@ from accounts.services import (
 )
 from gateway_project.api.access import Caller
 from gateway_project.api.audit import Actor, acting_as
-from gateway_project.database.guarding import Access, guarded_change, overriding
+from gateway_project.database.guarding import Access, guarded_change, override_access_tests
 from gateway_project.errors import AccessTestFailed, Conflict, ValidationError
 from keys.services import delete_keys, issue_key, update_key
 from providers.models import Provider
@@ -70,9 +70,9 @@ def test_a_change_of_rules_is_refused_by_each_test_that_it_breaks(scene):
 
 
 def test_a_version_is_restored_through_the_same_tests(scene):
-    with overriding("for the moment"):
+    with override_access_tests("for the moment"):
         update_rule(scene.rule, enabled=False)
-    with overriding("for good"):
+    with override_access_tests("for good"):
         update_rule(scene.rule, enabled=True)
     breaks(lambda: restore_rule(rule_id=scene.rule.pk, version=2), scene.allowed)
     restore_rule(rule_id=scene.rule.pk, version=1)
@@ -102,7 +102,7 @@ def test_a_membership_is_access_too(scene):
     member = create_access_test(name="The team may", group_id=team.pk, model="gpt-5")
     error = breaks(lambda: delete_group(team), by_group, member)
     assert "The group with the id" in error.message
-    with overriding("The team is no more."):
+    with override_access_tests("The team is no more."):
         delete_group(Group.objects.get(name="team"))
     assert not verdicts_of([member])[0].holds
     update_access_test(member, description="A test outlives what it is about.")
@@ -183,7 +183,7 @@ def test_a_test_that_failed_before_refuses_nothing(scene):
 
 
 def test_the_audit_keeps_the_reason_and_the_tests(scene):
-    with overriding("Agreed with finance."):
+    with override_access_tests("Agreed with finance."):
         update_rule(scene.rule, enabled=False)
     entry = AuditEntry.objects.get(action="override")
     assert (entry.resource, "Ann may" in entry.message, "Agreed with finance." in entry.message) == (
@@ -196,7 +196,7 @@ def test_the_audit_keeps_the_reason_and_the_tests(scene):
 
 @pytest.mark.parametrize("reason", ["x" * 501, "a\nb", "\u202e"])
 def test_what_is_no_reason_overrides_nothing(scene, reason):
-    with overriding(reason, header="X-Svc-Override"), pytest.raises(ValidationError, match="printable"):
+    with override_access_tests(reason, header="X-Svc-Override"), pytest.raises(ValidationError, match="printable"):
         update_rule(scene.rule, enabled=False)
     scene.rule.refresh_from_db()
     assert scene.rule.enabled

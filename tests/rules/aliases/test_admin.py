@@ -47,7 +47,7 @@ def routing(monkeypatch):
 
 def test_the_page_says_who_would_serve_now_and_why(console, routing):
     rest(routing, 2)
-    routing.breakers.failed(account(routing, 3))
+    routing.breakers.record_failure(account(routing, 3))
     routing.full_providers.accounts |= {(1, 0), (1, 1)}
     targets = to(2, "a", 1), to(3, "a", 3), to(1, "a", tier=1), to(2, "b", tier=2), to(1, "b", tier=3)
     routing.snapshot.put_aliases([row(5, "x", *targets, fallback_on=frozenset({"error", "rate_limited", "budget"}))])

@@ -90,7 +90,7 @@ def test_a_pattern_covers_the_names_that_it_matches(text, with_line_break):
     names = sorted([*NAMES, "a\nb"] if with_line_break else NAMES)
     provider = SimpleNamespace(id=1)
     sets = TargetSets([SimpleNamespace(provider=provider, model=name) for name in names])
-    assert [one.model for one in sets.members(sets.matching(pattern))] == [
+    assert [one.model for one in sets.members(sets.matching_targets(pattern))] == [
         name for name in names if pattern.fullmatch(name)
     ]
 

@@ -125,7 +125,7 @@ def test_the_rule_book_of_a_moment_judges_as_it_did():
     delete_rule(rule)
 
     def verdicts(moment):
-        considered = rule_book_at(moment).considered("gpt-5", (), user_id=1, group_ids=())
+        considered = rule_book_at(moment).consider_rules("gpt-5", (), user_id=1, group_ids=())
         return {one.rule.id: one.mismatch for one in considered}
 
     then = verdicts(denied)

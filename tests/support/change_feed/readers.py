@@ -16,7 +16,7 @@ class Reader:
         self.position = self.feed.position()
 
     def news(self):
-        changes, self.position = self.feed.since(self.position)
+        changes, self.position = self.feed.read_since(self.position)
         return changes
 
 

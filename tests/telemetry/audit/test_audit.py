@@ -17,9 +17,9 @@ from telemetry.audit import retention
 from telemetry.audit.chain import AuditRecord
 from telemetry.audit.head import latest_head, read_head
 from telemetry.audit.models import AuditEntry, AuditSegment
-from telemetry.audit.recording import append
+from telemetry.audit.recording import append_record
 from telemetry.audit.retention import delete_segment
-from telemetry.audit.verification import verify
+from telemetry.audit.verification import verify_chain
 from tests.support.management import PASSWORD, new_user, refused
 
 pytestmark = [pytest.mark.either_store, pytest.mark.django_db(transaction=True)]
@@ -37,7 +37,7 @@ def event(number: int = 1, moment: datetime | None = None) -> AuditEntry:
         moment or timezone.now(), "ann", 1, None, "update", "rules", number, f"Event {number}.",
         "null", '{"name":"x"}', "", "",
     )  # fmt: skip
-    return append(record)
+    return append_record(record)
 
 
 def newest() -> AuditEntry:
@@ -82,7 +82,7 @@ class TestRows:
         first, second = event(1), event(2)
         assert first.previous_hash == "0" * 64
         assert second.previous_hash == first.hash
-        assert verify().problem == ""
+        assert verify_chain().problem == ""
 
     def test_a_change_that_is_undone_leaves_no_row(self):
         with pytest.raises(RuntimeError), transaction.atomic():
@@ -96,7 +96,7 @@ class TestRows:
             thread.start()
         for thread in threads:
             thread.join()
-        result = verify()
+        result = verify_chain()
         assert (result.rows, result.problem) == (40, "")
 
     @staticmethod
@@ -137,7 +137,7 @@ class TestApi:
 
     def test_the_search_finds_values_that_json_escapes(self, admin):
         record = event().link.record
-        append(record._replace(before=json.dumps({"regex": r'gpt-5\.1 "mini"'})))
+        append_record(record._replace(before=json.dumps({"regex": r'gpt-5\.1 "mini"'})))
         for text in (r"gpt-5\.1", '"MINI"', '"regex":'):
             assert len(admin.rows(f"/audit/?search={quote(text)}")) == 1
 
@@ -146,19 +146,19 @@ class TestVerification:
     def test_the_first_changed_row_is_named(self):
         first, second, _ = (event(number) for number in range(3))
         AuditEntry.objects.filter(pk=second.pk).update(actor="mallory")
-        assert f"breaks at row {second.pk}" in verify().problem
+        assert f"breaks at row {second.pk}" in verify_chain().problem
         with pytest.raises(CommandError, match=f"row {second.pk}"):
             call_command("audit", "verify")
         AuditEntry.objects.filter(pk=first.pk).delete()
-        assert f"breaks at row {second.pk}" in verify().problem
+        assert f"breaks at row {second.pk}" in verify_chain().problem
 
     def test_rows_that_are_missing_at_the_end_are_noticed_by_a_known_head(self):
         event(1)
         last = event(2)
-        assert verify(expected_head=last.hash).problem == ""
+        assert verify_chain(expected_head=last.hash).problem == ""
         last.delete()
-        assert verify().problem == ""
-        assert last.hash in verify(expected_head=last.hash).problem
+        assert verify_chain().problem == ""
+        assert last.hash in verify_chain(expected_head=last.hash).problem
 
     def test_the_command_names_the_head(self, capsys):
         entry = event()
@@ -193,7 +193,7 @@ class TestRetention:
         assert remaining[0].pk == young.pk
         assert [row.resource for row in remaining[1:]] == ["audit", "audit"]
         assert old[1].hash in remaining[1].message
-        result = verify(expected_head=old[1].hash)
+        result = verify_chain(expected_head=old[1].hash)
         assert (result.segments, result.problem) == (2, "")
 
     def test_a_large_month_goes_in_several_transactions(self, settings, monkeypatch):
@@ -203,11 +203,11 @@ class TestRetention:
         event(9)
         assert delete_segment(timezone.now())
         assert AuditEntry.objects.count() == 4 + 1 + 1  # the others, the young one and what retention did
-        assert verify(expected_head=old[2].hash).problem == ""
+        assert verify_chain(expected_head=old[2].hash).problem == ""
         while delete_segment(timezone.now()):
             pass
         assert list(AuditSegment.objects.values_list("rows", flat=True)) == [3, 3, 1]
-        assert verify(expected_head=old[-1].hash).problem == ""
+        assert verify_chain(expected_head=old[-1].hash).problem == ""
         assert AuditEntry.objects.count() == 1 + 3
 
     def test_rows_that_retention_removes_during_a_verification_are_no_break(self, settings):
@@ -221,7 +221,7 @@ class TestRetention:
                 pending.pop()(timezone.now())
             yield from links
 
-        result = verify(counting=removing_rows)
+        result = verify_chain(counting=removing_rows)
         assert (result.problem, result.segments, result.rows) == ("", 1, 2)
 
     def test_a_row_of_a_clock_that_was_set_back_takes_no_young_rows_along(self, settings):
@@ -233,7 +233,7 @@ class TestRetention:
         remaining = AuditEntry.objects.in_chain_order().values_list("pk", flat=True)
         assert list(remaining[:3]) == [entry.pk for entry in others]
         assert list(AuditSegment.objects.values_list("rows", flat=True)) == [1]
-        assert verify().problem == ""
+        assert verify_chain().problem == ""
 
     def test_a_month_that_is_not_old_enough_as_a_whole_stays(self, settings):
         settings.GATEWAY_AUDIT_DAYS = 100
@@ -248,9 +248,9 @@ class TestRetention:
         event(2)
         delete_segment(timezone.now())
         AuditSegment.objects.update(hash="f" * 64)
-        assert "breaks at row" in verify().problem
+        assert "breaks at row" in verify_chain().problem
         AuditSegment.objects.update(previous_hash="e" * 64)
-        assert "does not continue" in verify().problem
+        assert "does not continue" in verify_chain().problem
 
     def test_the_segments_stand_in_the_chain(self, settings):
         settings.GATEWAY_AUDIT_DAYS = 100
@@ -265,7 +265,7 @@ class TestRetention:
         event(1, datetime(2020, 1, 3, tzinfo=UTC))
         assert delete_segment(timezone.now())
         assert AuditEntry.objects.count() == 1  # what retention did
-        assert verify().problem == ""
+        assert verify_chain().problem == ""
 
 
 class TestBeginning:
@@ -283,8 +283,8 @@ class TestBeginning:
     def test_a_segment_that_retention_has_not_made_is_noticed(self):
         rows = [event(number) for number in range(5)]
         self.forge_segment(rows[:3])
-        assert self.NOT_PROVEN in verify().problem
-        assert self.NOT_PROVEN in verify(expected_head=rows[-1].hash).problem
+        assert self.NOT_PROVEN in verify_chain().problem
+        assert self.NOT_PROVEN in verify_chain(expected_head=rows[-1].hash).problem
         with pytest.raises(CommandError, match=self.NOT_PROVEN):
             call_command("audit", "verify")
 
@@ -292,9 +292,9 @@ class TestBeginning:
         settings.GATEWAY_AUDIT_DAYS = 100
         rows = [event(1, datetime(2020, 1, 3, tzinfo=UTC)), *(event(number) for number in range(4))]
         assert delete_segment(timezone.now())
-        assert verify().problem == ""
+        assert verify_chain().problem == ""
         self.forge_segment(rows[1:3])
-        assert self.NOT_PROVEN in verify().problem
+        assert self.NOT_PROVEN in verify_chain().problem
 
     def test_so_is_one_that_takes_the_entry_about_retention_along(self, settings):
         settings.GATEWAY_AUDIT_DAYS = 100
@@ -303,7 +303,7 @@ class TestBeginning:
         rows = [*rows[1:], newest()]
         event(3)
         self.forge_segment(rows)
-        assert self.NOT_PROVEN in verify().problem
+        assert self.NOT_PROVEN in verify_chain().problem
 
     @pytest.mark.parametrize("column", ["first_id", "last_id", "rows"])
     def test_so_is_a_changed_segment(self, settings, column):
@@ -312,22 +312,22 @@ class TestBeginning:
             event(month, datetime(2020, month, 3, tzinfo=UTC))
         while delete_segment(timezone.now()):
             pass
-        assert verify().problem == ""
+        assert verify_chain().problem == ""
         first = AuditSegment.objects.order_by("last_id")[0]
         AuditSegment.objects.filter(pk=first.pk).update(**{column: getattr(first, column) - 1})
-        assert self.NOT_PROVEN in verify().problem
+        assert self.NOT_PROVEN in verify_chain().problem
 
     def test_segments_of_versions_without_a_digest_are_proven_by_the_message_about_them(self):
         rows = [event(number) for number in range(2)]
         segment = f"1 audit entries, {rows[0].pk} to {rows[0].pk}; the last hash is {rows[0].hash}."
         message = f"Retention removed {segment}"
-        append(AuditRecord(
+        append_record(AuditRecord(
             timezone.now(), "", None, None, "destroy", "audit", None, message, "null", "null", "", ""
         ))  # fmt: skip
         self.forge_segment(rows[:1])
-        assert verify().problem == ""
+        assert verify_chain().problem == ""
         AuditSegment.objects.update(rows=2)
-        assert self.NOT_PROVEN in verify().problem
+        assert self.NOT_PROVEN in verify_chain().problem
 
 
 def test_sqlite_serializes_writers_and_postgresql_takes_a_lock():

@@ -11,7 +11,7 @@ from django.test import Client as Browser
 
 from accounts.services import add_member, create_group
 from gateway_project.api.audit import operator
-from keys.secrets import generate
+from keys.secrets import generate_key
 from rules.access_tests.services import create_access_test
 from telemetry.audit.models import AuditEntry
 from telemetry.models import LogEntry
@@ -109,7 +109,7 @@ def test_each_export_is_one_entry_with_its_actor_and_filters(scene, name):
 
 
 def test_a_key_that_was_searched_for_is_in_no_entry(scene):
-    key = generate()
+    key = generate_key()
     assert scene.console.get(f"{LOG}export.csv?q={key.text}&user=svc_deployment").status_code == 200
     (audited,) = AuditEntry.objects.filter(action="export").values_list("after", flat=True)
     assert json.loads(audited) == {"q": key.public_id, "user": "svc_deployment", "format": "csv"}

@@ -10,7 +10,7 @@ from telemetry.guardrails.statistics import MAX_ROWS, GuardrailQuery, guardrail_
 from telemetry.journal.batches import insert_log_entries
 from telemetry.models import GuardrailHour, LogEntry
 from telemetry.retention import deletion
-from telemetry.usage.verification import differences, repair
+from telemetry.usage.verification import differences, repair_hours
 from tests.support.management import new_user, token_of
 from tests.telemetry.usage.test_rollups import BEGIN, END, HOUR, done
 
@@ -82,7 +82,7 @@ def test_a_difference_is_found_and_repaired():
     (difference,) = differences(BEGIN, END)
     assert difference.of_guardrail
     assert difference.amounts == {"blocked": -6}
-    assert repair(BEGIN, END) == 1
+    assert repair_hours(BEGIN, END) == 1
     assert differences(BEGIN, END) == []
 
 

@@ -13,7 +13,7 @@ from django.db import OperationalError, connection
 from django.db.models import Sum
 
 from telemetry.journal import files as journals
-from telemetry.journal.adoption import adopt
+from telemetry.journal.adoption import adopt_journal
 from telemetry.models import JournalPosition, LogEntry, UsageHour
 from tests.support.running import ROOT
 from tests.telemetry.conftest import serve, stored
@@ -74,7 +74,7 @@ def test_processes_killed_at_any_moment_lose_nothing_and_repeat_nothing(tmp_path
             process.kill()
             written[run] = 1 + sum(1 for line in process.stdout if line.endswith("\n"))
         for folder, handle in journals.abandoned_journals(tmp_path, older_than=0):
-            adopt(folder)
+            adopt_journal(folder)
             os.close(handle)
     result = stored()
     assert set(result.values()) == {1}

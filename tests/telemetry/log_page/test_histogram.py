@@ -10,7 +10,7 @@ from django.utils import timezone
 from accounts.models import Group
 from gateway_project.console.period import period_of
 from telemetry.log_page.histogram import HEIGHT, histogram
-from telemetry.log_page.periods import address, periods
+from telemetry.log_page.periods import address_of_period, period_links
 from telemetry.models import LogEntry, UsageHour
 
 pytestmark = pytest.mark.django_db
@@ -140,11 +140,11 @@ def test_a_bar_leads_to_its_time_and_keeps_the_filters():
 
 def test_presets_name_the_period_that_is_shown():
     today = timezone.now().astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    query = dict(part.split("=") for part in address({}, today, None)[1:].replace("%3A", ":").split("&"))
-    titles = [link.title for link in periods(query)]
+    query = dict(part.split("=") for part in address_of_period({}, today, None)[1:].replace("%3A", ":").split("&"))
+    titles = [link.title for link in period_links(query)]
     assert titles == ["All", "15 min", "1 h", "Today", "Yesterday", "7 days", "This month"]
-    assert "Today" in [link.title for link in periods(query) if link.is_current]
-    assert [link.title for link in periods({}) if link.is_current] == ["All"]
+    assert "Today" in [link.title for link in period_links(query) if link.is_current]
+    assert [link.title for link in period_links({}) if link.is_current] == ["All"]
 
 
 def test_a_text_that_is_no_time_is_no_bound():
@@ -160,7 +160,7 @@ def test_the_last_second_of_a_period_belongs_to_it(console, microsecond):
     at = (midnight - timedelta(seconds=1)).replace(microsecond=microsecond)
     LogEntry.objects.create(entry_type="WorkRequest", timestamp=at, correlation_id="late")
     LogEntry.objects.create(entry_type="WorkRequest", timestamp=midnight, correlation_id="later")
-    yesterday = next(link.address for link in periods({}) if link.title == "Yesterday")
+    yesterday = next(link.address for link in period_links({}) if link.title == "Yesterday")
     minute = at.replace(second=0, microsecond=0)
     bar = histogram(period(f"{minute:%Y-%m-%d %H:%M:%S}", f"{at:%Y-%m-%d %H:%M:%S}"), entries()).bars[0]
     for selection in (yesterday, bar.address):

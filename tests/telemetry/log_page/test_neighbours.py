@@ -56,7 +56,7 @@ def test_filters_that_cannot_be_read_leave_all_requests(console, entries):
 def test_a_list_that_takes_too_long_leaves_all_requests(console, entries, monkeypatch):
     monkeypatch.setattr("telemetry.log_page.neighbours.NEIGHBOURS_MS", 100)
     slow = LogEntry.objects.extra(where=["pg_sleep(5) IS NOT NULL"])
-    monkeypatch.setattr("telemetry.admin.EntryAdmin.selected", lambda *arguments: slow)
+    monkeypatch.setattr("telemetry.admin.EntryAdmin.selected_entries", lambda *arguments: slow)
     first, stranger, _ = (entry.pk for entry in entries)
     page = console.get(f"{LOG}{first}/change/?_changelist_filters=user%3Dann")
     assert links(page) == (None, stranger)

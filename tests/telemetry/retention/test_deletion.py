@@ -15,7 +15,7 @@ from telemetry.audit.models import AuditEntry
 from telemetry.journal.batches import insert_log_entries
 from telemetry.models import CacheEntry, LogEntry, UsageDay, UsageHour
 from telemetry.retention import deletion, partitions
-from telemetry.retention.housekeeping import Housekeeper, exclusively
+from telemetry.retention.housekeeping import Housekeeper, hold_task_lock
 from telemetry.usage import rollups
 from telemetry.usage.verification import differences, full_hours
 from tests.support.promises import promise
@@ -236,7 +236,7 @@ class TestOneAtATime:
         entered, leave, observations = threading.Event(), threading.Event(), []
 
         def first():
-            with exclusively("entries") as acquired:
+            with hold_task_lock("entries") as acquired:
                 observations.append(acquired)
                 entered.set()
                 leave.wait(10)
@@ -245,13 +245,13 @@ class TestOneAtATime:
         thread = threading.Thread(target=first)
         thread.start()
         entered.wait(10)
-        with exclusively("entries") as acquired:
+        with hold_task_lock("entries") as acquired:
             observations.append(acquired)
-        with exclusively("payloads") as acquired:
+        with hold_task_lock("payloads") as acquired:
             observations.append(acquired)
         leave.set()
         thread.join(10)
-        with exclusively("entries") as acquired:
+        with hold_task_lock("entries") as acquired:
             observations.append(acquired)
         assert observations == [True, False, True, True]
 

@@ -2,62 +2,25 @@
 
 import csv
 import io
-import json
 import re
-from datetime import UTC, datetime, timedelta
-from html import escape
+from datetime import timedelta
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from django.core.cache import caches
-from django.urls import reverse
 
 from accounts.models import Group
 from keys.models import ApiKey
 from keys.services import delete_keys, issue_key
 from providers.services import create_provider
 from telemetry.audit.models import AuditEntry
-from telemetry.journal.batches import insert_log_entries
 from telemetry.statistics_page import figures
-from telemetry.statistics_page.form import CHARTS
-from telemetry.statistics_page.totals import Total
-from telemetry.usage.models import LATENCY_MS
 from telemetry.usage.statistics import Page, UsageQuery
 from tests.support.management import new_user
-from tests.telemetry.usage.test_rollups import done
+from tests.support.statistics_page import MONDAY, PAGE, WEEK, charts, labels, table, use
 
 pytestmark = [pytest.mark.django_db, pytest.mark.either_store]  # tests/telemetry/usage tries the sums with both
-PAGE = "/admin/statistics/"
-MONDAY = datetime(2026, 1, 5, 8, tzinfo=UTC)
-WEEK = "start=2026-01-05&end=2026-01-11"
+
 DAYS = [f"2026-01-{day:02}" for day in range(5, 12)]
-
-
-def use(day=0, model="m", **fields):
-    insert_log_entries([done("r", MONDAY + timedelta(days=day), model=model, served_model=model, **fields)])
-
-
-def spend(amount, currency, **fields):
-    use(cost=amount, currency=currency, cost_status="known", **fields)
-
-
-def table(response) -> list[list[str]]:
-    """The names of each row of the table, and its number of requests."""
-    rows = response.context["rows"]
-    return [[*(name.title for name in names), cells[0].lines[0].text] for names, cells in rows]
-
-
-def charts(response) -> dict[str, dict[str, list[float]]]:
-    """The values of each set of each chart, by their names."""
-    result = {}
-    for chart in response.context["charts"]:
-        data = json.loads(chart.data)
-        result[chart.title] = {one["label"]: one["data"] for one in data["datasets"]}
-    return result
-
-
-def labels(response) -> list[str]:
-    return json.loads(response.context["charts"][0].data)["labels"]
 
 
 class TestAddingAFilter:
@@ -236,223 +199,6 @@ class TestMoreThanAChartHasRoomFor:
         assert "The chart shows the greatest 7 of 31 names." in text
 
 
-class TestCurrencies:
-    def test_costs_of_two_dimensions_have_a_chart_for_each_currency(self, console):
-        spend("2", "USD", model="m"), spend("3", "EUR", model="m"), spend("5", "USD", model="n", day=1)
-        response = console.get(f"{PAGE}?{WEEK}&by=day&then=model&chart=cost")
-        assert charts(response) == {
-            "Cost (EUR)": {"m": [3, 0, 0, 0, 0, 0, 0]},
-            "Cost (USD)": {"n": [0, 5, 0, 0, 0, 0, 0], "m": [2, 0, 0, 0, 0, 0, 0]},
-        }
-        units = [json.loads(chart.data)["datasets"][0]["suffixYAxis"] for chart in response.context["charts"]]
-        assert units == ["EUR", "USD"]
-
-    def test_one_currency_has_one_chart(self, console):
-        spend("2", "USD", model="m"), spend("3", "USD", model="n")
-        assert list(charts(console.get(f"{PAGE}?{WEEK}&by=day&then=model&chart=cost"))) == ["Cost"]
-
-    @pytest.mark.long
-    def test_totals_have_an_amount_for_each_currency(self, console):
-        spend("2", "USD"), spend("3", "EUR"), spend("4", "EUR", day=2)
-        totals = console.get(f"{PAGE}?{WEEK}").context["totals"]
-        assert [total.text for total in totals if total.title == "Cost"] == ["€7.00", "$2.00"]
-
-    @pytest.mark.parametrize("by", ["user", "model&then=provider", "group", "tag&then=user", "hour", "day&then=group"])
-    def test_totals_are_the_same_whatever_the_rows_are(self, console, by):
-        spend("2", "USD", model="m", user_id=1, group_ids=[1, 2], tags={"a": "1", "b": "2"}, input_tokens=5)
-        spend("3", "EUR", model="n", user_id=2, day=2), use(3, outcome="failed", user_id=1, group_ids=[2])
-        totals = {
-            query: [(total.title, total.text) for total in console.get(f"{PAGE}?{WEEK}&by={query}").context["totals"]]
-            for query in (by, "day")
-        }
-        assert totals[by] == totals["day"]
-        assert ("Requests", "3") in totals[by]
-
-
-class TestRequestsWithoutAPrice:
-    @pytest.fixture
-    def provider_ids(self) -> list[int]:
-        """Two providers: the first served `many` three times, the second `few` once; nobody knows a price."""
-        ids = [
-            create_provider(name=name, url=f"https://{name}.example.org", models=[model], format_name="openai").pk
-            for name, model in (("west", "many"), ("east", "few"))
-        ]
-        for place, model in ((0, "many"), (0, "many"), (0, "many"), (1, "few")):
-            use(
-                model=model,
-                provider_id=ids[place],
-                cost_status="unknown",
-                input_tokens=7,
-                user_id=place + 1,
-                tags={"t": "x"},
-            )
-        return ids
-
-    def total(self, console, query: str) -> Total:
-        return console.get(f"{PAGE}?{WEEK}&{query}").context["missing"][0]
-
-    def test_all_usage_names_the_model_with_the_most(self, console, provider_ids):
-        total = self.total(console, "chart=cost")
-        assert (total.text, total.change) == ("+ 4 requests without a price", "Set a price for many")
-
-    @pytest.mark.parametrize("query", ["model=few", "provider={}"])
-    def test_a_filter_by_model_or_provider_names_a_model_that_it_selects(self, console, provider_ids, query):
-        total = self.total(console, f"chart=cost&{query.format(provider_ids[1])}")
-        assert (total.text, total.change) == ("+ 1 request without a price", "Set a price for few")
-        assert parse_qs(urlsplit(total.address).query) == {"model": ["few"], "provider": [str(provider_ids[1])]}
-
-    @pytest.mark.parametrize("query", ["user=2", "tag=t%3Dx", "user=2&model=few"])
-    def test_another_filter_leads_to_its_models(self, console, provider_ids, query):
-        total = self.total(console, f"chart=cost&by=day&then=user&{query}")
-        assert total.change == "Show the models"
-        address = parse_qs(urlsplit(total.address).query)
-        assert address == parse_qs(f"{WEEK}&{query}") | {
-            "by": ["model"],
-            "sort": ["-unpriced_requests"],
-            "chart": ["cost"],
-        }
-        rows = table(console.get(PAGE + total.address))
-        assert rows[0][0] == ("few" if "user" in query else "many")
-
-    def test_requests_that_ended_without_an_answer_are_of_unknown_cost(self, console, provider_ids):
-        use(model="few", provider_id=provider_ids[1], cost_status="unknown", outcome="timeout", user_id=3)
-        response = console.get(f"{PAGE}?{WEEK}&by=user&user=3&chart=cost")
-        [total] = response.context["missing"]
-        assert (total.text, total.address) == ("+ 1 request of unknown cost", "")
-        assert response.text.count("+ 1 request of unknown cost") == 3  # the total, the chart and the row
-        [[_, cells]] = response.context["rows"]
-        lines = next(cell.lines for cell in cells if cell.title == "Cost")
-        assert lines == [("+ 1 request of unknown cost", "")]
-        assert "modelprice" not in response.text.partition("<main")[2]
-        both = console.get(f"{PAGE}?{WEEK}&by=day&chart=cost").context["missing"]
-        assert [total.text for total in both] == ["+ 4 requests without a price", "+ 1 request of unknown cost"]
-
-    def test_a_row_leads_to_its_models(self, console, provider_ids):
-        [[_, cells]] = console.get(f"{PAGE}?{WEEK}&by=user&user=2").context["rows"]
-        [line] = next(cell.lines for cell in cells if cell.title == "Cost")
-        assert table(console.get(PAGE + line.address)) == [["few", "1"]]
-
-
-class TestMeasures:
-    """Each measure as a chart by two dimensions: its values, and whether these lie on top of each other."""
-
-    @pytest.fixture
-    def usage(self):
-        """Model `m` on two days, `n` on one; both served by one provider."""
-        work = {
-            "outcome": "completed", "cost_status": "known", "currency": "USD", "cost": "2",
-            "provider_id": create_provider(name="p", url="https://p.example.org", models=[], format_name="openai").pk,
-            "input_tokens": 10, "cache_read_tokens": 5, "cache_write_tokens": 1, "output_tokens": 4,
-            "duration_ms": 100.0, "first_byte_ms": 40.0,
-        }  # fmt: skip
-        stored = work | {"cache_status": "HIT", "cost": "0", "saved_cost": "2", "attempts": 0}
-        for day, model in ((0, "m"), (2, "m"), (0, "n")):
-            use(day, model, **work | {"cache_status": "MISS", "attempts": 1})
-        use(0, "m", **stored)
-
-    def data(self, console, measure: str, query: str = "by=day&then=model") -> list[dict]:
-        [chart] = console.get(f"{PAGE}?{WEEK}&{query}&chart={measure}").context["charts"]
-        return json.loads(chart.data)["datasets"]
-
-    @pytest.mark.parametrize("query", ["by=day&then=model", "by=model&then=provider", "by=model"])
-    def test_names_with_the_same_beginning_are_different_sets_and_bars(self, console, query):
-        """They are cut at the end, or in the middle, or get a number, so that all differ."""
-        base, end = "ft:gpt-4o-mini-2024-07-18:my-organisation", f":{'x' * 20}"
-        names = [f"{base}:sales", *(f"{base}:{number}{end}" for number in range(3)), "all others"]
-        for number, name in enumerate(names, start=1):
-            for _ in range(number):
-                use(model=name)
-        [chart] = console.get(f"{PAGE}?{WEEK}&{query}").context["charts"]
-        document = json.loads(chart.data)
-        by_day = query.startswith("by=day")
-        labels = [set_["label"] for set_ in document["datasets"]] if by_day else document["labels"]
-        cuts = {f"{base[:40]}…", f"{base[:20]}…{end[-20:]}", f"{base[:40]}… (2)", "all others (2)"}
-        assert (len(set(labels)), cuts - set(labels)) == (5, set())
-        assert sum(number or 0 for set_ in document["datasets"] for number in set_["data"]) == 15
-        pages = [entry.page for entry in chart.legend] if by_day else document["pages"]
-        assert {parse_qs(urlsplit(page).query)["model"][0] for page in pages} == set(names)
-
-    def test_its_names_lead_to_their_pages(self, console, usage):
-        response = console.get(f"{PAGE}?{WEEK}&by=provider&then=model")
-        [chart], page = response.context["charts"], response.text
-        [provider_page] = json.loads(chart.data)["pages"]
-        assert re.fullmatch(r"/admin/providers/provider/\d+/change/.*", provider_page)
-        assert [entry.name for entry in chart.legend] == ["m", "n"]
-        for entry in chart.legend:
-            assert urlsplit(entry.page).path == reverse("admin:model-by-name")
-            assert f'href="{escape(entry.page)}">{entry.name}</a></span>' in page
-
-    @pytest.mark.parametrize(
-        ("measure", "m", "n"),
-        [
-            ("requests", [2, 0, 1], [1, 0, 0]),
-            ("errors", [0, 0, 0], [0, 0, 0]),
-            ("attempts", [1, 0, 1], [1, 0, 0]),
-            ("failed_attempts", [0, 0, 0], [0, 0, 0]),
-            ("cache_hits", [1, 0, 0], None),
-            ("input_tokens", [10, 0, 10], [10, 0, 0]),
-            ("output_tokens", [4, 0, 4], [4, 0, 0]),
-            ("saved_tokens", [20, 0, 0], None),
-            ("cost", [2, 0, 2], [2, 0, 0]),
-        ],
-    )
-    def test_what_adds_up_is_stacked(self, console, usage, measure, m, n):
-        sets = self.data(console, measure)
-        assert {one["label"]: one["data"][:3] for one in sets} == {"m": m} | ({"n": n} if n else {})
-        assert all(one["stack"] == "all" and "type" not in one for one in sets)
-
-    @pytest.mark.parametrize(
-        ("measure", "m", "n"),
-        [
-            ("cache_share", [50.0, None, 0.0], None),
-            ("average_first_byte_ms", [40.0, None, 40.0], [40.0, None, None]),
-        ],
-    )
-    def test_what_does_not_is_a_line_over_times_with_gaps(self, console, usage, measure, m, n):
-        sets = self.data(console, measure)
-        assert {one["label"]: one["data"][:3] for one in sets} == {"m": m} | ({"n": n} if n else {})
-        assert all("stack" not in one and one["type"] == "line" for one in sets)
-
-    @pytest.mark.parametrize("measure", ["p50_ms", "p95_ms"])
-    def test_percentiles_are_lines_too(self, console, usage, measure):
-        sets = self.data(console, measure)
-        (low, high) = (next(bound for bound in LATENCY_MS[::-1] if bound <= 100), 250)
-        for one in sets:
-            assert all(value is None or low <= value <= high for value in one["data"])
-            assert (one["data"][1], one["type"]) == (None, "line")
-            assert "stack" not in one
-
-    def test_bars_of_two_names_stand_beside_each_other(self, console, usage):
-        sets = self.data(console, "average_first_byte_ms", "by=provider&then=model")
-        assert {one["label"]: one["data"] for one in sets} == {"m": [40.0], "n": [40.0]}
-        assert all("stack" not in one and "type" not in one and one["grouped"] for one in sets)
-
-    def test_there_is_no_other_measure(self):
-        assert figures.ADDITIVE | {"cache_share", "p50_ms", "p95_ms", "average_first_byte_ms"} == CHARTS.keys()
-
-
-class TestTokens:
-    def test_the_total_counts_what_the_overview_counts(self, console):
-        tokens = {"input_tokens": 10, "cache_read_tokens": 5, "cache_write_tokens": 1, "output_tokens": 4}
-        insert_log_entries([done("r", datetime.now(UTC), **tokens)])
-        caches["process"].clear()
-        [card] = [card for card in console.get("/admin/?period=day").context["cards"] if card.title == "Tokens"]
-        [total] = [total for total in console.get(PAGE).context["totals"] if total.title == "Tokens"]
-        caches["process"].clear()
-        assert card.text == total.text == "20"
-
-    def test_the_table_has_what_was_read_from_and_written_to_a_providers_cache(self, console):
-        use(0, input_tokens=10, cache_read_tokens=5_000, cache_write_tokens=1_200), use(1, cache_read_tokens=3)
-        response = console.get(f"{PAGE}?{WEEK}&by=day")
-        columns = [
-            {cell.title: [line.text for line in cell.lines] for cell in cells} for _, cells in response.context["rows"]
-        ]
-        assert [row["Cached in"] for row in columns[:3]] == [["5.0k", "+ 1.2k written"], ["3"], ["0"]]
-        assert [row["Tokens in"] for row in columns[:2]] == [["10"], ["0"]]
-        [address] = {cell.sort for _, cells in response.context["rows"] for cell in cells if cell.title == "Cached in"}
-        assert "sort=-cache_read_tokens" in address
-
-
 class TestALongTable:
     """One of more rows than a page has: charts have all, and what changes the query begins at the first."""
 
@@ -487,8 +233,3 @@ class TestALongTable:
     def test_a_short_one_has_no_pages(self, console):
         use()
         assert console.get(f"{PAGE}?{WEEK}&by=day").context["pages"] == []
-
-
-def test_tokens_that_were_written_to_a_cache_are_exact_on_hover(console):
-    use(cache_read_tokens=1, cache_write_tokens=1234)
-    assert '<span title="+ 1,234 written">+ 1.2k written</span>' in console.get(f"{PAGE}?{WEEK}").text

@@ -8,7 +8,7 @@ import pytest
 from django.utils import timezone
 
 from accounts.services import create_user
-from gateway_project.console.dashboard.attention import unpriced
+from gateway_project.console.dashboard.attention import unpriced_models
 from providers.services import create_provider, set_price
 from telemetry.journal.batches import insert_log_entries
 from telemetry.models import LogEntry, UsageHour
@@ -110,5 +110,5 @@ def test_attention_is_drawn_to_models_without_a_price_and_not_to_calls_that_brok
         + [done(f"r3-{number}", now - timedelta(days=2), model="long ago", **unknown) for number in range(2)]
         + [done("r4", now, model="broke", **broke)]
     )
-    assert unpriced(now - timedelta(days=1)) == [("new", provider.pk, "p")]
-    assert unpriced(now - timedelta(days=3)) == [("long ago", provider.pk, "p"), ("new", provider.pk, "p")]
+    assert unpriced_models(now - timedelta(days=1)) == [("new", provider.pk, "p")]
+    assert unpriced_models(now - timedelta(days=3)) == [("long ago", provider.pk, "p"), ("new", provider.pk, "p")]

@@ -14,7 +14,7 @@ from django.db.models import Sum
 
 from gateway_project.work.log.timestamps import timestamp
 from telemetry.attempts import LoggedAttempt
-from telemetry.journal.adoption import adopt
+from telemetry.journal.adoption import adopt_journal
 from telemetry.journal.batches import insert_log_entries
 from telemetry.journal.files import Journal
 from telemetry.journal.shipping import Shipper
@@ -22,7 +22,7 @@ from telemetry.models import LogEntry, ModelUsageDay, ModelUsageHour, UsageDay, 
 from telemetry.retention import deletion
 from telemetry.usage import rollups
 from telemetry.usage.models import LATENCY_COLUMNS, LATENCY_MS
-from telemetry.usage.verification import differences, repair
+from telemetry.usage.verification import differences, repair_hours
 from tests.telemetry.conftest import SEGMENT, entry
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -198,16 +198,16 @@ def test_a_day_that_differs_from_its_hours_is_found_told_and_repaired():
     UsageDay.objects.update(input_tokens=5)
     (result,) = differences(BEGIN, END)
     assert str(result) == "2027-01-15, all of it provider_id=1 model=m: input_tokens +2"
-    assert repair(BEGIN, END) == 1
+    assert repair_hours(BEGIN, END) == 1
     assert differences(BEGIN, END) == []
     ModelUsageHour.objects.update(requests=5)
     (result,) = differences(BEGIN, END)
     assert str(result) == "2027-01-15 08:00, sums of models: provider_id=1 model=m: requests -4"
-    assert repair(BEGIN, END) == 1
+    assert repair_hours(BEGIN, END) == 1
     assert differences(BEGIN, END) == []
     UsageDay.objects.all().delete()
     assert [difference.amounts["requests"] for difference in differences(BEGIN, END)] == [1]
-    repair(BEGIN, END)
+    repair_hours(BEGIN, END)
     assert differences(BEGIN, END) == []
     assert (UsageDay.objects.get().requests, UsageDay.objects.get().hour) == (1, HOUR.replace(hour=0))
 
@@ -282,7 +282,7 @@ def test_a_difference_is_found_told_and_repaired():
     assert [(difference.hour, difference.amounts["input_tokens"]) for difference in result[:1]] == [(HOUR, 2)]
     assert str(result[0]) == "2027-01-15 08:00 provider_id=1 model=m: input_tokens +2"
     assert result[1].amounts["requests"] == 1
-    assert repair(BEGIN, END) == 2
+    assert repair_hours(BEGIN, END) == 2
     assert differences(BEGIN, END) == []
 
 
@@ -290,7 +290,7 @@ def test_what_the_log_does_not_have_is_a_difference_too():
     insert_log_entries([done("r1"), done("r2")])
     LogEntry.objects.filter(correlation_id="r1").delete()
     assert [difference.amounts["requests"] for difference in differences(BEGIN, END)] == [-1]
-    repair(BEGIN, END, allow_fewer=True)
+    repair_hours(BEGIN, END, allow_fewer=True)
     assert totals()["requests"] == 1
     assert differences(BEGIN, END) == []
 
@@ -302,7 +302,7 @@ def test_the_usage_of_entries_that_were_deleted_stays(merged):
         rollups.merge_hour(HOUR)
     LogEntry.objects.filter(correlation_id__in=["r1", "r3"]).delete()
     LogEntry.objects.filter(correlation_id="r2").update(input_tokens=9)
-    assert repair(BEGIN, END) == 0
+    assert repair_hours(BEGIN, END) == 0
     assert totals()["requests"] == 3
 
 
@@ -330,7 +330,7 @@ def test_sums_of_large_costs_are_no_difference():
 def test_what_a_dead_process_left_behind_is_counted_as_aborted(tmp_path):
     journal = Journal(tmp_path, segment_bytes=SEGMENT)
     journal.append_start(done("r1"))
-    adopt(journal.folder)
+    adopt_journal(journal.folder)
     assert totals()["errors"] == totals()["unknown_cost_requests"] == 1
     assert differences(BEGIN, END) == []
 

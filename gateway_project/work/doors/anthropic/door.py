@@ -9,7 +9,7 @@ from gateway_project.errors import GatewayError, ProviderOverloaded, ProviderRej
 from gateway_project.json_types import JsonObject
 from gateway_project.server.http_delivery import Delivery
 from gateway_project.work.doors.base import ClientDoor, Model
-from providers.formats.json_values import dumped
+from providers.formats.json_values import dump_value
 
 OVERLOADED = 529
 # Any other status below 500 is an invalid request, any other one from 500 on an API error.
@@ -49,7 +49,7 @@ class AnthropicDoor(ClientDoor):
         delivery.status = status_of(error)
         return delivery
 
-    def listing(self, models: Iterable[Model], query: str) -> JsonObject:
+    def list_models(self, models: Iterable[Model], query: str) -> JsonObject:
         """One page, as `limit`, `after_id` and `before_id` of the query say."""
         all_models, limit = list(models), _limit(query)
         begin, end = _span([model.name for model in all_models], limit, parse_qs(query))
@@ -65,7 +65,7 @@ class AnthropicDoor(ClientDoor):
         about = {"id": model.name, "type": "model", "display_name": model.name}
         bounds = {"max_input_tokens": model.facts.context_length, "max_tokens": model.facts.max_output_tokens}
         limits = {name: value for name, value in bounds.items() if value}
-        return about | {"created_at": BEGINNING, "lifecycle": "active"} | limits | model.described()
+        return about | {"created_at": BEGINNING, "lifecycle": "active"} | limits | model.describe_facts()
 
 
 def error_body(error: GatewayError, request_id: str) -> JsonObject:
@@ -86,7 +86,7 @@ def _message(error: GatewayError) -> str:
 
 def error_event(error: GatewayError, request_id: str) -> bytes:
     """The same in the middle of a stream: the SDKs raise on it."""
-    return b"event: error\ndata: " + dumped(error_body(error, request_id)) + b"\n\n"
+    return b"event: error\ndata: " + dump_value(error_body(error, request_id)) + b"\n\n"
 
 
 def status_of(error: GatewayError) -> int:

@@ -7,11 +7,11 @@ from gateway_project.json_types import JsonObject
 from gateway_project.work.doors import fields
 from gateway_project.work.doors.anthropic.door import error_event
 from gateway_project.work.doors.anthropic.response import CALL_SIGNED, MessagesWriter, reply_body, stream_reader
-from gateway_project.work.doors.fields import invalid, optional, required
+from gateway_project.work.doors.fields import invalid_field, optional, required
 from providers.formats.anthropic.foreign import read_signature
 from providers.formats.anthropic.request import NAME, SHAPE
 from providers.formats.dialect import Dialect, StreamWriter, WorkRequest
-from providers.formats.json_values import as_dict, dumped
+from providers.formats.json_values import as_dict, dump_value
 from providers.formats.neutral.chat import Chat, OutputFormat, OutputKind, Thinking, Tool, ToolChoice, ToolMode
 from providers.formats.neutral.messages import (
     File,
@@ -88,7 +88,7 @@ class AnthropicMessages(Dialect):
         return "thread" if body.get("thread") is not None else ""  # the SDKs' tool runners ask for one by themselves
 
     def write_reply(self, work: WorkRequest, reply: Reply) -> bytes:
-        return dumped(reply_body(work, reply))
+        return dump_value(reply_body(work, reply))
 
     def writer(self, work: WorkRequest) -> StreamWriter:
         return MessagesWriter(work)
@@ -110,7 +110,7 @@ def read_messages(message: JsonObject, where: str, names: dict[str, str]) -> lis
     """One turn; results of calls become a message of their own. `names` has the names of tools by call id."""
     role = message.get("role")
     if type(role) is not str or role not in ROLES:
-        raise invalid(f"{where}.role", f"one of {', '.join(ROLES)}")
+        raise invalid_field(f"{where}.role", f"one of {', '.join(ROLES)}")
     parts = _parts(message.get("content"), f"{where}.content")
     _name_tools(parts, names)
     results = [part for part in parts if isinstance(part, ToolResult)]
@@ -132,7 +132,7 @@ def _parts(content: object, where: str) -> list[Part]:
     if type(content) is str:
         return [Text(content)]
     if type(content) is not list or not all(type(block) is dict for block in content):
-        raise invalid(where, "a string or a list of blocks")
+        raise invalid_field(where, "a string or a list of blocks")
     parts: list[Part] = []
     for number, block in enumerate(content):
         part = read_part(block, f"{where}[{number}]")
@@ -190,13 +190,13 @@ def _thinking(block: JsonObject, where: str) -> Reasoning:
     return Reasoning(required(block, "thinking", fields.text, where), signature, source=source)
 
 
-def _redacted(block: JsonObject, where: str) -> Reasoning:
+def _redacted_thinking(block: JsonObject, where: str) -> Reasoning:
     source, data = read_signature(required(block, "data", fields.text, where))
     return Reasoning(data=data, source=source)
 
 
 def _call(block: JsonObject, where: str) -> ToolCall:
-    arguments = dumped(required(block, "input", fields.mapping, where)).decode()
+    arguments = dump_value(required(block, "input", fields.mapping, where)).decode()
     name = required(block, "name", fields.non_empty, where)
     return ToolCall(required(block, "id", fields.non_empty, where), name, arguments, cache=_cache(block, where))
 
@@ -216,7 +216,7 @@ BLOCKS: dict[str, Callable[[JsonObject, str], Part]] = {
     "image": _image,
     "document": _document,
     "thinking": _thinking,
-    "redacted_thinking": _redacted,
+    "redacted_thinking": _redacted_thinking,
     "tool_use": _call,
     "tool_result": _result,
 }
@@ -237,7 +237,7 @@ def _is_text(document: JsonObject) -> bool:
 def _system(value: object, where: str) -> list[Part]:
     parts = _parts(value, where)
     if not all(isinstance(part, Text) for part in parts):
-        raise invalid(where, "a string or a list of text blocks")
+        raise invalid_field(where, "a string or a list of text blocks")
     return parts
 
 
@@ -282,7 +282,7 @@ def _tool(tool: JsonObject, where: str) -> Tool:
 
 def _read_output(chat: Chat, body: JsonObject) -> None:
     config = optional(body, "output_config", fields.mapping, "", {})
-    chat.thinking = _thoughts(
+    chat.thinking = _read_thinking(
         optional(body, "thinking", fields.mapping, "", {}), optional(config, "effort", fields.text, "output_config", "")
     )
     output, where = optional(config, "format", fields.mapping, "output_config"), "output_config.format"
@@ -297,7 +297,7 @@ def _read_output(chat: Chat, body: JsonObject) -> None:
         chat.extra |= others
 
 
-def _thoughts(thinking: JsonObject, effort: str) -> Thinking | None:
+def _read_thinking(thinking: JsonObject, effort: str) -> Thinking | None:
     if not thinking:
         return Thinking(effort) if effort else None
     kind = required(thinking, "type", fields.non_empty, "thinking")

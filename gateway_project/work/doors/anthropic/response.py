@@ -10,7 +10,7 @@ from providers.formats.anthropic.foreign import foreign_citation, mark_signature
 from providers.formats.anthropic.request import NAME
 from providers.formats.anthropic.stream import AnthropicReader
 from providers.formats.dialect import StreamWriter, WorkRequest
-from providers.formats.json_values import dumped
+from providers.formats.json_values import dump_value
 from providers.formats.neutral.deltas import (
     AnswerEnd,
     AnswerStart,
@@ -53,7 +53,7 @@ def reply_body(work: WorkRequest, reply: Reply) -> JsonObject:
 
 
 def _without_fragments(reply: Reply) -> Reply:
-    """An answer that was cut off, without the arguments of a call that are incomplete because of it."""
+    """An answer that reached its token limit, without the incomplete arguments of its last call."""
     return replace(reply, parts=[_without_fragment(part) for part in reply.parts])
 
 
@@ -66,7 +66,7 @@ def _without_fragment(part: Part) -> Part:
 def stop_reason(reason: FinishReason, provider_reason: str, stop_sequence: str | None, refused: bool) -> str | None:
     """The reason in Anthropic's words; a reason that Anthropic does not have keeps the provider's word.
 
-    A refusal is never `end_turn`, although OpenAI, which reports it beside the text, stops with `stop`.
+    A refusal is never `end_turn`. OpenAI reports a refusal beside the text and stops with `stop`.
     """
     if reason == FinishReason.STOP and refused:
         return "refusal"
@@ -101,12 +101,12 @@ def _head(work: WorkRequest, reply_id: str, model: str) -> JsonObject:
 
 def _blocks(part: Part, begin: int, citations: list[Citation]) -> list[Block]:
     if citations and isinstance(part, Text):
-        return _cited(part.text, [citation.within(begin, len(part.text)) for citation in citations])
+        return _split_by_citations(part.text, [citation.clipped_to(begin, len(part.text)) for citation in citations])
     write = WRITTEN.get(type(part))
     return write(part) if write else []
 
 
-def _cited(text: str, citations: list[Citation]) -> list[Block]:
+def _split_by_citations(text: str, citations: list[Citation]) -> list[Block]:
     """A text in blocks: each block has the citations of all of its words, so overlapping citations share a block."""
     blocks: list[Block] = []
     at = 0
@@ -178,11 +178,12 @@ WRITTEN: dict[type, Callable[[Any], list[Block]]] = {
 
 
 class MessagesWriter(StreamWriter):
-    """Writes named events, one block after the other; `message_start` comes with the first that says something.
+    """Writes named events, one block after the other.
 
-    Until then nothing is written, so that another provider can still take over from one that fails. The input tokens
-    are reported at the end, where other providers report them. Clients act on a call once its block ends. Some
-    providers mix parallel calls: a call waits until the arguments of the call before it are complete.
+    Nothing is written before the first text, thought, image or call, so that another provider can take over from one
+    that fails. The input tokens are reported at the end, where other providers report them. Clients act on a call once
+    its block ends. Some providers mix parallel calls: a call waits until the arguments of the call before it are
+    complete.
     """
 
     def __init__(self, work: WorkRequest) -> None:
@@ -190,11 +191,11 @@ class MessagesWriter(StreamWriter):
         self._id, self._model = "", ""
         self._started = False
         self._kind = ""  # of the block that is open
-        self._index = -1  # of the block that is open, or was the last to be
-        self._unsigned = ""  # what ends an open thought that nobody has signed
-        self._calls: dict[int, int] = {}  # the answer's calls: which block each of them is
+        self._index = -1  # of the block that is open, or else of the last one
+        self._unsigned = ""  # the signature of an open thought, if the provider sends none
+        self._calls: dict[int, int] = {}  # the block of each call, by the index of the call
         self._arguments: list[str] = []  # of the call that is open
-        self._waiting: dict[int, tuple[CallStart, list[str]]] = {}  # calls and their arguments, in their order
+        self._waiting: dict[int, tuple[CallStart, list[str]]] = {}  # calls with their arguments, in order
         self._ending = AnswerEnd(FinishReason.UNKNOWN)
         self._refused = False
 
@@ -202,9 +203,9 @@ class MessagesWriter(StreamWriter):
         return b"".join([EVENTS[type(delta)](self, delta) for delta in deltas])
 
     def end(self, usage: Usage | None) -> bytes:
-        finished = self._ending
-        reason = stop_reason(finished.reason, finished.provider_reason, finished.stop_sequence, self._refused)
-        delta = {"stop_reason": reason, "stop_sequence": finished.stop_sequence}
+        ending = self._ending
+        reason = stop_reason(ending.reason, ending.provider_reason, ending.stop_sequence, self._refused)
+        delta = {"stop_reason": reason, "stop_sequence": ending.stop_sequence}
         last = _event("message_delta", {"delta": delta, "usage": usage_body(usage)})
         return self._start() + self._all_calls() + self._close() + last + _event("message_stop", {})
 
@@ -238,7 +239,7 @@ class MessagesWriter(StreamWriter):
 
     def _text(self, delta: TextDelta | RefusalDelta) -> bytes:
         opened = b"" if self._kind == "text" else self._open("text", {"type": "text", "text": ""})
-        return opened + TEXT % (self._index, dumped(delta.text))
+        return opened + TEXT % (self._index, dump_value(delta.text))
 
     def _citation(self, delta: Citation) -> bytes:
         opened = b"" if self._kind == "text" else self._open("text", {"type": "text", "text": ""})
@@ -285,15 +286,15 @@ class MessagesWriter(StreamWriter):
         index = self._calls.get(delta.index, self._index)
         if index == self._index:
             self._arguments.append(delta.arguments)
-        return JSON % (index, dumped(delta.arguments))
+        return JSON % (index, dump_value(delta.arguments))
 
     def _all_calls(self) -> bytes:
-        """The calls that wait until the call before them is complete."""
+        """The calls that have waited for the call before them."""
         waiting, self._waiting = self._waiting, {}
         events = []
-        for began, arguments in waiting.values():
-            events.append(self._open_call(began))
-            events += [self._call_delta(CallDelta(began.index, piece)) for piece in arguments]
+        for start, arguments in waiting.values():
+            events.append(self._open_call(start))
+            events += [self._call_delta(CallDelta(start.index, piece)) for piece in arguments]
         return b"".join(events)
 
     def _answer_end(self, delta: AnswerEnd) -> bytes:
@@ -318,4 +319,4 @@ JSON = DELTA + b'{"type":"input_json_delta","partial_json":%b}}\n\n'
 
 
 def _event(name: str, about: JsonObject) -> bytes:
-    return b"event: %b\ndata: %b\n\n" % (name.encode(), dumped({"type": name, **about}))
+    return b"event: %b\ndata: %b\n\n" % (name.encode(), dump_value({"type": name, **about}))

@@ -6,7 +6,7 @@ from typing import TypeAlias
 from gateway_project.errors import GatewayError
 from gateway_project.json_types import JsonObject
 from gateway_project.work.doors import fields
-from gateway_project.work.doors.fields import invalid, optional, required
+from gateway_project.work.doors.fields import invalid_field, optional, required
 from gateway_project.work.doors.openai.chat_response import ChatWriter, write_reply_body
 from gateway_project.work.doors.openai.door import error_event
 from gateway_project.work.doors.openai.tools import read_tools
@@ -105,7 +105,7 @@ class OpenAIChat(Dialect):
 
 def _messages(value: object, where: str) -> list[JsonObject]:
     if type(value) is not list or not value or not all(type(item) is dict for item in value):
-        raise invalid(where, "a non-empty list of messages")
+        raise invalid_field(where, "a non-empty list of messages")
     return value
 
 
@@ -113,13 +113,13 @@ def read_message(message: JsonObject, where: str, names: dict[str, str]) -> Mess
     """One message; `names` has the names of tools by call id, as far as the conversation has been read."""
     role = message.get("role")
     if type(role) is not str or role not in ROLES:
-        raise invalid(f"{where}.role", f"one of {', '.join(ROLES)}")
+        raise invalid_field(f"{where}.role", f"one of {', '.join(ROLES)}")
     name = optional(message, "name", fields.text, where, "")
     if role == "tool":
         return Message("tool", [_tool_result(message, where, names)])
     parts: list[Part] = [*_content(message, where, may_be_null=role == "assistant")]
     if role == "assistant":
-        thoughts = _reasoning(message, where)
+        thoughts = _read_reasoning(message, where)
         parts += _pictures(message, where, thoughts)
         parts = [*thoughts, *parts]
         if refusal := optional(message, "refusal", fields.text, where):
@@ -136,7 +136,7 @@ def _content(message: JsonObject, where: str, *, may_be_null: bool) -> list[Cont
     if content is None and may_be_null:
         return []
     if type(content) is not list or not all(type(part) is dict for part in content):
-        raise invalid(where, "a string or a list of parts")
+        raise invalid_field(where, "a string or a list of parts")
     return [_part(part, f"{where}[{number}]") for number, part in enumerate(content)]
 
 
@@ -195,7 +195,7 @@ def split_data_url(url: str, where: str) -> tuple[str, str]:
     about, comma, data = url[5:].partition(",")
     media_type, _, options = about.partition(";")
     if not comma or not data or ";base64;" not in f";{options};":
-        raise invalid(where, "a URL, or data:TYPE;base64,…")
+        raise invalid_field(where, "a URL, or data:TYPE;base64,…")
     media_type = media_type.lower()
     return MEDIA_TYPES.get(media_type, media_type), data
 
@@ -242,16 +242,16 @@ def result_parts(parts: Iterable[ContentPart]) -> list[ResultPart]:
     return [Text(part.text) if isinstance(part, Refusal) else part for part in parts]
 
 
-def _reasoning(message: JsonObject, where: str) -> list[Reasoning]:
+def _read_reasoning(message: JsonObject, where: str) -> list[Reasoning]:
     if details := optional(message, "reasoning_details", fields.items, where):
-        return _detailed(details, f"{where}.reasoning_details")
+        return _read_reasoning_details(details, f"{where}.reasoning_details")
     thought = optional(message, "reasoning_content", fields.text, where) or optional(
         message, "reasoning", fields.text, where
     )
     return [Reasoning(thought)] if thought else []
 
 
-def _detailed(details: list[JsonObject], where: str) -> list[Reasoning]:
+def _read_reasoning_details(details: list[JsonObject], where: str) -> list[Reasoning]:
     """Thoughts with their signatures; pieces of a stream that the client has only collected are joined."""
     thoughts: dict[tuple[str, int], Reasoning] = {}
     pieces: dict[tuple[str, int], tuple[list[str], list[str]]] = {}  # of text and data: joined once, there may be many
@@ -259,7 +259,7 @@ def _detailed(details: list[JsonObject], where: str) -> list[Reasoning]:
         here = f"{where}[{number}]"
         kind, index = detail.get("type"), detail.get("index", -number - 1)
         if type(kind) is not str or type(index) is not int:
-            raise invalid(here, "an object with a type; its index, if any, must be a whole number")
+            raise invalid_field(here, "an object with a type; its index, if any, must be a whole number")
         key = kind, index
         thought, (texts, data) = thoughts.setdefault(key, Reasoning()), pieces.setdefault(key, ([], []))
         texts.append(optional(detail, "text", fields.text, here) or optional(detail, "summary", fields.text, here, ""))

@@ -10,7 +10,7 @@ from typing import Any
 
 from gateway_project.json_types import JsonObject
 from providers.formats.dialect import StreamWriter, WorkRequest
-from providers.formats.json_values import dumped
+from providers.formats.json_values import dump_value
 from providers.formats.neutral.deltas import (
     AnswerEnd,
     AnswerStart,
@@ -54,7 +54,7 @@ def write_reply_body(work: WorkRequest, reply: Reply) -> bytes:
     }
     if reply.usage is not None:
         body["usage"] = usage_body(reply.usage)
-    return dumped(body)
+    return dump_value(body)
 
 
 def finish_reason(reason: FinishReason, provider_reason: str) -> str | None:
@@ -122,7 +122,7 @@ class ChatWriter(StreamWriter):
         head = self._head or self._make_head()
         last = b""
         if self.work.wants_usage:
-            body = dumped(usage_body(usage)) if usage is not None else b"null"
+            body = dump_value(usage_body(usage)) if usage is not None else b"null"
             last = b'%b"choices":[],"usage":%b}\n\n' % (head, body)
         return last + b"data: [DONE]\n\n"
 
@@ -177,8 +177,8 @@ class ChatWriter(StreamWriter):
             delta = {"role": "assistant"} | ({} if delta else {"content": ""}) | delta
         return b'%b"choices":[{"index":0,"delta":%b,"logprobs":null,"finish_reason":%b}]%b' % (
             self._head,
-            dumped(delta),
-            b"null" if reason is None else dumped(reason),
+            dump_value(delta),
+            b"null" if reason is None else dump_value(reason),
             self._tail,
         )
 
@@ -190,7 +190,7 @@ class ChatWriter(StreamWriter):
             "created": self.work.created,
             "model": self._model,
         }
-        return b"data: " + dumped(about)[:-1] + b","
+        return b"data: " + dump_value(about)[:-1] + b","
 
 
 WRITERS: dict[type, Callable[[ChatWriter, Any], bytes]] = {

@@ -3,12 +3,12 @@
 from gateway_project.errors import GatewayError
 from gateway_project.json_types import JsonObject
 from gateway_project.work.doors import fields
-from gateway_project.work.doors.fields import invalid
+from gateway_project.work.doors.fields import invalid_field
 from gateway_project.work.doors.openai.chat import PARAMETERS
 from gateway_project.work.doors.openai.chat_response import finish_reason, usage_body
 from gateway_project.work.doors.openai.door import error_event
 from providers.formats.dialect import Dialect, StreamWriter, WorkRequest
-from providers.formats.json_values import dumped
+from providers.formats.json_values import dump_value
 from providers.formats.neutral.chat import Chat
 from providers.formats.neutral.deltas import AnswerEnd, AnswerStart, Delta, TextDelta
 from providers.formats.neutral.messages import Message, Text
@@ -36,7 +36,7 @@ class OpenAICompletion(Dialect):
         body = _envelope(work, reply.id, reply.model) | {"choices": [_choice(reply.text, reason)]}
         if reply.usage is not None:
             body["usage"] = usage_body(reply.usage)
-        return dumped(body)
+        return dump_value(body)
 
     def writer(self, work: WorkRequest) -> StreamWriter:
         return CompletionWriter(work)
@@ -82,7 +82,7 @@ def _prompt(value: object) -> str:
     if type(value) is list and len(value) == 1:
         value = value[0]
     if type(value) is not str:
-        raise invalid("prompt", "one string: this provider does not take several prompts or token ids")
+        raise invalid_field("prompt", "one string: this provider does not take several prompts or token ids")
     return value
 
 
@@ -100,4 +100,4 @@ def _choice(text: str, reason: str | None) -> JsonObject:
 
 
 def _data(value: JsonObject) -> bytes:
-    return b"data: " + dumped(value) + b"\n\n"
+    return b"data: " + dump_value(value) + b"\n\n"

@@ -7,7 +7,7 @@ from wsgiref.types import WSGIEnvironment
 from gateway_project.errors import GatewayError
 from gateway_project.json_types import JsonObject
 from gateway_project.work.doors.base import ClientDoor, Model
-from providers.formats.json_values import dumped
+from providers.formats.json_values import dump_value
 
 # Codes that clients know; the code of any other error is its name.
 CODES = {
@@ -30,12 +30,12 @@ class OpenAIDoor(ClientDoor):
     def error_body(self, error: GatewayError, request_id: str) -> JsonObject:
         return error_body(error)
 
-    def listing(self, models: Iterable[Model], query: str) -> JsonObject:
+    def list_models(self, models: Iterable[Model], query: str) -> JsonObject:
         return {"object": "list", "data": [self.model(model) for model in models]}
 
     def model(self, model: Model) -> JsonObject:
         about = {"id": model.name, "object": "model", "created": 0, "owned_by": model.provider}
-        return about | model.described()
+        return about | model.describe_facts()
 
 
 class AzureDoor(OpenAIDoor):
@@ -56,7 +56,7 @@ def error_body(error: GatewayError) -> JsonObject:
 
 def error_event(error: GatewayError) -> bytes:
     """The same in the middle of a stream: the SDKs raise on it."""
-    return b"data: " + dumped(error_body(error)) + b"\n\n"
+    return b"data: " + dump_value(error_body(error)) + b"\n\n"
 
 
 def code_of(error: GatewayError) -> str:

@@ -2,12 +2,12 @@
 
 from gateway_project.json_types import JsonObject
 from gateway_project.work.doors import fields
-from gateway_project.work.doors.fields import invalid, optional
+from gateway_project.work.doors.fields import invalid_field, optional
 from providers.formats.dialect import Dialect, WorkRequest
-from providers.formats.json_values import dumped
+from providers.formats.json_values import dump_value
 from providers.formats.neutral.chat import Embedding
 from providers.formats.neutral.reply import Vectors
-from providers.formats.openai.embedding import packed
+from providers.formats.openai.embedding import pack_vector
 
 READ = frozenset({"model", "input", "dimensions", "encoding_format", "user"})
 
@@ -27,7 +27,7 @@ class OpenAIEmbedding(Dialect):
         )
 
     def write_vectors(self, work: WorkRequest, vectors: Vectors) -> bytes:
-        encoded = packed if work.embedding.base64 else list
+        encoded = pack_vector if work.embedding.base64 else list
         data = [
             {"object": "embedding", "index": index, "embedding": encoded(vector)}
             for index, vector in enumerate(vectors.vectors)
@@ -39,7 +39,7 @@ class OpenAIEmbedding(Dialect):
             "model": vectors.model or work.model,
             "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
         }
-        return dumped(body)
+        return dump_value(body)
 
 
 def _inputs(value: object) -> list[str] | list[list[int]]:
@@ -53,4 +53,4 @@ def _inputs(value: object) -> list[str] | list[list[int]]:
             return [value]
         if all(type(item) is list and item and all(type(token) is int for token in item) for item in value):
             return value
-    raise invalid("input", "a string, a list of strings, or token ids (a list of them, or a list of lists)")
+    raise invalid_field("input", "a string, a list of strings, or token ids (a list of them, or a list of lists)")

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable
 from gateway_project.errors import GatewayError, ValidationError
 from gateway_project.json_types import JsonObject
 from gateway_project.work.doors import fields
-from gateway_project.work.doors.fields import invalid, optional, required
+from gateway_project.work.doors.fields import invalid_field, optional, required
 from gateway_project.work.doors.openai.chat import ContentPart, result_parts, split_data_url
 from gateway_project.work.doors.openai.responses_items import (
     IMAGE,
     NAME,
-    ending,
+    ending_members,
     envelope,
     items_of,
     read_sealed,
@@ -23,7 +23,7 @@ from gateway_project.work.doors.openai.responses_items import (
 from gateway_project.work.doors.openai.responses_stream import ResponsesWriter
 from gateway_project.work.doors.openai.tools import read_tools
 from providers.formats.dialect import Dialect, StreamWriter, WorkRequest
-from providers.formats.json_values import as_dict, as_list, as_text, dumped, read_json
+from providers.formats.json_values import as_dict, as_list, as_text, dump_value, read_json
 from providers.formats.neutral.chat import Chat, OutputFormat, OutputKind, Thinking
 from providers.formats.neutral.messages import (
     File,
@@ -104,7 +104,7 @@ class OpenAIResponses(Dialect):
         items = items_of(work, reply)
         usage = None if reply.usage is None else usage_body(reply.usage)
         about = envelope(work, reply.id, reply.model) | {"output": items, "usage": usage}
-        return dumped(about | ending(reply.finish_reason, reply.provider_finish_reason))
+        return dump_value(about | ending_members(reply.finish_reason, reply.provider_finish_reason))
 
     def writer(self, work: WorkRequest) -> StreamWriter:
         return ResponsesWriter(work)
@@ -145,12 +145,12 @@ def _read_input(chat: Chat, value: object) -> None:
         chat.messages.append(Message("user", [Text(value)]))
         return
     if type(value) is not list or not all(type(item) is dict for item in value):
-        raise invalid("input", "a string or a list of items")
+        raise invalid_field("input", "a string or a list of items")
     reader = ItemReader(chat.messages)
     for number, item in enumerate(value):
         reader.read(item, f"input[{number}]")
     if not chat.messages:
-        raise invalid("input", "a string or a non-empty list of items")
+        raise invalid_field("input", "a string or a non-empty list of items")
 
 
 class ItemReader:
@@ -170,7 +170,7 @@ class ItemReader:
             raise ValidationError(f"{where}: this provider does not support items of the type {kind}.", field=where)
         read(self, item, where)
 
-    def _say(self, parts: Iterable[Part]) -> None:
+    def _add_parts(self, parts: Iterable[Part]) -> None:
         if not self._messages or self._messages[-1].role != "assistant":
             self._messages.append(Message("assistant", []))
         self._messages[-1].parts += parts
@@ -179,7 +179,7 @@ class ItemReader:
         role = ROLES[required(item, "role", fields.one_of(*ROLES), where)]
         parts = _content(item.get("content"), f"{where}.content")
         if role == "assistant":
-            self._say(parts)
+            self._add_parts(parts)
         else:
             self._messages.append(Message(role, [*parts]))
 
@@ -190,7 +190,7 @@ class ItemReader:
         )
         self._names[call_id] = name
         arguments = optional(item, "arguments", fields.text, where, "")
-        self._say([ToolCall(call_id, name, arguments, self._signatures.get(call_id, ""))])
+        self._add_parts([ToolCall(call_id, name, arguments, self._signatures.get(call_id, ""))])
 
     def _result(self, item: JsonObject, where: str) -> None:
         call_id = required(item, "call_id", fields.non_empty, where)
@@ -200,9 +200,11 @@ class ItemReader:
     def _image_made(self, item: JsonObject, where: str) -> None:
         result = required(item, "result", fields.non_empty, where)
         if result.startswith(ADDRESSES):
-            self._say([Image(result)])
+            self._add_parts([Image(result)])
         else:
-            self._say([Image("", result, f"image/{optional(item, 'output_format', fields.text, where) or 'png'}")])
+            self._add_parts(
+                [Image("", result, f"image/{optional(item, 'output_format', fields.text, where) or 'png'}")]
+            )
 
     def _reasoning(self, item: JsonObject, where: str) -> None:
         texts = [
@@ -214,7 +216,7 @@ class ItemReader:
         thought, signatures = read_sealed(content, "".join(texts))
         self._signatures.update(signatures)
         if not signatures:
-            self._say([thought])
+            self._add_parts([thought])
 
 
 ITEMS: dict[str, Callable[[ItemReader, JsonObject, str], None]] = {
@@ -230,7 +232,7 @@ def _content(value: object, where: str) -> list[ContentPart]:
     if type(value) is str:
         return [Text(value)]
     if type(value) is not list or not all(type(part) is dict for part in value):
-        raise invalid(where, "a string or a list of parts")
+        raise invalid_field(where, "a string or a list of parts")
     return [_part(part, f"{where}[{number}]") for number, part in enumerate(value)]
 
 

@@ -9,7 +9,7 @@ from gateway_project.api.strict_json import parse_object
 from gateway_project.errors import ValidationError
 from gateway_project.json_types import JsonObject
 from providers.formats.dialect import WorkRequest
-from providers.formats.json_values import as_dict, as_text, dumped
+from providers.formats.json_values import as_dict, as_text, dump_value
 from providers.formats.neutral.messages import Image, Reasoning, Refusal, Text, ToolCall
 from providers.formats.neutral.reply import FinishReason, Reply, cited_parts
 from providers.formats.openai.annotations import annotation
@@ -62,7 +62,7 @@ def envelope(work: WorkRequest, reply_id: str, model: str) -> Json:
     }
 
 
-def ending(reason: FinishReason, provider_reason: str) -> Json:
+def ending_members(reason: FinishReason, provider_reason: str) -> Json:
     """The members that say how the answer ended."""
     if reason in COMPLETE:
         return {"status": "completed"}
@@ -94,7 +94,7 @@ def items_of(work: WorkRequest, reply: Reply) -> list[Json]:
         if isinstance(part, Text | Refusal):
             if not items or items[-1]["type"] != "message":
                 items.append(message_item(_id(work, "msg", items), "completed"))
-            cited = [annotation(citation.within(begin, len(part.text))) for citation in citations]
+            cited = [annotation(citation.clipped_to(begin, len(part.text))) for citation in citations]
             content = text_part(part.text, cited) if isinstance(part, Text) else refusal_part(part.text)
             items[-1]["content"].append(content)
         elif isinstance(part, Reasoning):
@@ -148,7 +148,9 @@ def reasoning_item(item_id: str, thought: Reasoning) -> Json:
         "id": item_id,
         "type": "reasoning",
         "summary": [summary_part(thought.text)] if thought.text else [],
-        "encrypted_content": _sealed({"from": thought.source, "signature": thought.signature, "data": thought.data}),
+        "encrypted_content": _encode_state(
+            {"from": thought.source, "signature": thought.signature, "data": thought.data}
+        ),
     }
 
 
@@ -169,12 +171,12 @@ def signature_item(item_id: str, call_id: str, signature: str) -> Json:
         "id": item_id,
         "type": "reasoning",
         "summary": [],
-        "encrypted_content": _sealed({"of": {call_id: signature}}),
+        "encrypted_content": _encode_state({"of": {call_id: signature}}),
     }
 
 
-def _sealed(value: Json) -> str:
-    return SEAL + base64.urlsafe_b64encode(dumped(value)).decode()
+def _encode_state(value: Json) -> str:
+    return SEAL + base64.urlsafe_b64encode(dump_value(value)).decode()
 
 
 def read_sealed(content: str, text: str) -> tuple[Reasoning, dict[str, str]]:

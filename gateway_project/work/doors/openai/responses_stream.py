@@ -9,7 +9,7 @@ from gateway_project.work.doors.openai.responses_items import (
     IMAGE,
     Json,
     call_item,
-    ending,
+    ending_members,
     envelope,
     image_item,
     item_id,
@@ -23,7 +23,7 @@ from gateway_project.work.doors.openai.responses_items import (
 )
 from providers.formats.base import CONTEXT_LENGTH_EXCEEDED
 from providers.formats.dialect import StreamWriter, WorkRequest
-from providers.formats.json_values import dumped
+from providers.formats.json_values import dump_value
 from providers.formats.neutral.deltas import (
     AnswerEnd,
     AnswerStart,
@@ -53,7 +53,7 @@ class ResponsesWriter(StreamWriter):
         super().__init__(work)
         self.output: list[Json] = []
         self._about = envelope(work, "", "")
-        self._end = ending(FinishReason.UNKNOWN, "")
+        self._end = ending_members(FinishReason.UNKNOWN, "")
         self._number = 0
         self.words = 0  # of all texts so far, in characters
         self._message: Message | None = None  # the open item is this message
@@ -62,7 +62,7 @@ class ResponsesWriter(StreamWriter):
 
     def event(self, name: str, /, **fields: object) -> bytes:
         """One event, with the next number."""
-        body = dumped({"type": name, "sequence_number": self._number, **fields})
+        body = dump_value({"type": name, "sequence_number": self._number, **fields})
         self._number += 1
         return b"event: %b\ndata: %b\n\n" % (name.encode(), body)
 
@@ -70,7 +70,7 @@ class ResponsesWriter(StreamWriter):
         return b"".join([WRITERS[type(delta)](self, delta) for delta in deltas])
 
     def end(self, usage: Usage | None) -> bytes:
-        events = self._opening() + self._close_all()
+        events = self._opening_events() + self._close_all()
         body = None if usage is None else usage_body(usage)
         self._about |= self._end | {"output": self.output, "usage": body}
         return events + self.event(f"response.{self._about['status']}", response=self._about)
@@ -94,12 +94,12 @@ class ResponsesWriter(StreamWriter):
         if error.reason == CONTEXT_LENGTH_EXCEEDED:  # by which clients know that they have to shorten the conversation
             code = error.reason
         about = {"status": "failed", "error": {"code": code, "message": error.message}}
-        events = self._opening() + self.event("response.failed", response=self._about | about)
+        events = self._opening_events() + self.event("response.failed", response=self._about | about)
         # Flat, as documented, and nested, since the SDKs raise on that.
         flat = {name: body[name] for name in ("code", "message", "param")}
         return events + self.event("error", **flat, error=body)
 
-    def _opening(self) -> bytes:
+    def _opening_events(self) -> bytes:
         if self._number:
             return b""
         names = ("response.created", "response.in_progress")
@@ -126,11 +126,11 @@ class ResponsesWriter(StreamWriter):
         return events + thought.think(delta)
 
     def _image(self, delta: ImageDelta) -> bytes:
-        events = self._opening() + self._close()
+        events = self._opening_events() + self._close()
         return events + Picture(self, delta.image).write()
 
     def _call_start(self, delta: CallStart) -> bytes:
-        events = self._opening() + self._close()
+        events = self._opening_events() + self._close()
         if delta.signature:
             events += self._signature(delta)
         self._calls[delta.index] = call = Call(self, ToolCall(delta.id, delta.name))
@@ -141,8 +141,8 @@ class ResponsesWriter(StreamWriter):
         return b"" if call is None else call.add_arguments(delta.arguments)
 
     def _answer_end(self, delta: AnswerEnd) -> bytes:
-        self._end = ending(delta.reason, delta.provider_reason)
-        return self._opening() + self._close_all()
+        self._end = ending_members(delta.reason, delta.provider_reason)
+        return self._opening_events() + self._close_all()
 
     def _signature(self, delta: CallStart) -> bytes:
         index = len(self.output)
@@ -155,7 +155,7 @@ class ResponsesWriter(StreamWriter):
         """The open message, which begins here unless it is open already, and the events that open it."""
         if self._message is not None:
             return b"", self._message
-        events = self._opening() + self._close()
+        events = self._opening_events() + self._close()
         self._message = Message(self)
         return events + self._message.announce(), self._message
 
@@ -163,7 +163,7 @@ class ResponsesWriter(StreamWriter):
         """The same for a thought; `is_new`: another one than the open one."""
         if self._thought is not None and not is_new:
             return b"", self._thought
-        events = self._opening() + self._close()
+        events = self._opening_events() + self._close()
         self._thought = Thought(self)
         return events + self._thought.announce(), self._thought
 
@@ -243,7 +243,7 @@ class Message(Item):
 
     def cite(self, citation: Citation) -> bytes:
         events = self._open_part(TEXT)
-        cited = annotation(citation.since(self._begin))
+        cited = annotation(citation.relative_to(self._begin))
         self._annotations.append(cited)
         place = {"annotation_index": len(self._annotations) - 1, "annotation": cited}
         return events + self._event(f"response.{TEXT}.annotation.added", **place)

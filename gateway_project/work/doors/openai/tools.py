@@ -2,7 +2,7 @@
 
 from gateway_project.json_types import JsonObject
 from gateway_project.work.doors import fields
-from gateway_project.work.doors.fields import invalid, optional, required
+from gateway_project.work.doors.fields import invalid_field, optional, required
 from providers.formats.neutral.chat import Chat, Tool, ToolChoice, ToolMode
 from providers.formats.translated import TOOLS_PREFIX
 
@@ -62,25 +62,25 @@ def _read(chat: Chat, choice: object, nested: bool) -> ToolChoice | None:
     kind = value.get("type")
     if kind == "function":
         return ToolChoice(ToolMode.TOOL, _name(value, WHERE, nested))
-    return _allowed(chat, *_inside(value, WHERE, nested), nested) if kind == "allowed_tools" else None
+    return _read_allowed_tools(chat, *_inner_members(value, WHERE, nested), nested) if kind == "allowed_tools" else None
 
 
-def _allowed(chat: Chat, value: JsonObject, where: str, nested: bool) -> ToolChoice | None:
+def _read_allowed_tools(chat: Chat, value: JsonObject, where: str, nested: bool) -> ToolChoice | None:
     mode, tools = required(value, "mode", ALLOWED_MODE, where), required(value, "tools", fields.items, where)
     if any(tool.get("type") != "function" for tool in tools):
         return None
     names = [_name(tool, f"{where}.tools[{number}]", nested) for number, tool in enumerate(tools)]
     if not names or not set(names) <= {tool.name for tool in chat.tools}:
-        raise invalid(f"{where}.tools", "a non-empty list of tools that the list tools contains")
+        raise invalid_field(f"{where}.tools", "a non-empty list of tools that the list tools contains")
     return ToolChoice(ToolMode(mode), allowed=names)
 
 
 def _name(value: JsonObject, where: str, nested: bool) -> str:
-    function, where = _inside(value, where, nested)
+    function, where = _inner_members(value, where, nested)
     return required(function, "name", fields.non_empty, where)
 
 
-def _inside(value: JsonObject, where: str, nested: bool) -> tuple[JsonObject, str]:
+def _inner_members(value: JsonObject, where: str, nested: bool) -> tuple[JsonObject, str]:
     """The members beside the type: in chats they are in a field that is named like the type."""
     kind = value["type"]
     return (required(value, kind, fields.mapping, where), f"{where}.{kind}") if nested else (value, where)

@@ -12,13 +12,13 @@ from gateway_project.api.write_limit import count_write
 from gateway_project.errors import AccessError, GatewayError, ServiceUnavailable
 from gateway_project.server.http_delivery import Delivery, complete_response
 from gateway_project.work.exchange import Exchange
-from gateway_project.work.explain.document import describe
+from gateway_project.work.explain.document import describe_decision
 from gateway_project.work.explain.options import OWN, Options, read_options
 from gateway_project.work.explain.subjects import Subject, authentication_of, sees_all, subject_of, viewer_of
-from gateway_project.work.explain.walk import Walk, walk
+from gateway_project.work.explain.walk import Walk, walk_request
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.log.entry import write_refusal
-from gateway_project.work.stages.authentication import identify
+from gateway_project.work.stages.authentication import identify_caller
 
 ASKING = "explain="  # in the query string
 MAX_MODEL_LENGTH = 200  # as in the log
@@ -43,7 +43,7 @@ def deliver_explanation(exchange: Exchange, gateway: Gateway, query: str) -> Del
 
 
 def _explain(exchange: Exchange, gateway: Gateway, options: Options) -> dict[str, object]:
-    own = Subject(*identify(exchange, gateway))
+    own = Subject(*identify_caller(exchange, gateway))
     is_external = bool(exchange.identity.trusted_issuer)
     viewer = viewer_of(own, is_external=is_external)
     count_write(viewer, "POST")
@@ -52,8 +52,8 @@ def _explain(exchange: Exchange, gateway: Gateway, options: Options) -> dict[str
     subject = subject_of(options, own, viewer, gateway, is_login=is_login)
     if options != OWN:
         exchange = replace(exchange, connection=replace(exchange.connection, address=options.address))
-    result = walk(exchange, gateway, authentication_of(options, subject))
-    document = describe(result, subject, with_all=sees_all(viewer))
+    result = walk_request(exchange, gateway, authentication_of(options, subject))
+    document = describe_decision(result, subject, with_all=sees_all(viewer))
     record_explanation(actor, result, subject, viewer.user.username)
     return document
 

@@ -37,7 +37,7 @@ def recorded_limits(entry: LogEntry, *, with_all: bool, groups: Collection[int] 
     subjects = {one.name: _subject(one.name) for one in logged}
     names = _names(entry, set(subjects.values()))
     return [
-        RecordedLimit(_reading(one, subjects[one.name], names), one.ends)
+        RecordedLimit(_read_limit(one, subjects[one.name], names), one.ends)
         for one in logged
         if with_all or _is_shown(subjects[one.name], groups)
     ]
@@ -62,7 +62,7 @@ def _subject(name: str) -> Subject:
     return Subject(kind, int(number))
 
 
-def _reading(limit: LoggedLimit, subject: Subject, names: Mapping[Subject, str]) -> Reading:
+def _read_limit(limit: LoggedLimit, subject: Subject, names: Mapping[Subject, str]) -> Reading:
     name, amount, usage, reserved, remaining, _ = limit
     if name == active_uses.NAME:
         check = LimitCheck(name, amount, kind=USE)

@@ -18,7 +18,7 @@ def consider_entry(entry: LogEntry, *, with_all: bool) -> Consideration:
     if entry.user_id is None or entry.candidates is None or not entry.model:
         return Consideration((), 0, name)
     book = RuleBook(_records(rules_at(entry.timestamp)))
-    considered = book.considered(name, judged_offers(entry), user_id=caller.id, group_ids=caller.group_ids)
+    considered = book.consider_rules(name, judged_offers(entry), user_id=caller.id, group_ids=caller.group_ids)
     return shown_to(caller, considered, name, with_all=with_all)
 
 

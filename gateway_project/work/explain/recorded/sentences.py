@@ -51,7 +51,7 @@ def sentences_of(facts: Facts) -> list[str]:
     """What happened and why, what would have had to be different for a refusal, and what is not known."""
     entry, consideration, _, _ = facts
     parts = (
-        _ending(entry, consideration),
+        _describe_ending(entry, consideration),
         _caller(entry),
         _rules(entry, consideration),
         _targets(entry),
@@ -62,7 +62,7 @@ def sentences_of(facts: Facts) -> list[str]:
     return [sentence for part in parts for sentence in part]
 
 
-def _ending(entry: LogEntry, consideration: Consideration) -> Iterator[str]:
+def _describe_ending(entry: LogEntry, consideration: Consideration) -> Iterator[str]:
     error = f"{entry.status} {entry.exception}: {entry.message}".rstrip(".")
     ending = ENDINGS.get(Outcome(entry.outcome)) if entry.outcome in Outcome.values else None
     yield ending.format(error=error) if ending else "The request was served."

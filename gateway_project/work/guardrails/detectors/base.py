@@ -52,7 +52,7 @@ class Detector(ABC):
         """For detectors that repair: what the model has to change in an answer; "" if it is accepted."""
         return ""
 
-    def pending(self, text: str, start: int = 0) -> int:
+    def pending_start(self, text: str, start: int = 0) -> int:
         """The first offset from `start` on at which a match may begin that more text completes, or takes back.
 
         The length of the text if there is none. Here: the last characters that a match can have.

@@ -15,7 +15,7 @@ _WITH_MARKS = range(0xC0, 0x3100)  # all letters that are composed of two charac
 _KOREAN = "\u1161-\u1175\u11a8-\u11c2"  # vowels and last consonants
 
 
-def compose(normal: Normal) -> Normal:
+def compose_letters(normal: Normal) -> Normal:
     """The same text, in which a letter and its accents are one character if Unicode has one."""
     text, marks = normal.text, [] if normal.text.isascii() else list(_marks().finditer(normal.text))
     if not marks:
@@ -45,7 +45,7 @@ class Completions:
     def __init__(self, texts: Iterable[str]) -> None:
         self._letters: dict[str, set[str]] = {}
         for letter in {character for text in texts if not text.isascii() for character in text + text.swapcase()}:
-            for beginning in _beginnings(letter):
+            for beginning in _letters_before_accents(letter):
                 self._letters.setdefault(beginning, set()).add(letter)
 
     def of(self, text: str) -> list[str]:
@@ -53,7 +53,7 @@ class Completions:
         return [text, *(text[:-1] + letter for letter in self._letters.get(text[-1:], ()))]
 
 
-def _beginnings(letter: str) -> Iterator[str]:
+def _letters_before_accents(letter: str) -> Iterator[str]:
     """The letters that become this one with more accents: for "ệ" these are "e" and "ẹ"."""
     parts = normalize("NFD", letter)
     return (begin for size in range(1, len(parts)) if len(begin := normalize("NFC", parts[:size])) == 1)

@@ -57,7 +57,7 @@ _REPEAT = re.compile(r"(\*|\+|\?|\{(\d+)(,?)(\d*)\})\??")
 _GROUP = re.compile(r"\((?:\?P?<\w+>|\?([imsU]*)(?:-([imsU]+))?([:)])|(?!\?))")
 
 
-def parse(pattern: str, flags: str = "") -> Node:
+def parse_pattern(pattern: str, flags: str = "") -> Node:
     """The structure of a pattern that RE2 accepts; raises TooComplexError."""
     parser = _Parser(pattern)
     node = parser.choice(frozenset(flags), 0)
@@ -170,14 +170,14 @@ def source(node: Node) -> str:
         case Atom():
             return node.source
         case Repeat():
-            return _repeated(node.item, node.least, node.most)
+            return _repeat_item(node.item, node.least, node.most)
         case Series():
             return "".join(map(source, node.items))
         case Choice():
             return f"(?:{'|'.join(map(source, node.items))})"
 
 
-def _repeated(item: Node, least: int, most: int | None) -> str:
+def _repeat_item(item: Node, least: int, most: int | None) -> str:
     if most == 0:
         return ""
     bounds = f"{{{least},{'' if most is None else most}}}"
@@ -186,7 +186,7 @@ def _repeated(item: Node, least: int, most: int | None) -> str:
     return f"(?:{source(item)}){bounds}"
 
 
-def beginnings(node: Node) -> str:
+def beginnings_of(node: Node) -> str:
     """The pattern for all beginnings of what a node matches: the empty text, all of it, and what lies between."""
     return _beginnings_before(node, "")
 
@@ -197,12 +197,12 @@ def _beginnings_before(node: Node, rest: str) -> str:
         case Atom():
             return f"(?:{node.source}{rest})?" if node.width or rest else ""
         case Choice():
-            inner = "|".join(map(beginnings, node.items))
+            inner = "|".join(map(beginnings_of, node.items))
             return f"(?:{inner}|{source(node)}{rest})" if rest else f"(?:{inner})"
         case Repeat():
             return _beginnings_of_repeat(node, rest)
         case Series():
-            for item in reversed(_halves(node.items)):
+            for item in reversed(_as_two_halves(node.items)):
                 rest = _beginnings_before(item, rest)
             return rest
 
@@ -211,13 +211,13 @@ def _beginnings_of_repeat(node: Repeat, rest: str) -> str:
     if node.most == 0:
         return rest
     if isinstance(node.item, Atom) and rest:
-        shorter = _repeated(node.item, 0, node.least - 1) if node.least > 1 else ""
-        return f"(?:{_repeated(node.item, node.least, node.most)}{rest}|{shorter})"
-    inner = _repeated(node.item, 0, None if node.most is None else node.most - 1) + beginnings(node.item)
+        shorter = _repeat_item(node.item, 0, node.least - 1) if node.least > 1 else ""
+        return f"(?:{_repeat_item(node.item, node.least, node.most)}{rest}|{shorter})"
+    inner = _repeat_item(node.item, 0, None if node.most is None else node.most - 1) + beginnings_of(node.item)
     return f"(?:{inner}|{source(node)}{rest})" if rest else inner
 
 
-def _halves(items: Sequence[Node]) -> Sequence[Node]:
+def _as_two_halves(items: Sequence[Node]) -> Sequence[Node]:
     """A long series as a series of two, so that patterns do not nest deeper than RE2 allows."""
     if len(items) <= MAX_SERIES:
         return items

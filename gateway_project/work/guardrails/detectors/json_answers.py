@@ -6,7 +6,7 @@ from typing import Protocol
 import orjson
 
 from gateway_project.work.guardrails.detectors.base import Detector, Match
-from gateway_project.work.guardrails.detectors.parameters import Parameters, invalid
+from gateway_project.work.guardrails.detectors.parameters import Parameters, invalid_parameter
 
 MAX_SCHEMA_BYTES = 64 * 1024
 MAX_SUBSCHEMAS = 2000  # with each reference counted as what it refers to
@@ -68,7 +68,7 @@ def compile_json(members: Mapping[str, object]) -> JsonAnswer:
     if schema is None:
         return JsonAnswer(None, repairs=repairs)
     if not isinstance(schema, dict):
-        raise invalid("schema", "must be a JSON schema: an object.")
+        raise invalid_parameter("schema", "must be a JSON schema: an object.")
     _check_size(schema)
     return JsonAnswer(_validator(schema), repairs=repairs)
 
@@ -81,7 +81,7 @@ def _validator(schema: dict[str, object]) -> Validator:
     try:
         return jsonschema_rs.validator_for(schema, pattern_options=options, offline=True)
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
-        raise invalid("schema", f"is not a valid JSON schema: {str(error).splitlines()[0][:200]}.") from None
+        raise invalid_parameter("schema", f"is not a valid JSON schema: {str(error).splitlines()[0][:200]}.") from None
 
 
 def _check_size(schema: dict[str, object]) -> None:
@@ -89,11 +89,13 @@ def _check_size(schema: dict[str, object]) -> None:
     try:
         size = len(orjson.dumps(schema))
     except TypeError:
-        raise invalid("schema", "must not contain whole numbers beyond 64 bits.") from None
+        raise invalid_parameter("schema", "must not contain whole numbers beyond 64 bits.") from None
     if size > MAX_SCHEMA_BYTES:
-        raise invalid("schema", f"must have at most {MAX_SCHEMA_BYTES:,} bytes.")
+        raise invalid_parameter("schema", f"must have at most {MAX_SCHEMA_BYTES:,} bytes.")
     if _Size(schema).of(schema, ()) > MAX_SUBSCHEMAS:
-        raise invalid("schema", f"must have at most {MAX_SUBSCHEMAS:,} parts, those behind references included.")
+        raise invalid_parameter(
+            "schema", f"must have at most {MAX_SUBSCHEMAS:,} parts, those behind references included."
+        )
 
 
 class _Size:
@@ -107,14 +109,14 @@ class _Size:
         size = 1 + sum(self.of(child, path) for child in _children(node))
         if isinstance(node, dict):
             if unsupported := [name for name in _UNSUPPORTED if name in node]:
-                raise invalid("schema", f"must not use {unsupported[0]}; use $ref.")
+                raise invalid_parameter("schema", f"must not use {unsupported[0]}; use $ref.")
             if isinstance(reference := node.get("$ref"), str):
                 size += self._of_reference(reference, path)
         return size
 
     def _of_reference(self, reference: str, path: tuple[str, ...]) -> int:
         if reference in path:
-            raise invalid("schema", f"must not refer to itself: {reference}.")
+            raise invalid_parameter("schema", f"must not refer to itself: {reference}.")
         if reference not in self._sizes:
             self._sizes[reference] = self.of(self._target(reference), (*path, reference))
         return self._sizes[reference]
@@ -122,11 +124,13 @@ class _Size:
     def _target(self, reference: str) -> object:
         target: object = self._root
         if not reference.startswith("#/"):
-            raise invalid("schema", f"must refer to parts of itself only (#/$defs/name), not to {reference[:100]}.")
+            raise invalid_parameter(
+                "schema", f"must refer to parts of itself only (#/$defs/name), not to {reference[:100]}."
+            )
         for name in reference[2:].split("/"):
             target = target.get(name.replace("~1", "/").replace("~0", "~")) if isinstance(target, dict) else None
         if target is None:
-            raise invalid("schema", f"refers to {reference[:100]}, which it does not have.")
+            raise invalid_parameter("schema", f"refers to {reference[:100]}, which it does not have.")
         return target
 
 

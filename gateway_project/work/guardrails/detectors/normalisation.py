@@ -94,7 +94,7 @@ class Normal(NamedTuple):
         return self.offsets[position] if position < len(self.offsets) else length
 
 
-def normalise(text: str) -> Normal:
+def normalise_text(text: str) -> Normal:
     """The text for matching."""
     if text.isascii():
         return Normal(text)

@@ -12,12 +12,12 @@ class Parameters:
         self._members = members
         unknown = sorted(set(members) - set(names))
         if unknown:
-            raise invalid(unknown[0], f"is unknown; known are {', '.join(names)}.")
+            raise invalid_parameter(unknown[0], f"is unknown; known are {', '.join(names)}.")
 
     def flag(self, name: str, *, default: bool) -> bool:
         value = self._members.get(name, default)
         if not isinstance(value, bool):
-            raise invalid(name, "must be true or false.")
+            raise invalid_parameter(name, "must be true or false.")
         return value
 
     def number(self, name: str, *, most: int) -> int | None:
@@ -26,19 +26,19 @@ class Parameters:
         if value is None:
             return None
         if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
-            raise invalid(name, f"must be a whole number from 1 to {most:,}.")
+            raise invalid_parameter(name, f"must be a whole number from 1 to {most:,}.")
         return value
 
     def texts(self, name: str, *, most: int, longest: int, required: bool = False) -> list[str]:
         """An array of texts that are not empty."""
         value = self._members.get(name, [])
         if not isinstance(value, list) or len(value) > most:
-            raise invalid(name, f"must be an array of at most {most:,} texts.")
+            raise invalid_parameter(name, f"must be an array of at most {most:,} texts.")
         if required and not value:
-            raise invalid(name, "must have at least one text.")
+            raise invalid_parameter(name, "must have at least one text.")
         for position, text in enumerate(value):
             if not isinstance(text, str) or not text.strip() or len(text) > longest:
-                raise invalid(f"{name}.{position}", f"must be a text of 1 to {longest:,} characters.")
+                raise invalid_parameter(f"{name}.{position}", f"must be a text of 1 to {longest:,} characters.")
         return value
 
     def choices(self, name: str, allowed: Collection[str]) -> list[str]:
@@ -46,13 +46,13 @@ class Parameters:
         values = self.texts(name, most=1000, longest=100)
         for position, value in enumerate(values):
             if value not in allowed:
-                raise invalid(f"{name}.{position}", f"is unknown; known are {', '.join(sorted(allowed))}.")
+                raise invalid_parameter(f"{name}.{position}", f"is unknown; known are {', '.join(sorted(allowed))}.")
         return [one for one in allowed if one in values] if values else list(allowed)
 
     def get(self, name: str) -> object:
         return self._members.get(name)
 
 
-def invalid(name: str, message: str) -> ValidationError:
+def invalid_parameter(name: str, message: str) -> ValidationError:
     """The error at a member of `parameters`."""
     return ValidationError(message, field=f"parameters.{name}")

@@ -5,11 +5,16 @@ from collections.abc import Iterator, Mapping, Sequence
 import re2
 
 from gateway_project.work.guardrails.detectors.base import MAX_SPAN, Detector, Match
-from gateway_project.work.guardrails.detectors.composition import Completions, compose
-from gateway_project.work.guardrails.detectors.expressions import TooComplexError, beginnings, longest_match, parse
+from gateway_project.work.guardrails.detectors.composition import Completions, compose_letters
+from gateway_project.work.guardrails.detectors.expressions import (
+    TooComplexError,
+    beginnings_of,
+    longest_match,
+    parse_pattern,
+)
 from gateway_project.work.guardrails.detectors.kinds.direct_matching import Matcher, matcher
-from gateway_project.work.guardrails.detectors.normalisation import normalise
-from gateway_project.work.guardrails.detectors.parameters import Parameters, invalid
+from gateway_project.work.guardrails.detectors.normalisation import normalise_text
+from gateway_project.work.guardrails.detectors.parameters import Parameters, invalid_parameter
 
 PLACES = TEXT, ARGUMENTS = "text", "arguments"
 MAX_PATTERNS, MAX_LENGTH = 200, 1000
@@ -30,12 +35,12 @@ class Patterns(Detector):
         self._any = matcher(_compile(every, ignore_case=ignore_case, bytes_of_memory=MAX_BYTES_OF_ALL))
         self._set = _set(patterns, ignore_case=ignore_case)
         self._completions = Completions(patterns)
-        self._beginnings, self.longest = _beginnings(patterns, ignore_case=ignore_case)
+        self._beginnings, self.longest = _compile_beginnings(patterns, ignore_case=ignore_case)
 
     def scan(self, text: str, start: int = 0) -> list[Match]:
         if text.isascii():
             return sorted(set(self._scan(text.encode(), start)))
-        normal = compose(normalise(text))
+        normal = compose_letters(normalise_text(text))
         spans = self._in_characters(text, start)
         if normal.text != text:
             matches = self._in_characters(normal.text, normal.position(start))
@@ -63,18 +68,18 @@ class Patterns(Detector):
         # A set that runs out of memory says that nothing matches, which is known to be wrong here.
         return self._set.Match(text) or range(len(self._patterns))
 
-    def pending(self, text: str, start: int = 0) -> int:
+    def pending_start(self, text: str, start: int = 0) -> int:
         if self._beginnings is None:
-            return super().pending(text, start)
-        first = min(self._pending(end, start) for end in self._completions.of(text))
+            return super().pending_start(text, start)
+        first = min(self._pending_start(end, start) for end in self._completions.of(text))
         if not text.isascii():
-            normal = compose(normalise(text))
+            normal = compose_letters(normalise_text(text))
             position = normal.position(start)
-            pending = min(self._pending(end, position) for end in self._completions.of(normal.text))
+            pending = min(self._pending_start(end, position) for end in self._completions.of(normal.text))
             first = min(first, normal.original(pending, len(text)))
         return first
 
-    def _pending(self, text: str, start: int) -> int:
+    def _pending_start(self, text: str, start: int) -> int:
         encoded = text.encode("utf-8", "surrogatepass")
         offset = start if len(encoded) == len(text) else len(text[:start].encode("utf-8", "surrogatepass"))
         first = self._beginnings(encoded, offset, len(encoded))[0][0] if self._beginnings else -1
@@ -91,7 +96,7 @@ def compile_patterns(members: Mapping[str, object]) -> Patterns:
     try:
         detector = Patterns(patterns, ignore_case=ignore_case)
     except re2.error:
-        raise invalid("patterns", "are too large together; divide them among several guardrails.") from None
+        raise invalid_parameter("patterns", "are too large together; divide them among several guardrails.") from None
     detector.searches_texts, detector.searches_calls = TEXT in places, ARGUMENTS in places
     return detector
 
@@ -100,9 +105,9 @@ def _check(pattern: str, place: str, *, ignore_case: bool) -> None:
     try:
         matches_nothing = _compile(pattern, ignore_case=ignore_case).search(b"") is not None
     except (re2.error, UnicodeEncodeError) as error:
-        raise invalid(place, f"is not a valid RE2 pattern: {_reason(error)}.") from None
+        raise invalid_parameter(place, f"is not a valid RE2 pattern: {_reason(error)}.") from None
     if matches_nothing:
-        raise invalid(place, "must not match the empty text.")
+        raise invalid_parameter(place, "must not match the empty text.")
 
 
 def _reason(error: Exception) -> str:
@@ -131,14 +136,14 @@ def _set(patterns: Sequence[str], *, ignore_case: bool) -> re2.Set:
     return result
 
 
-def _beginnings(patterns: Sequence[str], *, ignore_case: bool) -> tuple[Matcher | None, int]:
+def _compile_beginnings(patterns: Sequence[str], *, ignore_case: bool) -> tuple[Matcher | None, int]:
     """What the beginnings of matches look like, at the end of a text, and the longest match.
 
     None where a pattern is too complex: then a stream holds back as much as the longest match has.
     """
     try:
-        nodes = [parse(pattern) for pattern in patterns]
-        every = "|".join(map(beginnings, nodes))
+        nodes = [parse_pattern(pattern) for pattern in patterns]
+        every = "|".join(map(beginnings_of, nodes))
         compiled = _compile(rf"(?:{every})\z", ignore_case=ignore_case, bytes_of_memory=MAX_BYTES_OF_ALL)
     except (TooComplexError, re2.error):
         return None, MAX_SPAN

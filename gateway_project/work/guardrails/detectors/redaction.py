@@ -14,7 +14,7 @@ _FORMS = ("<{}>", "\\u003c{}\\u003e", "\\u003C{}\\u003E")
 _ANY_FORM = re.compile(r"(?:<|\\u003[cC])([A-Z][A-Z0-9_]*_[0-9]+)(?:>|\\u003[eE])")
 
 
-def merge(matches: Iterable[Match]) -> list[Match]:
+def merge_matches(matches: Iterable[Match]) -> list[Match]:
     """The same parts of the text without overlaps; the longest match of those that overlap gives the category."""
     merged: list[Match] = []
     longest = 0
@@ -31,12 +31,12 @@ def merge(matches: Iterable[Match]) -> list[Match]:
     return merged
 
 
-def redact(text: str, matches: Sequence[Match], replacement: Callable[[str, str], str] | None = None) -> str:
+def redact_matches(text: str, matches: Sequence[Match], replacement: Callable[[str, str], str] | None = None) -> str:
     """The text with each match replaced: by `[EMAIL]`, or by what a function makes of category and original."""
     if not matches:
         return text
     parts, last = [], 0
-    for start, end, category in merge(matches):
+    for start, end, category in merge_matches(matches):
         parts += [text[last:start], replacement(category, text[start:end]) if replacement else f"[{_name(category)}]"]
         last = end
     return "".join([*parts, text[last:]])
@@ -67,7 +67,7 @@ class Placeholders:
 
     def redact(self, text: str, matches: Sequence[Match]) -> str:
         """The text with a placeholder in the place of each match."""
-        return redact(text, matches, self.placeholder)
+        return redact_matches(text, matches, self.placeholder)
 
     def placeholder(self, category: str, original: str) -> str:
         """The placeholder of an original: `<EMAIL_1>`, or `<EMAIL_482913057>` with a key."""
@@ -123,7 +123,7 @@ class Restorer:
     def push(self, piece: str) -> str:
         """What can be passed on after the next piece."""
         text = self._rest + piece
-        end = self._pending(text)
+        end = self._pending_start(text)
         self._rest = text[end:]
         return self._placeholders.restore(text[:end], self._escape)
 
@@ -132,7 +132,7 @@ class Restorer:
         rest, self._rest = self._rest, ""
         return rest
 
-    def _pending(self, text: str) -> int:
+    def _pending_start(self, text: str) -> int:
         """Where the beginning of a placeholder stands at the end of the text."""
         for place in range(max(0, len(text) - self._placeholders.longest), len(text)):
             if text[place] in "<\\" and self._placeholders.may_begin(text[place:]):

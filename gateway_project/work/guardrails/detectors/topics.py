@@ -9,7 +9,7 @@ import re2
 from gateway_project.work.guardrails.detectors.base import Detector, Match
 from gateway_project.work.guardrails.detectors.kinds.scanner import Kind, KindScanner
 from gateway_project.work.guardrails.detectors.languages.detector import LANGUAGES, Languages
-from gateway_project.work.guardrails.detectors.parameters import Parameters, invalid
+from gateway_project.work.guardrails.detectors.parameters import Parameters, invalid_parameter
 from gateway_project.work.guardrails.detectors.patterns import Patterns
 
 MAX_TEXTS, MAX_TEXT_LENGTH, MAX_CHARACTERS = 200, 500, 100_000_000
@@ -49,8 +49,8 @@ class Topic(Detector):
         """Without the length, which `excess` judges: the text may be a part."""
         return sorted(match for detector in self._detectors for match in detector.scan(text, start))
 
-    def pending(self, text: str, start: int = 0) -> int:
-        return min((one.pending(text, start) for one in self._detectors), default=len(text))
+    def pending_start(self, text: str, start: int = 0) -> int:
+        return min((one.pending_start(text, start) for one in self._detectors), default=len(text))
 
 
 class Names(Detector):
@@ -67,7 +67,7 @@ class Names(Detector):
 def compile_topic(members: Mapping[str, object]) -> Topic:
     parameters = Parameters(members, names=MEMBERS)
     if not members:
-        raise invalid("maxLength", f"is missing: set at least one of {', '.join(MEMBERS)}.")
+        raise invalid_parameter("maxLength", f"is missing: set at least one of {', '.join(MEMBERS)}.")
     return Topic(
         [*_links(parameters), *_scripts(parameters)],
         max_length=parameters.number("maxLength", most=MAX_CHARACTERS),
@@ -82,10 +82,10 @@ def _links(parameters: Parameters) -> list[Detector]:
     """Images and URLs, unless they may stand in a text; those of allowed hosts may."""
     images, urls = parameters.flag("images", default=True), parameters.flag("urls", default=True)
     hosts = tuple(host.lower() for host in parameters.texts("hosts", most=MAX_TEXTS, longest=MAX_TEXT_LENGTH))
-    check = _foreign(hosts)
+    check = _foreign_host_check(hosts)
     kinds = [*([] if images else _image_kinds(check)), *([] if urls else _url_kinds(check))]
     if hosts and not kinds:
-        raise invalid("hosts", "only has an effect if images or urls is false.")
+        raise invalid_parameter("hosts", "only has an effect if images or urls is false.")
     return [KindScanner(kinds)] if kinds else []
 
 
@@ -117,7 +117,7 @@ def _reference(text: str) -> int:
     return len(text) if text.endswith("]") and "][" in text else 0
 
 
-def _foreign(hosts: Sequence[str]) -> Callable[[str], int]:
+def _foreign_host_check(hosts: Sequence[str]) -> Callable[[str], int]:
     """The check for what points to another host than those allowed (`example.com`, `*.example.com`)."""
 
     def check(text: str) -> int:
@@ -174,5 +174,5 @@ def _any_of(parameters: Parameters, name: str) -> "re2._Regexp | None":
         try:
             re2.compile(pattern, options)
         except (re2.error, UnicodeEncodeError):
-            raise invalid(f"{name}.{position}", "is not a valid RE2 pattern.") from None
+            raise invalid_parameter(f"{name}.{position}", "is not a valid RE2 pattern.") from None
     return re2.compile("|".join(f"(?:{one})" for one in patterns), options) if patterns else None

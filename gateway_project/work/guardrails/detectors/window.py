@@ -59,7 +59,9 @@ class Window:
         self._buffer += piece
         if self._is_whole or self.rest_length < self._next_scan:
             return Step("", [])
-        pending = min((one.pending(self._buffer, self._start) for one in self._detectors), default=len(self._buffer))
+        pending = min(
+            (one.pending_start(self._buffer, self._start) for one in self._detectors), default=len(self._buffer)
+        )
         findings = self._findings() if pending > self._start or self.rest_length > self._longest + INVISIBLE else []
         step = self._release(pending, findings)
         self._next_scan = self.rest_length + self.rest_length // 16 if self.rest_length > SHORT else 0
@@ -92,15 +94,15 @@ class Window:
             if match.start < end < match.end and match.category != "length":
                 end = match.start
         if len(self._buffer) - end > self._longest + INVISIBLE:
-            return self._cut(end, findings)
+            return self._cut_match(end, findings)
         return self._pass_on(end, findings)
 
-    def _cut(self, end: int, findings: list[Finding]) -> Step:
+    def _cut_match(self, end: int, findings: list[Finding]) -> Step:
         """More may become a match than a match may have: it counts as one."""
         overlong = [
             Finding(number, Match(end, len(self._buffer), "overlong"))
             for number, detector in enumerate(self._detectors)
-            if detector.pending(self._buffer, end) < len(self._buffer)
+            if detector.pending_start(self._buffer, end) < len(self._buffer)
         ]
         return self._pass_on(len(self._buffer), [*findings, *overlong])
 

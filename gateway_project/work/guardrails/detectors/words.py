@@ -4,8 +4,8 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 
 from gateway_project.work.guardrails.detectors.base import Detector, Match
-from gateway_project.work.guardrails.detectors.composition import Completions, compose
-from gateway_project.work.guardrails.detectors.normalisation import Normal, normalise
+from gateway_project.work.guardrails.detectors.composition import Completions, compose_letters
+from gateway_project.work.guardrails.detectors.normalisation import Normal, normalise_text
 from gateway_project.work.guardrails.detectors.parameters import Parameters
 
 MAX_TERMS, MAX_TERM_LENGTH = 100_000, 200
@@ -30,7 +30,7 @@ class Words(Detector):
         self.longest = max(map(len, self._terms), default=0)
 
     def scan(self, text: str, start: int = 0) -> list[Match]:
-        normal = compose(normalise(text))
+        normal = compose_letters(normalise_text(text))
         return [
             Match(*normal.span(first, end), "words")
             for first, end in self._spans(normal, normal.position(start))
@@ -38,7 +38,7 @@ class Words(Detector):
 
     def _spans(self, normal: Normal, start: int) -> Iterator[tuple[int, int]]:
         """The terms that begin at `start` or later; the longest of those that begin at the same place."""
-        text = _lower(normal.text)
+        text = _lower_case(normal.text)
         last = -1
         for first, end in sorted(self._candidates(text, start), key=lambda span: (span[0], -span[1])):
             if first >= last:
@@ -52,13 +52,13 @@ class Words(Detector):
             if first + offset >= start and (not self._whole_words or _is_whole(part, first, end)):
                 yield first + offset, end + offset
 
-    def pending(self, text: str, start: int = 0) -> int:
-        normal = compose(normalise(text))
-        ends = self._completions.of(_lower(normal.text))
-        first = min(self._pending(end, normal.position(start)) for end in ends)
+    def pending_start(self, text: str, start: int = 0) -> int:
+        normal = compose_letters(normalise_text(text))
+        ends = self._completions.of(_lower_case(normal.text))
+        first = min(self._pending_start(end, normal.position(start)) for end in ends)
         return normal.original(first, len(text)) if first < len(normal.text) else len(text)
 
-    def _pending(self, text: str, start: int) -> int:
+    def _pending_start(self, text: str, start: int) -> int:
         for place in range(max(start, len(text) - self.longest), len(text)):
             if text[place : place + BEGINNING] in self._beginnings and self._may_become_term(text, place):
                 return place
@@ -79,10 +79,10 @@ def compile_words(members: Mapping[str, object]) -> Words:
 
 
 def _fold(term: str) -> str:
-    return _lower(compose(normalise(term.strip())).text)
+    return _lower_case(compose_letters(normalise_text(term.strip())).text)
 
 
-def _lower(text: str) -> str:
+def _lower_case(text: str) -> str:
     """In lower case, with as many characters."""
     lower = text.lower().replace("ς", "σ")  # which of both it is depends on what follows
     if len(lower) == len(text):

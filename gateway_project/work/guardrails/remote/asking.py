@@ -177,15 +177,17 @@ class RemoteGuardrails:
             return inquiry.failure()
         call = Call(client=None, total_seconds=seconds)
         try:
-            with clients.watcher.watching(call):
+            with clients.watcher.watch_call(call):
                 answer = _send(clients, inquiry, call, seconds)
             verdict = service.verdict(answer, inquiry.text_count)
         except (GatewayError, Interrupted, ValueError) as error:
-            note_outcome = self._breakers.succeeded if isinstance(error, QuestionRefused) else self._breakers.failed
+            note_outcome = (
+                self._breakers.record_success if isinstance(error, QuestionRefused) else self._breakers.record_failure
+            )
             note_outcome(service)
             log.warning("The service of the guardrail %s cannot be called: %s", inquiry.guardrail.name, error)
             return inquiry.failure()
-        self._breakers.succeeded(service)
+        self._breakers.record_success(service)
         return Answer(inquiry.guardrail, verdict, perf_counter() - inquiry.started_at)
 
 

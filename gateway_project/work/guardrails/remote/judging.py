@@ -9,7 +9,7 @@ from gateway_project.work.guardrails.book import MONITOR
 from gateway_project.work.guardrails.remote.asking import Answer, LateAnswer, ServiceClients
 from gateway_project.work.guardrails.remote.services import Question
 from gateway_project.work.guardrails.searching import UNAVAILABLE, Search
-from gateway_project.work.guardrails.texts import Kind, Path, Visit, of_whole_texts, rewrite
+from gateway_project.work.guardrails.texts import Kind, Path, Visit, of_whole_texts, rewrite_texts
 
 REPLACED = "replaced"  # category
 
@@ -27,10 +27,12 @@ class LateAnswers(NamedTuple):
 
     def note(self) -> None:
         """Wait for them, and add them up."""
-        _noted(self.search, self.texts, [one.result() for one in self.answers])
+        _note_answers(self.search, self.texts, [one.result() for one in self.answers])
 
 
-def judge(exchange: Exchange, gateway: Gateway, search: Search, direction: str, value: object) -> dict[str, str]:
+def judge_document(
+    exchange: Exchange, gateway: Gateway, search: Search, direction: str, value: object
+) -> dict[str, str]:
     """Ask the services of the guardrails about the texts of a document: note what they say, and what replaces which."""
     texts: dict[str, None] = {}
 
@@ -39,7 +41,7 @@ def judge(exchange: Exchange, gateway: Gateway, search: Search, direction: str, 
             texts[text] = None
         return text
 
-    rewrite(value, of_whole_texts(collect))
+    rewrite_texts(value, of_whole_texts(collect))
     return judge_texts(exchange, gateway, search, direction, list(texts))
 
 
@@ -57,10 +59,10 @@ def judge_texts(
     services = gateway.remote_guardrails
     if monitors := search.side.monitors:
         search.late.append(LateAnswers(search, texts, services.ask_late(clients, monitors, question)))
-    return _noted(search, texts, services.ask(clients, search.side.deciding, question))
+    return _note_answers(search, texts, services.ask(clients, search.side.deciding, question))
 
 
-def replacing(replacements: dict[str, str], search: Search) -> Visit:
+def replacing_visit(replacements: dict[str, str], search: Search) -> Visit:
     """The visit of a search, with replaced texts in the place of the original ones."""
     if not replacements:
         return search.visit
@@ -78,7 +80,7 @@ def replacing(replacements: dict[str, str], search: Search) -> Visit:
     return visit
 
 
-def _noted(search: Search, texts: Sequence[str], answers: Sequence[Answer]) -> dict[str, str]:
+def _note_answers(search: Search, texts: Sequence[str], answers: Sequence[Answer]) -> dict[str, str]:
     replacements: dict[str, str] = {}
     for guardrail, verdict, seconds in answers:
         search.note_time([guardrail], seconds)

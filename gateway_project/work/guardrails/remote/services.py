@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 from gateway_project.database.ids import MAX_ID
 from gateway_project.json_types import JsonObject
 from gateway_project.work.guardrails.detectors.base import Detector, Match
-from gateway_project.work.guardrails.detectors.parameters import Parameters, invalid
-from providers.formats.json_values import dumped, read_json
+from gateway_project.work.guardrails.detectors.parameters import Parameters, invalid_parameter
+from providers.formats.json_values import dump_value, read_json
 from providers.transport.addresses import url_refusal
 
 HTTP, PROVIDER = "http", "provider"
@@ -73,8 +73,8 @@ class Service:
         """The body of a request."""
         texts = list(question.texts)
         if self.provider_id:
-            return dumped({"model": self.model, "input": texts})
-        return dumped({
+            return dump_value({"model": self.model, "input": texts})
+        return dump_value({
             "direction": question.direction,
             "texts": texts,
             "model": question.model,
@@ -129,15 +129,15 @@ def compile_http(members: Mapping[str, object]) -> Remote:
     parameters = Parameters(members, names=("url", "timeoutSeconds", "secret"))
     url = parameters.get("url")
     if not isinstance(url, str) or len(url) > MAX_URL_LENGTH or not _is_url(url):
-        raise invalid("url", "must be a URL that begins with https:// or http://, without user and fragment.")
+        raise invalid_parameter("url", "must be a URL that begins with https:// or http://, without user and fragment.")
     if problem := url_refusal(url):
-        raise invalid("url", problem)
+        raise invalid_parameter("url", problem)
     _check_seconds(parameters)
     secret = parameters.get("secret")
     if secret is not None and (
         not isinstance(secret, str) or len(secret) > MAX_SECRET_LENGTH or not secret.isprintable()
     ):
-        raise invalid("secret", f"must be a text of at most {MAX_SECRET_LENGTH:,} printable characters.")
+        raise invalid_parameter("secret", f"must be a text of at most {MAX_SECRET_LENGTH:,} printable characters.")
     return Remote(HTTP, members)
 
 
@@ -145,9 +145,9 @@ def compile_provider(members: Mapping[str, object]) -> Remote:
     parameters = Parameters(members, names=("provider", "model", "categories", "timeoutSeconds"))
     provider_id, model = parameters.get("provider"), parameters.get("model")
     if type(provider_id) is not int or not 0 < provider_id <= MAX_ID:
-        raise invalid("provider", "must be the id of a provider.")
+        raise invalid_parameter("provider", "must be the id of a provider.")
     if not isinstance(model, str) or not 0 < len(model) <= 200 or not model.isprintable():
-        raise invalid("model", "must be the name of a moderation model.")
+        raise invalid_parameter("model", "must be the name of a moderation model.")
     parameters.texts("categories", most=MAX_CATEGORIES, longest=100)
     _check_seconds(parameters)
     return Remote(PROVIDER, members)
@@ -158,7 +158,7 @@ def _check_seconds(parameters: Parameters) -> None:
     if seconds is None:
         return
     if type(seconds) not in (int, float) or not 0.1 <= seconds <= MAX_SECONDS:  # type: ignore[operator]
-        raise invalid("timeoutSeconds", f"must be a number from 0.1 to {MAX_SECONDS}.")
+        raise invalid_parameter("timeoutSeconds", f"must be a number from 0.1 to {MAX_SECONDS}.")
 
 
 def _is_url(url: str) -> bool:

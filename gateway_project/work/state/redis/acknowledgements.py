@@ -24,7 +24,7 @@ class RedisAcknowledgements:
             return True
         return False
 
-    def others(self) -> Mapping[str, bytes | None] | None:
+    def read_others(self) -> Mapping[str, bytes | None] | None:
         try:
             processes = [name.decode() for name in self._client.command("ZRANGE", self._processes, 0, -1)]
             names = {name: self._prefix + name for name in processes if name != self._process}

@@ -53,7 +53,7 @@ def admission_of(reply: Reply, checks: Checks, candidate_checks: Sequence[Checks
         return Admission(statuses, None, value, leads, at=now, readings=None)
     admitted = [*checks, *candidate_checks[choice - 1]] if choice else checks
     statuses = [status_of(check, total, now) for check, total in zip(admitted, totals, strict=True)]
-    readings = _readings(statuses, uses, helds)
+    readings = _readings_before(statuses, uses, helds)
     admission = Admission(statuses, None, value, leads, at=now, readings=readings)
     admission.holds = [
         Hold(check, take, window_begin(check.window_seconds, now), max(now, since / 1000))
@@ -63,9 +63,11 @@ def admission_of(reply: Reply, checks: Checks, candidate_checks: Sequence[Checks
     if choice:
         admission.choice = choice - 1
         numbered = [*checks, *chain.from_iterable(candidate_checks)]
-        admission.full = [CheckStatus(numbered[number - 1], 0, _until(ends, now)) for number, ends, _, _ in full]
+        admission.full = [
+            CheckStatus(numbered[number - 1], 0, _seconds_until(ends, now)) for number, ends, _, _ in full
+        ]
         figures = [row[2:] for row in full]
-        readings += [_reading(one, *its) for one, its in zip(admission.full, figures, strict=True)]
+        readings += [_reading_before(one, *its) for one, its in zip(admission.full, figures, strict=True)]
     return admission
 
 
@@ -75,10 +77,10 @@ def _rejection(reply: Reply, checks: Checks, candidate_checks: Sequence[Checks],
         number, _, ends, total, totals, reserved, helds = reply
         check = numbered[number - 1]
         statuses = [status_of(own, its, now) for own, its in zip(checks, totals, strict=True)]
-        refused = CheckStatus(check, check.amount - total, _until(ends, now))
+        refused = CheckStatus(check, check.amount - total, _seconds_until(ends, now))
         pairs = zip(statuses, helds or [0] * len(statuses), strict=True)
-        readings = [_reading(one, one.usage - amount, amount) for one, amount in pairs if one.check != check]
-        readings = [*readings, _reading(refused, total - reserved, reserved)]
+        readings = [_reading_before(one, one.usage - amount, amount) for one, amount in pairs if one.check != check]
+        readings = [*readings, _reading_before(refused, total - reserved, reserved)]
         return Admission(statuses, refused, readings=readings, at=now)
     rows = [(numbered[number - 1], since / 1000, mark == WHOLE) for number, since, mark in reply[2]]
     begins = [window_begin(check.window_seconds, now) for check, _, _ in rows]
@@ -94,11 +96,13 @@ def status_of(check: LimitCheck, total: int, now: float) -> CheckStatus:
     elif seconds > 0:
         reset = seconds - int(now) % seconds
     else:
-        reset = _until(window_end(seconds, window_begin(seconds, now)), now)
+        reset = _seconds_until(window_end(seconds, window_begin(seconds, now)), now)
     return CheckStatus(check, check.amount - total, reset)
 
 
-def _readings(statuses: Sequence[CheckStatus], uses: Sequence[int], reservations: Sequence[int]) -> list[Reading]:
+def _readings_before(
+    statuses: Sequence[CheckStatus], uses: Sequence[int], reservations: Sequence[int]
+) -> list[Reading]:
     """The limits before this request, of which this much was used and reserved."""
     return [
         Reading(check, usage, reserved, check.amount - usage - reserved, reset)
@@ -106,12 +110,12 @@ def _readings(statuses: Sequence[CheckStatus], uses: Sequence[int], reservations
     ]
 
 
-def _reading(status: CheckStatus, usage: int, reserved: int) -> Reading:
+def _reading_before(status: CheckStatus, usage: int, reserved: int) -> Reading:
     """A limit before this request, of which this much was used and reserved."""
     return Reading(status.check, usage, reserved, status.check.amount - usage - reserved, status.reset_seconds)
 
 
-def _until(ends: int, now: float) -> int:
+def _seconds_until(ends: int, now: float) -> int:
     return max(int(ends) - int(now), 1)
 
 

@@ -223,7 +223,7 @@ class RedisState:
             reply = self._client.run(scripts.FIGURES, keys, arguments)
         except RedisUnavailable:
             return self._share.excerpt(checks)
-        return LocalState.around(counters_of(reply, checks, self.clock))
+        return LocalState.from_counters(counters_of(reply, checks, self.clock))
 
     def still_lost(self, counts: Sequence[LostCount]) -> Sequence[LostCount]:
         try:

@@ -20,7 +20,7 @@ BEFORE = {result: f"{result}Before" for result in (BLOCKED, REDACTED, MONITORED)
 COLUMNS = (*BEFORE.values(), BLOCKED, REDACTED, MONITORED, UNKNOWN)
 
 
-def strictest(one: str, other: str) -> str:
+def strictest_result(one: str, other: str) -> str:
     """Of two results of a guardrail the one that counts."""
     return max(one, other, key=lambda result: STRICTNESS.index(result) if result in STRICTNESS else 0)
 
@@ -48,7 +48,7 @@ class GuardrailCounts:
             "guardrailId": self.id if self.id > 0 else None,
             "guardrail": self.name,
             **self.numbers,
-            "examples": self.examples.sorted(),
+            "examples": self.examples.sorted_ids(),
         }
 
     def unknown(self) -> Iterator[str]:

@@ -15,10 +15,16 @@ from gateway_project.work.guardrails.book import GuardrailSnapshot as Snapshot
 from gateway_project.work.guardrails.loading import guardrail_record
 from gateway_project.work.guardrails.remote.compilation import compile_guardrail
 from gateway_project.work.guardrails.searching import PASSED, RESULTS, Search
-from gateway_project.work.guardrails.texts import of_whole_texts, rewrite
+from gateway_project.work.guardrails.texts import of_whole_texts, rewrite_texts
 from gateway_project.work.snapshot.records import Caller, Target
 from gateway_project.work.what_if.drafts import GUARDRAILS, Draft, RowDraft
-from gateway_project.work.what_if.guardrails.counts import MONITORED, TAKEN_OUT, UNKNOWN, GuardrailCounts, strictest
+from gateway_project.work.what_if.guardrails.counts import (
+    MONITORED,
+    TAKEN_OUT,
+    UNKNOWN,
+    GuardrailCounts,
+    strictest_result,
+)
 from gateway_project.work.what_if.traffic import RequestRecord, Traffic
 from rules.guardrails.audience import check_audience
 from rules.guardrails.models import Guardrail, GuardrailType, default_action, for_everyone
@@ -61,7 +67,7 @@ class GuardrailTrial:
     """The guardrails of a draft beside those that they replace or that are deleted."""
 
     def __init__(self, draft: Draft) -> None:
-        touched = draft.replaced(GUARDRAILS)
+        touched = draft.replaced_ids(GUARDRAILS)
         rows = {row.pk: row for row in Guardrail.objects.filter(pk__in=touched)}
         if missing := touched - rows.keys():
             raise ValidationError(f"no row with id {min(missing)}.", field=GUARDRAILS)
@@ -94,14 +100,14 @@ class GuardrailTrial:
         return CallerFacts(caller.id, caller.group_ids, traffic.key_id, rule_ids, record.alias)
 
     def _results(self, traffic: Traffic, record: RequestRecord, facts: CallerFacts) -> Results:
-        earlier = {one: result for one, result in _earlier(record, DIRECTIONS).items() if one in self._touched}
+        earlier = {one: result for one, result in _recorded_results(record, DIRECTIONS).items() if one in self._touched}
         applicable = [book.applicable(facts) for book in (self._before, self._after)]
         if not earlier and applicable == [None, None]:
             return Results({}, {})
         texts = _texts(record.payload)
         is_whole = texts.request is not None
         before, after = (
-            _searched(one.requests, one.answers, texts, traffic.model) if one is not None and is_whole else {}
+            _search_texts(one.requests, one.answers, texts, traffic.model) if one is not None and is_whole else {}
             for one in applicable
         )
         guardrails = () if applicable[1] is None else applicable[1].guardrails
@@ -113,7 +119,7 @@ class GuardrailTrial:
         """What a guardrail of the draft does with a request, by what is found now and what was found then."""
         sides = ((REQUEST, guardrail.is_for_requests), (RESPONSE, guardrail.is_for_answers))
         directions = [direction for direction, is_searched in sides if is_searched]
-        earlier = _earlier(record, directions).get(guardrail.id)
+        earlier = _recorded_results(record, directions).get(guardrail.id)
         result = PASSED
         if earlier is not None and self._sources.get(guardrail.id) == guardrail.source:
             result = RESULTS[guardrail.action] if earlier in (*TAKEN_OUT, MONITORED) else earlier
@@ -122,7 +128,7 @@ class GuardrailTrial:
         is_known = texts.request is not None and guardrail.service is None and earlier not in TAKEN_OUT
         if texts.is_raw and guardrail.is_for_answers and (searched or PASSED) == PASSED:
             is_known = False
-        return strictest(result, searched or PASSED) if is_known else UNKNOWN
+        return strictest_result(result, searched or PASSED) if is_known else UNKNOWN
 
 
 def is_blocked(traffic: Traffic) -> bool:
@@ -148,17 +154,17 @@ def _stays_blocked(record: RequestRecord, touched: frozenset[int]) -> bool:
     """Whether a guardrail that the draft does not touch has blocked the request."""
     if record.outcome != Outcome.BLOCKED:
         return False
-    blocking = {one for one, result in _earlier(record, DIRECTIONS).items() if result == BLOCKED}
+    blocking = {one for one, result in _recorded_results(record, DIRECTIONS).items() if result == BLOCKED}
     return not blocking or not blocking <= touched
 
 
-def _earlier(record: RequestRecord, directions: Collection[str]) -> Mapping[int, str]:
+def _recorded_results(record: RequestRecord, directions: Collection[str]) -> Mapping[int, str]:
     """What guardrails did with the request or its answer when it was sent, by id."""
     results: dict[int, str] = {}
     for row in record.guardrails or ():
         if row["direction"] not in directions:
             continue
-        results[row["id"]] = strictest(results.get(row["id"], PASSED), row["result"])
+        results[row["id"]] = strictest_result(results.get(row["id"], PASSED), row["result"])
     return results
 
 
@@ -168,12 +174,12 @@ def _has_run(record: RequestRecord, guardrail_id: int, directions: Collection[st
     return past.issuperset(directions)
 
 
-def _searched(requests: Side | None, answers: Side | None, texts: Texts, model: str) -> dict[int, str]:
+def _search_texts(requests: Side | None, answers: Side | None, texts: Texts, model: str) -> dict[int, str]:
     """What these guardrails find in what was kept; the answer is searched unless the request is blocked."""
     results = _results_of(requests, texts.request, REQUEST, model)
     if BLOCKED not in results.values() and texts.response is not None:
         for one, result in _results_of(answers, texts.response, RESPONSE).items():
-            results[one] = strictest(results.get(one, PASSED), result)
+            results[one] = strictest_result(results.get(one, PASSED), result)
     return results
 
 
@@ -184,7 +190,7 @@ def _results_of(side: Side | None, document: Any, direction: str, model: str = "
     if direction == REQUEST:
         search.note_model(model)
         search.note_unreadable(document)
-    rewrite(document, of_whole_texts(search.visit))
+    rewrite_texts(document, of_whole_texts(search.visit))
     return {one: tally.result for one, tally in search.tallies.items()}
 
 

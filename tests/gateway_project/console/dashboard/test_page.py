@@ -16,7 +16,7 @@ from gateway_project.console.what_if import tables as what_if_tables
 from gateway_project.server.connections import unlisted_proxies
 from keys.models import ApiKey
 from keys.services import issue_key
-from licensing.services import install, set_limit
+from licensing.services import install_licence, set_limit
 from providers.health.status import Health, HealthState, LastError, ModelHealth
 from providers.services import create_provider, set_price
 from telemetry.journal.batches import insert_log_entries
@@ -103,7 +103,7 @@ class TestRemedies:
         return open_all
 
     def test_of_a_licence_that_expires(self, pages, vendor):
-        install(vendor.licence(expiry=in_days(5)))
+        install_licence(vendor.licence(expiry=in_days(5)))
         assert "<h1" in pages([notices.about_the_licence(time.time())])["Open the licence"]
 
     def test_of_a_proxy_that_is_not_listed(self, pages):

@@ -5,7 +5,7 @@ from decimal import Decimal
 import pytest
 from django.template import Context, Template
 
-from gateway_project.console.display.money import in_words, joined, money, price, short, without_price
+from gateway_project.console.display.money import in_words, join_figures, money, price, short_count, without_price
 
 pytestmark = pytest.mark.either_store
 
@@ -37,23 +37,23 @@ def test_money_has_a_currency_and_two_significant_digits(amount, currency, text,
     ],
 )  # fmt: skip
 def test_tokens_are_short_and_exact_on_hover(number, text):
-    assert (short(number), short(number).exact) == (text, f"{number:,}")
+    assert (short_count(number), short_count(number).exact) == (text, f"{number:,}")
 
 
 def test_a_template_shows_the_exact_amount_on_hover_and_escapes_it():
     page = Template("{{ amount }} {{ whole }}").render(
-        Context({"amount": money(Decimal("0.00123"), "<b>"), "whole": short(5)})
+        Context({"amount": money(Decimal("0.00123"), "<b>"), "whole": short_count(5)})
     )
     assert page == '<span title="0.00123 &lt;b&gt;">0.0012 &lt;b&gt;</span> 5'
 
 
 def test_several_amounts_stand_beside_each_other():
-    both = joined([money(Decimal("0.00123"), "USD"), money(Decimal(1), "EUR")])
+    both = join_figures([money(Decimal("0.00123"), "USD"), money(Decimal(1), "EUR")])
     assert (both, both.exact) == ("$0.0012, €1.00", "0.00123 USD, €1.00")
 
 
 def test_a_phrase_has_the_exact_figure_on_hover():
-    phrase = in_words("+ {} written", short(1234))
+    phrase = in_words("+ {} written", short_count(1234))
     assert (phrase, phrase.exact) == ("+ 1.2k written", "+ 1,234 written")
 
 

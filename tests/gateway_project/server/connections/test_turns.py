@@ -87,6 +87,6 @@ def test_while_one_has_a_turn_the_others_get_the_interpreter_soon():
 def test_who_waits_for_a_body_ends_it(has_arrived):
     ended = []
     environ = {"wsgi.input": BytesIO(b"{}"), "PATH_INFO": "/keys/", END_TURN: lambda: ended.append(True)}
-    with ManagementBodies(1, lambda: None, lambda _: has_arrived).bounding(environ):
+    with ManagementBodies(1, lambda: None, lambda _: has_arrived).bound_body(environ):
         assert environ["wsgi.input"].read(2) == b"{}"
     assert ended == ([] if has_arrived else [True])

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway_project.server.http1 import heads, messages
-from gateway_project.server.http1.heads import CONTENT_LENGTH, are_usual, date_at, settle, usual_headers
+from gateway_project.server.http1.heads import CONTENT_LENGTH, are_usual, date_at, settle_config, usual_headers
 
 PEER = ("192.0.2.1", 1234)
 LINE = b"POST /work HTTP/1.1\r\n"
@@ -200,7 +200,7 @@ def test_the_head_of_a_response_has_gunicorns_lines(monkeypatch):
 def test_settled_settings_are_gunicorns_own():
     cfg = config(keepalive=7)
     before = {name: getattr(cfg, name) for name in cfg.settings}
-    settle(cfg)
+    settle_config(cfg)
     assert {name: getattr(cfg, name) for name in cfg.settings} == before
     assert vars(cfg)["keepalive"] == 7
 

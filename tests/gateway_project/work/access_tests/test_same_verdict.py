@@ -140,7 +140,7 @@ class Pipeline:
     def answers(self, subject: Subject, model: str, headers: dict) -> bool:
         body = json.dumps({"model": model, "messages": [{"role": "user", "content": "x"}]}).encode()
         exchange = exchange_of(headers | {"CONTENT_TYPE": "application/json"}, body, self.gateway)
-        pipeline.run(exchange, self.gateway, (authentication_as(subject), *STAGES))
+        pipeline.run_stages(exchange, self.gateway, (authentication_as(subject), *STAGES))
         return exchange.error is None and bool(exchange.selection.targets)
 
     def subject(self, test: AccessTest) -> Subject | None:
@@ -180,8 +180,8 @@ def test_tests_hold_if_the_pipeline_says_so(gateway, seed, worlds):
         for test in tests:
             is_served = requests.serves(test)
             counts[is_served] += 1
-            assert judge.holds(test) is (is_served is not test.expects_denial), (vars(test), judge.because(test))
-            assert judge.because(test).endswith(".")
+            assert judge.holds(test) is (is_served is not test.expects_denial), (vars(test), judge.explain(test))
+            assert judge.explain(test).endswith(".")
     assert min(counts.values()) > worlds * TESTS * 0.08, counts
     assert sum(counts.values()) == worlds * TESTS
 

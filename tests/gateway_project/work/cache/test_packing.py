@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway_project.work.cache.packing import CachedAnswer, pack, unpack
+from gateway_project.work.cache.packing import CachedAnswer, pack_answer, unpack_answer
 from providers.formats.usage import MOST_TOKENS
 from tests.support.promises import promise
 from tests.support.thoroughness import number_of
@@ -29,14 +29,14 @@ def about(**changes):
     """The packed stream with some of its first line changed."""
     fields = ["version", "content_type", "chunks", "provider_id", "provider", "usage", "estimated"]
     fields += ["finish", "provider_finish", "dropped"]
-    line, _, body = pack(STREAM).partition(b"\n")
+    line, _, body = pack_answer(STREAM).partition(b"\n")
     values = dict(zip(fields, orjson.loads(line), strict=True)) | changes
     return orjson.dumps(list(values.values())) + b"\n" + body
 
 
 @pytest.mark.parametrize("stored", [WHOLE, STREAM])
 def test_an_answer_comes_back_as_it_was(stored):
-    assert unpack(pack(stored)) == stored
+    assert unpack_answer(pack_answer(stored)) == stored
 
 
 @given(st.lists(st.binary(max_size=50), max_size=5), NAMES, st.none() | st.lists(COUNTS, min_size=5, max_size=5))
@@ -44,7 +44,7 @@ def test_an_answer_comes_back_as_it_was(stored):
 def test_every_answer_comes_back_as_it_was(chunks, name, usage):
     for sizes in (None, [len(chunk) for chunk in chunks]):
         stored = CachedAnswer(b"".join(chunks), "application/json", sizes, 1, name, usage, False, "stop", name)
-        assert unpack(pack(stored)) == stored
+        assert unpack_answer(pack_answer(stored)) == stored
 
 
 @pytest.mark.parametrize(
@@ -91,18 +91,18 @@ def test_every_answer_comes_back_as_it_was(chunks, name, usage):
     ],
 )
 def test_a_field_of_a_wrong_kind_is_a_miss(changes):
-    assert unpack(about()) == STREAM
-    assert unpack(about(**changes)) is None
+    assert unpack_answer(about()) == STREAM
+    assert unpack_answer(about(**changes)) is None
 
 
 def test_answers_that_were_stored_with_a_count_less_are_read():
-    assert unpack(about(usage=[1, None, 2, 3, None])).usage == [1, None, 2, 3, None]
-    assert unpack(about(usage=[1, None, 2, 3, None, 2, 7])) is None
+    assert unpack_answer(about(usage=[1, None, 2, 3, None])).usage == [1, None, 2, 3, None]
+    assert unpack_answer(about(usage=[1, None, 2, 3, None, 2, 7])) is None
 
 
 def test_what_is_cut_off_is_a_miss_at_every_byte():
-    packed = pack(STREAM)
-    assert [size for size in range(len(packed)) if unpack(packed[:size]) is not None] == []
+    packed = pack_answer(STREAM)
+    assert [size for size in range(len(packed)) if unpack_answer(packed[:size]) is not None] == []
 
 
 @pytest.mark.parametrize(
@@ -118,27 +118,27 @@ def test_what_is_cut_off_is_a_miss_at_every_byte():
         b"[" * 100_000,
         pickle.dumps(WHOLE),
         pickle.dumps([1, "application/json", None, 1, "p", None, "", ""], protocol=0),
-        pack(STREAM).partition(b"\n")[0],
+        pack_answer(STREAM).partition(b"\n")[0],
     ],
 )
 def test_what_was_not_packed_is_a_miss(value):
-    assert unpack(value) is None
+    assert unpack_answer(value) is None
 
 
 @given(st.binary(max_size=300))
 @settings(max_examples=number_of(200), deadline=None)
 @promise("S1: nonsense in Redis is a miss", target="no code, no error", suite="attack")
 def test_arbitrary_bytes_are_a_miss(value):
-    assert unpack(value) is None
+    assert unpack_answer(value) is None
 
 
-@given(st.integers(0, len(pack(STREAM)) - 1), st.integers(0, 255))
+@given(st.integers(0, len(pack_answer(STREAM)) - 1), st.integers(0, 255))
 @settings(max_examples=number_of(300), deadline=None)
 @promise("S1: nonsense in Redis is a miss", target="no code, no error", suite="attack")
 def test_a_flipped_byte_never_raises(place, byte):
-    value = bytearray(pack(STREAM))
+    value = bytearray(pack_answer(STREAM))
     value[place] = byte
-    result = unpack(bytes(value))
+    result = unpack_answer(bytes(value))
     assert result is None or (
         result.content_type.isascii() and sum(result.chunk_sizes or [len(result.body)]) == len(result.body)
     )

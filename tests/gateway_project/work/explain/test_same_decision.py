@@ -15,10 +15,10 @@ from gateway_project.work import pipeline
 from gateway_project.work.doors import WORK
 from gateway_project.work.exchange import Exchange
 from gateway_project.work.explain import subjects
-from gateway_project.work.explain.document import describe
+from gateway_project.work.explain.document import describe_decision
 from gateway_project.work.explain.rules import ALIAS_ONLY
 from gateway_project.work.explain.subjects import authentication_as
-from gateway_project.work.explain.walk import walk
+from gateway_project.work.explain.walk import walk_request
 from gateway_project.work.guardrails.book import Audience, GuardrailBook, GuardrailSnapshot
 from gateway_project.work.guardrails.remote.compilation import compile_guardrail
 from gateway_project.work.limits.book import LimitBook, LimitRow
@@ -29,7 +29,7 @@ from gateway_project.work.runtime import make_gateway
 from gateway_project.work.snapshot.records import Caller, KeySnapshot, Target, as_siblings, target_key
 from gateway_project.work.streaming.stream import ClientConnection
 from keys.restrictions import KeyRestrictions, restrictions_of
-from keys.secrets import generate
+from keys.secrets import generate_key
 from licensing.terms import Terms
 from providers.health.breakers import Breakers
 from providers.health.rests import Rests
@@ -108,7 +108,7 @@ class RandomWorld:
         return as_siblings(accounts)
 
     def add_key(self, number: int) -> None:
-        new, expires = generate(), time.time() - 5 if self.chance(0.05) else math.inf
+        new, expires = generate_key(), time.time() - 5 if self.chance(0.05) else math.inf
         permissions = frozenset({"work"} if self.chance(0.95) else ())
         owner, linked = self.random.randrange(1, 33), self.maybe(0.2, self.random.randrange(1, 9))
         locked, restrictions = self.chance(0.05), self.maybe(0.5, self.restrictions())
@@ -225,7 +225,7 @@ class RandomWorld:
         account = self.random.choice(self.random.choice(list(self.gateway.snapshot.providers.values())).accounts)
         if self.chance(0.6):
             for _ in range(5):
-                self.gateway.breakers.failed(account)
+                self.gateway.breakers.record_failure(account)
         else:
             target = Target(account, self.random.choice(sorted(account.models) or ["m0"]))
             if self.chance(0.3):
@@ -321,14 +321,14 @@ DESCRIBED = {
 def compare(world, outcomes, *, is_described):
     gateway, (environ, body) = world.gateway, world.request()
     minute = time.time() // 60
-    explained = walk(exchange_of(environ, body, gateway), gateway)
+    explained = walk_request(exchange_of(environ, body, gateway), gateway)
     subject = subject_of(world, environ)
-    as_key = subject and walk(exchange_of(environ, body, gateway), gateway, authentication_as(subject))
-    document = describe(explained, subject, with_all=True) if subject and is_described else None
+    as_key = subject and walk_request(exchange_of(environ, body, gateway), gateway, authentication_as(subject))
+    document = describe_decision(explained, subject, with_all=True) if subject and is_described else None
     real = exchange_of(environ, body, gateway)
-    pipeline.run(real, gateway, pipeline.STAGES)
+    pipeline.run_stages(real, gateway, pipeline.STAGES)
     first_sending = SimpleNamespace(target=real.attempts.sendings[0].target if real.attempts.sendings else None)
-    pipeline.finish(real, gateway)
+    pipeline.finish_request(real, gateway)
     if time.time() // 60 != minute:
         return  # the limits of a minute began anew between the two
     decided = decision(real, first_sending.target)

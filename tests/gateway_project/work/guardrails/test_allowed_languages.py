@@ -5,7 +5,7 @@ import json
 import pytest
 
 from rules.guardrails.services import create_guardrail, delete_guardrail
-from tests.gateway_project.work.guardrails.test_path import body_for, row_of, said
+from tests.support.guardrail_path import body_for, row_of, text_of_events
 from tests.support.provider_answers import Answer
 
 pytestmark = pytest.mark.either_store
@@ -56,7 +56,7 @@ def test_an_answer_in_another_language_is_blocked_whole_and_in_a_stream(world, g
     assert "Wir wissen" not in response.text
     response = ask(world, path, GERMAN, stream=True)
     assert response.status_code == 200
-    assert ENGLISH in said(response.content)
+    assert ENGLISH in text_of_events(response.content)
     assert "wissen" not in response.text
     assert world.entry(response).outcome == "blocked"
 
@@ -66,7 +66,7 @@ def test_a_sentence_is_redacted_whole_and_in_a_stream(world, guard, path):
     world.provider().default.text = f"{ENGLISH} {GERMAN} {ENGLISH}"
     guard(direction="response", action="redact")
     assert f"{ENGLISH} [LANGUAGE] {ENGLISH}" in ask(world, path, ENGLISH).text
-    assert said(ask(world, path, ENGLISH, stream=True).content) == f"{ENGLISH} [LANGUAGE] {ENGLISH}"
+    assert text_of_events(ask(world, path, ENGLISH, stream=True).content) == f"{ENGLISH} [LANGUAGE] {ENGLISH}"
 
 
 def test_reasoning_and_arguments_of_tools_are_not_judged(world, guard):

@@ -72,7 +72,7 @@ def test_what_was_read_is_given_back_as_it_was_written(text, places, size):
     pieces = [text[start:end] for start, end in zip([0, *places], [*places, len(text)], strict=True)]
     reading = "".join([*map(escapes.read, pieces), escapes.end()])
     parts = [reading[start : start + size] for start in range(0, len(reading), size)]
-    assert "".join(map(escapes.written, parts)) == text
+    assert "".join(map(escapes.take_written, parts)) == text
 
 
 @settings(max_examples=number_of(300), deadline=None)

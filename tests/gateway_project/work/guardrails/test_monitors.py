@@ -23,7 +23,7 @@ from gateway_project.work.guardrails.remote.services import Question, Service
 from gateway_project.work.guardrails.searching import Search
 from gateway_project.work.log.pending import PendingEntries
 from rules.guardrails.services import create_guardrail, delete_guardrail
-from tests.gateway_project.work.guardrails.test_path import body_for, row_of
+from tests.support.guardrail_path import body_for, row_of
 from tests.support.provider import ScriptedProvider
 
 HALF_A_PAIR = {"function": {"name": "f", "arguments": '{"a": "\\ud800"}'}, "id": "c", "type": "function"}
@@ -109,7 +109,7 @@ def services():
 
 
 def means_of(transport):
-    return ServiceClients(transport, SimpleNamespace(watching=lambda call: nullcontext()), None)
+    return ServiceClients(transport, SimpleNamespace(watch_call=lambda call: nullcontext()), None)
 
 
 def question_of(text="Some words."):

@@ -6,58 +6,16 @@ from types import SimpleNamespace
 import pytest
 
 from gateway_project.work.exchange import Exchange
-from gateway_project.work.guardrails.channels import MAX_CHANNELS
 from gateway_project.work.stages.guardrails import guard_answer, guard_request
 from gateway_project.work.stages.repair import repair_answer
 from gateway_project.work.streaming.stream import ClientConnection
 from keys.services import update_key
-from providers.formats.sse import data_of, events_in
 from providers.transport.calls import Call
 from rules.aliases.drafts import MirrorDraft
-from rules.guardrails.services import create_guardrail, delete_guardrail, update_guardrail
-from tests.support.provider import ScriptedProvider
-from tests.support.provider_answers import Answer
+from rules.guardrails.services import update_guardrail
+from tests.support.guardrail_path import DOORS, SECRET, TEXT, ask, body_for, row_of, text_of_events
 
 pytestmark = pytest.mark.either_store
-
-SECRET = "bob@example.com"
-TEXT = f"Write to {SECRET} today."
-MAIL = {"type": "pii", "parameters": {"kinds": ["email"]}}
-DOORS = ["/work", "/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages"]
-
-
-@pytest.fixture
-def guard(world, request):
-    """Makes guardrails for the world's user."""
-
-    def make(**options):
-        options = {"applies_to": {"users": [world.user.pk]}, **MAIL} | options
-        row = create_guardrail(name=options.pop("name", world.name("guardrail")), **options)
-        request.addfinalizer(lambda: delete_guardrail(row) if row.pk else None)
-        world._settled = False
-        return row
-
-    world.allow()
-    return make
-
-
-def body_for(path, prompt, model, **members):
-    shapes = {
-        "/v1/completions": {"prompt": prompt},
-        "/v1/responses": {"input": prompt},
-        "/v1/messages": {"messages": [{"role": "user", "content": prompt}], "max_tokens": 100},
-    }.get(path, {"messages": [{"role": "user", "content": prompt}]})
-    return {"model": model, **shapes, **members}
-
-
-def ask(world, path="/work", prompt=TEXT, **members):
-    return world.post(body_for(path, prompt, world.model, **members), path=path)
-
-
-def row_of(world, response, direction="request"):
-    rows = [row for row in world.entry(response).guardrails if row["direction"] == direction]
-    (row,) = rows
-    return row
 
 
 @pytest.mark.parametrize("path", DOORS)
@@ -87,21 +45,6 @@ def test_a_request_is_blocked_in_the_shape_of_its_client_api(world, guard, path)
     assert row["milliseconds"] >= 0
 
 
-def test_a_stream_of_more_texts_than_can_be_searched_ends_and_says_why(world, guard):
-    """It was a fault of ours, with a stack in the output."""
-    provider, second = world.provider(), world.provider()
-    guard(direction="response")
-    choices = [
-        {"index": number, "delta": {"content": "Hi"}, "finish_reason": None} for number in range(MAX_CHANNELS + 1)
-    ]
-    provider.default.stream = second.default.stream = [{"choices": choices}, "data: [DONE]\n\n"]
-    response = ask(world, "/work", stream=True)
-    entry = world.entry(response)
-    assert "at most 1,000 texts of an answer" in response.text
-    assert (entry.exception, entry.attempts) == ("ProviderError", 1)
-    assert "Traceback" not in world.gateway.log()
-
-
 @pytest.mark.parametrize("path", DOORS)
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 def test_a_placeholder_goes_to_the_provider_and_the_original_to_the_client(world, guard, path, stream):
@@ -110,7 +53,7 @@ def test_a_placeholder_goes_to_the_provider_and_the_original_to_the_client(world
     guard(direction="request", action="redact", parameters={"kinds": ["email"], "placeholders": True})
     response = ask(world, path, stream=stream)
     assert response.status_code == 200, response.text
-    assert SECRET in (said(response.content) if stream else response.text)
+    assert SECRET in (text_of_events(response.content) if stream else response.text)
     (request,) = provider.wait_for(1)
     assert SECRET.encode() not in request.body
     assert b"<EMAIL_1>" in request.body or b"\\u003cEMAIL_1" in request.body
@@ -128,7 +71,7 @@ def test_an_answer_is_redacted_whole_and_streamed(world, guard, path):
         for _ in range(2):  # the second one is in the cache
             response = ask(world, path, prompt="Whom?", stream=stream)
             assert response.status_code == 200, response.text
-            text = said(response.content) if stream else response.text
+            text = text_of_events(response.content) if stream else response.text
             assert SECRET not in response.text
             assert "[EMAIL]" in text
             entry = world.entry(response)
@@ -150,43 +93,6 @@ def test_an_answer_is_blocked(world, guard, path):
         assert SECRET not in entry.payload
 
 
-@pytest.mark.parametrize("path", DOORS)
-def test_a_stream_is_blocked_in_the_middle(world, guard, path):
-    world.provider().default.text = f"This comes first, and it is long enough to be sent. {TEXT}"
-    guard(direction="response")
-    for _ in range(2):
-        response = ask(world, path, prompt="Whom?", stream=True)
-        assert response.status_code == 200
-        assert "bob" not in response.text
-        assert "comes first" in said(response.content)
-        last = list(events_in(response.content))[-1]
-        assert b"guardrail" in data_of(last), last
-        assert b"[DONE]" not in response.content
-        entry = world.entry(response)
-        assert (entry.outcome, entry.exception, entry.cache_status) == ("blocked", "GuardrailBlocked", "MISS")
-        assert entry.output_tokens
-        assert "bob" not in entry.payload
-
-
-def test_the_error_event_has_the_shape_of_the_client_api(world, guard):
-    world.provider().default.text = TEXT
-    guard(direction="response")
-    events = {}
-    for path in DOORS:
-        response = ask(world, path, prompt="Whom?", stream=True)
-        last = list(events_in(response.content))[-1]
-        events[path] = json.loads(data_of(last))
-        if path in ("/v1/messages", "/v1/responses"):
-            assert last.startswith(b"event: error\n"), last
-    assert events["/work"]["exception"] == "GuardrailBlocked"
-    for path in ("/v1/chat/completions", "/v1/completions"):
-        assert events[path]["error"]["code"] == "guardrail_blocked"
-    assert (events["/v1/messages"]["type"], events["/v1/messages"]["error"]["type"]) == (
-        "error", "invalid_request_error",
-    )  # fmt: skip
-    assert (events["/v1/responses"]["type"], events["/v1/responses"]["code"]) == ("error", "guardrail_blocked")
-
-
 def test_a_longest_text_is_one_of_requests_and_of_answers(world, guard):
     provider = world.provider()
     guardrail = guard(type="topic", direction="request", parameters={"maxLength": 20})
@@ -206,23 +112,6 @@ def test_the_time_that_a_search_takes_is_logged(world, guard):
     guard(direction="request")
     response = ask(world, prompt="Nothing to see here. " * 5000)
     assert 0 < row_of(world, response)["milliseconds"] < 1000
-
-
-def test_a_cached_stream_is_searched_for_who_gets_it(world, guard):
-    world.provider().default.text = TEXT
-    other = world.new_user()
-    world.allow(user=other)
-    key = world.new_key(owner=other).text
-    body = body_for("/work", "Whom?", world.model, stream=True)
-    assert SECRET in said(world.post(body, key=key).content)
-    guardrail = guard(direction="response", action="redact")
-    response = world.post(body)
-    assert response.headers["X-Svc-Cache"] == "HIT"
-    assert said(response.content) == "Write to [EMAIL] today."
-    update_guardrail(guardrail, action="block")
-    response = world.soon(lambda: world.post(body), 400)
-    assert response.json()["exception"] == "GuardrailBlocked"
-    assert SECRET in said(world.post(body, key=key).content)
 
 
 def test_the_strictest_action_wins_and_all_are_listed(world, guard):
@@ -354,198 +243,6 @@ def test_token_ids_are_refused_where_a_text_would_be_searched(world, guard, path
     assert row_of(world, response)["result"] == "monitored"
 
 
-def test_a_pattern_is_for_texts_or_for_arguments(world, guard):
-    world.provider()
-    user = {"role": "user", "content": "Hi"}
-    function = {"name": "run", "arguments": json.dumps({"command": "rm \u002drf"})}
-    call = {"id": "c", "type": "function", "function": function}
-    in_call = [user, {"role": "assistant", "tool_calls": [call]}, {"role": "tool", "tool_call_id": "c", "content": "x"}]
-    in_text = [{"role": "user", "content": "What is rm -rf?"}]
-    guardrail = guard(direction="request", type="pattern", parameters={"patterns": ["rm -rf"]})
-    for places, statuses in (([], (400, 400)), (["arguments"], (400, 200)), (["text"], (200, 400))):
-        update_guardrail(guardrail, parameters={"patterns": ["rm -rf"], "in": places})
-        world.settle()
-        for messages, status in zip((in_call, in_text), statuses, strict=True):
-            assert world.post({"model": world.model, "messages": messages}).status_code == status, places
-
-
-def test_arguments_with_half_a_surrogate_pair_are_redacted(world, guard):
-    provider = world.provider()
-    guard(direction="request", type="pattern", action="redact", parameters={"patterns": ["rm -rf"]})
-    function = {"name": "run", "arguments": r'{"command": "\ud800 rm -rf", "note": "\u00e4"}'}
-    call = {"id": "c", "type": "function", "function": function}
-    messages = [
-        {"role": "assistant", "tool_calls": [call]},
-        {"role": "tool", "tool_call_id": "c", "content": "x"},
-    ]
-    assert world.post({"model": world.model, "messages": messages}).status_code == 200
-    arguments = provider.seen[0].json["messages"][0]["tool_calls"][0]["function"]["arguments"]
-    assert "rm -rf" not in arguments
-    assert json.loads(arguments)["command"].startswith("\ud800 ")
-
-
-def call_of(arguments):
-    """A conversation in which a tool was called with these arguments."""
-    function = {"name": "f", "arguments": arguments}
-    return [
-        {"role": "user", "content": "go"},
-        {"role": "assistant", "content": None, "tool_calls": [{"id": "c", "type": "function", "function": function}]},
-        {"role": "tool", "tool_call_id": "c", "content": "done"},
-    ]
-
-
-@pytest.mark.parametrize(
-    ("kind", "arguments", "secret"),
-    [
-        ("nl_bsn", '{"bsn": 123456782}', "123456782"),
-        ("email", f'{{"n": {"1" * 5_000}, "mail": "{SECRET}"}}', SECRET),
-    ],
-)
-def test_what_is_found_in_arguments_is_taken_out_of_them(world, guard, kind, arguments, secret):
-    """Also a number, whose mask makes them no JSON, and whatever a very long number does to a parser."""
-    provider = world.provider()
-    guard(direction="request", action="redact", parameters={"kinds": [kind]})
-    response = ask(world, "/v1/chat/completions", messages=call_of(arguments))
-    assert response.status_code == 200
-    assert secret not in provider.seen[-1].body.decode()
-    assert secret not in world.entry(response).payload
-
-
-@pytest.mark.parametrize(
-    "arguments", ['{"a":"\\u0073wordfish"', '{"a":"\\u0073wordfish","a":1}', '{"a":"sword\U000e0101fish"}']
-)
-def test_a_word_is_found_in_arguments_however_it_is_written(world, guard, arguments):
-    provider = world.provider()
-    guard(direction="request", type="words", parameters={"words": ["swordfish"]})
-    response = ask(world, "/v1/chat/completions", messages=call_of(arguments))
-    assert (response.status_code, provider.seen) == (400, [])
-
-
-TOOLS = {
-    "/v1/chat/completions": {"type": "function", "function": {"name": "bash"}},
-    "/v1/messages": {"type": "bash_20250124", "name": "bash"},
-}
-
-
-@pytest.mark.parametrize("path", TOOLS)
-def test_a_tool_is_known_by_where_its_name_stands(world, guard, path):
-    provider = world.provider()
-    guard(direction="request", type="topic", parameters={"forbiddenTools": ["bash"]})
-    assert ask(world, path, tools=[TOOLS[path]]).status_code == 400
-    assert provider.seen == []
-
-
-@pytest.mark.parametrize("path", DOORS[1:2] + DOORS[3:])
-@pytest.mark.parametrize(
-    ("message", "blocking"),
-    [
-        ({"content": "alpha\nbeta"}, {"type": "pattern", "parameters": {"patterns": [r"alpha\sbeta"]}}),
-        ({"content": '{"a": 1}'}, None),
-        (call_of('{"a": "\\u0073wordfish"}')[1], {"type": "words", "parameters": {"words": ["swordfish"]}}),
-        (call_of("{}")[1], {"type": "topic", "parameters": {"forbiddenTools": ["f"]}}),
-    ],
-    ids=["text", "json", "arguments", "tool"],
-)
-def test_a_whole_answer_to_a_client_that_streams_is_searched_as_one(world, guard, path, message, blocking):
-    provider = world.provider()
-    reason = "tool_calls" if "tool_calls" in message else "stop"
-    provider.default.body = {
-        "id": "x", "object": "chat.completion", "created": 1, "model": "m",
-        "choices": [{"index": 0, "message": {"role": "assistant", **message}, "finish_reason": reason}],
-        "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
-    }  # fmt: skip
-    guard(direction="response", **(blocking or {"type": "json", "parameters": {}}))
-    for stream in (False, True):
-        response = ask(world, path, prompt=f"{path} {stream}", stream=stream)
-        assert ("guardrail_blocked" in response.text) is (blocking is not None), stream
-
-
-@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
-@pytest.mark.parametrize(("thought", "text", "is_blocked"), [("Let me", '{"a": 1}', False), ('{"a": 1}', "No.", True)])
-def test_a_thought_is_not_the_answer(world, guard, stream, thought, text, is_blocked):
-    provider = world.provider(format_name="gemini")
-    parts = {"text": thought, "thought": True}, {"text": text}
-
-    def event(*own):
-        return {"candidates": [{"content": {"role": "model", "parts": list(own)}, "finishReason": "STOP", "index": 0}]}
-
-    provider.default.body = event(*parts)
-    if stream:
-        provider.default = Answer(stream=[event(part) for part in parts])
-    guard(direction="response", type="json", parameters={})
-    response = ask(world, stream=stream)
-    assert ("guardrail" in response.text) is is_blocked
-
-
-def test_models_and_tools_that_are_not_allowed(world, guard):
-    world.provider(world.model, f"{world.model}-large")
-    guard(type="topic", parameters={"models": [".*-large"], "forbiddenTools": ["shell.*"]}, direction="request")
-    assert "model" in ask(world).json()["message"]
-    tool = {"type": "function", "function": {"name": "shell_run", "parameters": {"type": "object"}}}
-    body = body_for("/work", "Hi", f"{world.model}-large")
-    assert world.post(body).status_code == 200
-    assert "tool" in world.post({**body, "tools": [tool]}).json()["message"]
-
-
-def test_followers_of_a_stream_have_guardrails_of_their_own(world, guard):
-    provider: ScriptedProvider = world.provider()
-    pieces = [
-        {"choices": [{"index": 0, "delta": {"content": piece}}]} for piece in ("Write to ", "bob@exam", "ple.com")
-    ]
-    last = {"choices": [{"index": 0, "delta": {"content": " today."}, "finish_reason": "stop"}]}
-    provider.default.stream = [*pieces, last, "data: [DONE]\n\n"]
-    provider.default.pace = 0.5
-    other = world.new_user()
-    world.allow(user=other)
-    key = world.new_key(owner=other).text
-    guard(direction="response", action="redact")
-    body = body_for("/work", "Whom?", world.model, stream=True)
-    world.settle()
-    for first_key, second_key in ((world.key, key), (key, world.key)):
-        body["messages"][0]["content"] = f"Whom? {first_key[-4:]}"
-        first = world.post(body, key=first_key, stream=True)
-        second = world.post(body, key=second_key, stream=True)
-        texts = {first_key: said(first.content), second_key: said(second.content)}
-        assert texts == {world.key: "Write to [EMAIL] today.", key: TEXT}
-        assert SECRET not in world.entry(first if first_key == world.key else second).payload
-    assert len(provider.seen) == 2
-
-
-def test_what_is_safe_is_passed_on_at_once(world, guard):
-    """Each word arrives before the provider sends the next one: it waits for the client to have read it."""
-    provider = world.provider()
-    words = ["one ", "two ", "three ", "four."]
-    chunks = [{"choices": [{"index": 0, "delta": {"content": word}}]} for word in words]
-    provider.default.stream = chunks
-    provider.default.silent_after = len(chunks) - 1  # the rest never comes, and what was sent is not held
-    guard(direction="response", action="redact")
-    with world.stream("Count.") as response:
-        events = b""
-        for chunk in response.iter_content(None):
-            events += chunk
-            if b"three " in events:
-                break
-    assert said(events) == "one two three "
-
-
-def said(events):
-    """The text of a stream of any client API."""
-    text = ""
-    for event in events_in(events):
-        data = data_of(event)
-        if not data.startswith(b"{"):
-            continue
-        value = json.loads(data)
-        delta = value.get("delta")
-        if isinstance(delta, str):
-            text += delta
-        elif isinstance(delta, dict):
-            text += delta.get("text", "")
-        for choice in value.get("choices", ()):
-            text += choice.get("text") or choice.get("delta", {}).get("content") or ""
-    return text
-
-
 def test_log_filters_metrics_and_explanations_name_guardrails(world, guard):
     world.provider()
     guardrail, other = guard(direction="request"), guard(direction="response", action="monitor")
@@ -611,16 +308,3 @@ def test_a_key_that_keeps_no_content_keeps_none(world, guard):
     update_key(issued.key, content_logging="none")
     response = world.post(body_for("/work", TEXT, world.model), key=issued.text)
     assert world.entry(response).payload == ""
-
-
-@pytest.mark.parametrize("action", ["block", "redact"])
-def test_lines_of_json_that_are_announced_as_events_are_searched(world, guard, action):
-    provider = world.provider(format_name="passthrough")
-    guard(direction="response", action=action)
-    lines = [{"message": {"content": f"Write to {SECRET}"}, "done": False}, {"message": {"content": ""}, "done": True}]
-    provider.answers(
-        stream=[f"{json.dumps(line)}\n".encode() for line in lines], headers={"Content-Type": "text/event-stream"}
-    )
-    response = ask(world, stream=True)
-    assert SECRET not in response.text
-    assert world.entry(response).outcome == ("blocked" if action == "block" else "completed")

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from rules.guardrails.services import create_guardrail, delete_guardrail
-from tests.gateway_project.work.guardrails.test_path import row_of
+from tests.support.guardrail_path import row_of
 
 pytestmark = pytest.mark.either_store
 

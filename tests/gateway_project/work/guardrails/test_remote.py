@@ -21,7 +21,7 @@ from gateway_project.work.guardrails.remote.asking import (
 )
 from gateway_project.work.guardrails.remote.services import Question, Service
 from rules.guardrails.services import create_guardrail, delete_guardrail, update_guardrail
-from tests.gateway_project.work.guardrails.test_path import body_for, row_of, said
+from tests.support.guardrail_path import body_for, row_of, text_of_events
 from tests.support.provider import ScriptedProvider
 
 pytestmark = pytest.mark.either_store
@@ -179,7 +179,7 @@ class SlowService:
 
 def test_so_many_are_asked_at_one_moment():
     slow, services = SlowService(), RemoteGuardrails()
-    watcher = SimpleNamespace(watching=lambda call: nullcontext())
+    watcher = SimpleNamespace(watch_call=lambda call: nullcontext())
     question = Question("request", ["Some words."], "m", 1, None, "r")
     guardrails = [
         GuardrailSnapshot(
@@ -258,7 +258,7 @@ def test_what_only_records_holds_no_stream(world, guard, service):
             events += chunk
             if b"three " in events:
                 break
-    assert said(events) == "one [WORDS] three "
+    assert text_of_events(events) == "one [WORDS] three "
 
 
 def test_all_of_a_stream_is_recorded(world, guard, service):
@@ -266,7 +266,7 @@ def test_all_of_a_stream_is_recorded(world, guard, service):
     guard(direction="response", action="monitor")
     service.default.body = {"action": "block", "reason": "weapons"}
     response = ask(world, stream=True)
-    assert said(response.content) == "An answer in several words."
+    assert text_of_events(response.content) == "An answer in several words."
     assert service.wait_for(1)[0].json["texts"] == ["An answer in several words."]
     row = row_of(world, response, "response")
     assert (row["result"], row["counts"]) == ("monitored", {"weapons": 1})
@@ -276,11 +276,11 @@ def test_a_stream_is_judged_before_any_of_it_is_passed_on(world, guard, service)
     world.provider().default.text = "An answer in several words."
     guard(direction="response")
     response = ask(world, stream=True)
-    assert said(response.content) == "An answer in several words."
+    assert text_of_events(response.content) == "An answer in several words."
     assert service.seen[0].json["texts"] == ["An answer in several words."]
     service.default.body = {"action": "block", "reason": "weapons"}
     response = ask(world, prompt="More words.", stream=True)
-    assert said(response.content) == ""
+    assert text_of_events(response.content) == ""
     assert b"GuardrailBlocked" in response.content
     assert world.entry(response).outcome == "blocked"
 

@@ -7,7 +7,7 @@ import pytest
 
 from keys.services import update_key
 from rules.guardrails.services import create_guardrail, delete_guardrail
-from tests.gateway_project.work.guardrails.test_path import body_for, row_of, said
+from tests.support.guardrail_path import body_for, row_of, text_of_events
 from tests.support.limiting import bypass, left, limited
 
 pytestmark = pytest.mark.either_store
@@ -243,7 +243,7 @@ def test_streams_and_text_completions_are_not_repaired(world, guard, path, membe
     guard()
     response = ask(world, path, **members)
     assert len(provider.seen) == 1
-    assert FENCED not in (said(response.content) if members else response.text)
+    assert FENCED not in (text_of_events(response.content) if members else response.text)
     row = row_of(world, response, "response")
     assert row["result"] == "blocked"
     assert "repaired" not in row

@@ -11,7 +11,7 @@ from gateway_project.work.guardrails.detectors.redaction import Placeholders
 from gateway_project.work.guardrails.events import has_stray_lines
 from gateway_project.work.guardrails.searching import Search
 from gateway_project.work.guardrails.streams import StreamGuard
-from gateway_project.work.guardrails.texts import of_whole_texts, rewrite
+from gateway_project.work.guardrails.texts import of_whole_texts, rewrite_texts
 from providers.formats.sse import data_of, events_in
 
 pytestmark = pytest.mark.embedded
@@ -368,7 +368,7 @@ class Faulty(Detector):
     def scan(self, text, start=0):
         return []
 
-    def pending(self, text, start=0):
+    def pending_start(self, text, start=0):
         self.looks += 1
         if self.looks == 3:
             raise RuntimeError("a fault")
@@ -402,7 +402,7 @@ def test_words_of_an_api_stay_as_they_are():
         "reasoning_effort": "high",
         "messages": [{"role": "user", "content": "The auto is high."}],
     }
-    new = rewrite(body, of_whole_texts(search.visit))
+    new = rewrite_texts(body, of_whole_texts(search.visit))
     assert new == {**body, "messages": [{"role": "user", "content": "The [WORDS] is [WORDS]."}]}
 
 

@@ -8,7 +8,7 @@ from gateway_project.work.guardrails.book import Applicable, Audience, Guardrail
 from gateway_project.work.guardrails.remote.compilation import compile_guardrail
 from gateway_project.work.guardrails.remote.services import service_of
 from gateway_project.work.guardrails.searching import Search
-from gateway_project.work.guardrails.texts import of_whole_texts, rewrite
+from gateway_project.work.guardrails.texts import of_whole_texts, rewrite_texts
 
 pytestmark = pytest.mark.embedded
 
@@ -23,7 +23,7 @@ def searched(document):
         texts.append(text)
         return text
 
-    rewrite(document, of_whole_texts(visit))
+    rewrite_texts(document, of_whole_texts(visit))
     return any("contraband" in text for text in texts)
 
 
@@ -93,7 +93,7 @@ def test_what_only_programs_read_is_no_text(document):
 def test_the_name_of_a_property_is_redacted_wherever_it_stands():
     schema = {"properties": {"bob@example.com": {"type": "string"}}, "required": ["bob@example.com"]}
     redacted = {"properties": {"[EMAIL]": {"type": "string"}}, "required": ["[EMAIL]"]}
-    assert rewrite(schema, lambda text, kind, path: text.replace("bob@example.com", "[EMAIL]")) == redacted
+    assert rewrite_texts(schema, lambda text, kind, path: text.replace("bob@example.com", "[EMAIL]")) == redacted
 
 
 def search_of(type, parameters, **options):
@@ -111,7 +111,7 @@ def test_a_request_cannot_say_that_its_prompt_is_the_text_of_a_call(type, parame
     call = {"type": "custom_tool_call", "input": prompt}
     for document, counts in (({**call, "model": "m"}, 1), ({"input": [call]}, 0)):
         search = search_of(type, parameters, is_of_answer=False)
-        rewrite(document, of_whole_texts(search.visit))
+        rewrite_texts(document, of_whole_texts(search.visit))
         assert search.tallies[1].counts.total() == counts
 
 
@@ -119,7 +119,7 @@ def test_the_text_of_a_call_is_one_where_an_answer_repeats_it():
     event = {"type": "response.custom_tool_call_input.done", "input": "rm -rf"}
     for place, counts in (("text", 0), ("arguments", 1)):
         search = search_of("pattern", {"patterns": ["rm -rf"], "in": [place]})
-        rewrite(event, of_whole_texts(search.visit))
+        rewrite_texts(event, of_whole_texts(search.visit))
         assert search.tallies[1].counts.total() == counts
 
 

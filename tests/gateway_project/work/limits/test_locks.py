@@ -40,7 +40,7 @@ CALLS = {
     "forget_answers": lambda state: state.forget_answers(["key"]),
     "tidy": lambda state: state.tidy(),
     "excerpt": lambda state: state.excerpt([REQUESTS]),
-    "readings": lambda state: state.readings([REQUESTS]),
+    "read_checks": lambda state: state.read_checks([REQUESTS]),
     "lost_counts": lambda state: state.lost_counts([REQUESTS]),
 }
 OF_SHARES = {

@@ -4,14 +4,14 @@ import pytest
 
 from gateway_project.work.limits.unseen_input import unseen_input
 from providers.formats import FORMATS, WorkRequest
-from providers.formats.json_values import dumped
+from providers.formats.json_values import dump_value
 
 SCHEMA = {"type": "object", "properties": {"image": {"type": "string"}, "tools": {"type": "array"}}}
 ADDRESS = "https://example.test/a"
 
 
 def unseen(body, format_name="passthrough"):
-    return unseen_input(WorkRequest("chat", "m", body, dumped(body)), [FORMATS[format_name]])
+    return unseen_input(WorkRequest("chat", "m", body, dump_value(body)), [FORMATS[format_name]])
 
 
 def part(**value):

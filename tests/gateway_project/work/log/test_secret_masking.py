@@ -12,12 +12,12 @@ from gateway_project.work.log.secret_masking import (
     mask_secrets,
     mask_secrets_in_message,
 )
-from keys.secrets import generate
+from keys.secrets import generate_key
 
 pytestmark = pytest.mark.embedded
 
 BY_FORM = {
-    "svc_": generate().text,
+    "svc_": generate_key().text,
     "sk-": "sk-abcdefghijklmnopqrst",
     "sk-ant-": "sk-ant-api03-Zm9vYmFyYmF6cXV4",
     "AKIA": "AKIAIOSFODNN7EXAMPLE",

@@ -38,16 +38,16 @@ def ends(watcher: Watcher, *calls: Call) -> list[End | None]:
 def test_a_key_ends_its_own_requests_and_a_user_all_of_theirs(watcher):
     calls = [new_call(owner) for owner in (BY_KEY, BY_TOKEN, UNKNOWN, None)]
     ends(watcher, *calls)
-    watcher.cut([Credential("key", 5)])
+    watcher.cut_calls([Credential("key", 5)])
     assert [call.end for call in calls] == [End.REVOKED, None, None, None]
-    watcher.cut([Credential("user", 7), Credential("key", 9)])
+    watcher.cut_calls([Credential("user", 7), Credential("key", 9)])
     assert [call.end for call in calls] == [End.REVOKED, End.REVOKED, None, None]
     assert watcher.cuts.counts() == {"key 5": 1, "user 7": 1}
 
 
 def test_a_request_that_is_not_watched_at_the_moment_ends_when_it_is(watcher):
     earlier = new_call(BY_KEY)
-    watcher.cut([Credential("key", 5)])
+    watcher.cut_calls([Credential("key", 5)])
     time.sleep(0.01)
     later = new_call(BY_KEY)
     assert ends(watcher, earlier, later) == [End.REVOKED, None]
@@ -56,7 +56,7 @@ def test_a_request_that_is_not_watched_at_the_moment_ends_when_it_is(watcher):
 
 def test_the_calls_of_one_request_count_once(watcher):
     ends(watcher, new_call(BY_KEY), new_call(BY_KEY))
-    watcher.cut([Credential("key", 5)])
+    watcher.cut_calls([Credential("key", 5)])
     assert watcher.cuts.counts() == {"key 5": 1}
 
 
@@ -64,13 +64,13 @@ def test_the_client_of_a_shared_stream_takes_the_owner_along(watcher):
     shared = new_call(BY_KEY)
     own = shared.detach_client()
     ends(watcher, shared, own)
-    watcher.cut([Credential("key", 5)])
+    watcher.cut_calls([Credential("key", 5)])
     assert (shared.end, own.end) == (None, End.REVOKED)
 
 
 def test_old_cuts_are_forgotten(watcher, monkeypatch):
-    watcher.cut([Credential("key", 5)])
+    watcher.cut_calls([Credential("key", 5)])
     monkeypatch.setattr(cuts, "KEEP_SECONDS", 0.0)
     time.sleep(0.01)
-    watcher.cut([Credential("key", 6)])
+    watcher.cut_calls([Credential("key", 6)])
     assert watcher.cuts.latest.keys() == {Credential("key", 6)}

@@ -20,7 +20,7 @@ class Board:
     def publish(self, payload: bytes) -> bool:
         return True
 
-    def others(self):
+    def read_others(self):
         return self._shown
 
 

@@ -80,7 +80,7 @@ def test_the_first_tier_serves_and_the_others_wait(gateway):
 
 def test_what_rests_or_fails_or_is_full_does_not_serve(gateway):
     rest(gateway, 1)
-    gateway.breakers.failed(account(gateway, 2))
+    gateway.breakers.record_failure(account(gateway, 2))
     gateway.full_providers.accounts.add((3, 0))
     rows = shown(gateway, to(1, "a"), to(2, "a"), to(3, "a", tier=1), to(3, "b", tier=2))
     assert [serves for _, serves, _ in rows] == [False, False, True, False]
@@ -122,7 +122,7 @@ def test_each_credential_is_judged_by_itself():
     rest(gateway, 1)
     targets = to(1, "a"), to(2, "a", tier=1)
     assert [serves for _, serves, _ in shown(gateway, *targets)] == [True, False]
-    gateway.breakers.failed(account(gateway, 1, credential=1))
+    gateway.breakers.record_failure(account(gateway, 1, credential=1))
     rows = shown(gateway, *targets)
     assert [serves for _, serves, _ in rows] == [False, True]
     assert "Retry-After" in rows[0][2]
@@ -138,7 +138,7 @@ def test_a_target_of_weight_0_serves_only_without_the_others(gateway):
 
 def test_where_all_fail_the_last_one_is_asked_all_the_same(gateway):
     for number in (1, 2):
-        gateway.breakers.failed(account(gateway, number))
+        gateway.breakers.record_failure(account(gateway, number))
     rows = shown(gateway, to(1, "a"), to(2, "a", tier=1))
     assert [serves for _, serves, _ in rows] == [False, True]
     assert "asked anyway" in rows[1][2]
@@ -166,7 +166,7 @@ def measure(gateway, number, *, seconds, is_streamed=True):
     gateway.signals.clock = lambda: 100.0
     sending = gateway.signals.begin((number, "a", is_streamed))
     gateway.signals.clock = lambda: 100.0 + seconds
-    sending.answered()
+    sending.note_first_token()
     sending.end()
     gateway.signals.clock = at
 
@@ -214,7 +214,7 @@ def disturb(gateway, states):
         elif trouble == "pause":
             gateway.rests.pause(Target(one, model))
         elif trouble == "open":
-            gateway.breakers.failed(one)
+            gateway.breakers.record_failure(one)
         elif trouble == "full":
             gateway.full_providers.accounts.add(one.account)
 

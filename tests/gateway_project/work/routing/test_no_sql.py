@@ -17,7 +17,7 @@ from gateway_project.work.routing.strategies import Strategy
 from gateway_project.work.runtime import make_gateway
 from gateway_project.work.snapshot.records import Caller, KeySnapshot
 from gateway_project.work.streaming.stream import ClientConnection
-from keys.secrets import generate
+from keys.secrets import generate_key
 from licensing.terms import Terms
 from providers.transport.calls import Call
 from providers.transport.transport import TransportLimits
@@ -64,7 +64,7 @@ def ask(gateway, credential, prompt):
     environ |= {"CONTENT_TYPE": "application/json", "HTTP_AUTHORIZATION": f"Bearer {credential}"}
     call = Call(client=None, total_seconds=30)
     exchange = Exchange(ClientConnection(environ, None, "127.0.0.1"), uuid4().hex, WORK, call=call)
-    delivery = pipeline.serve(exchange, gateway)
+    delivery = pipeline.serve_request(exchange, gateway)
     assert delivery.status == 200, exchange.error
     list(delivery.body)
     delivery.body.close()
@@ -74,7 +74,7 @@ def ask(gateway, credential, prompt):
 @pytest.mark.parametrize("strategy", Strategy)
 def test_no_request_for_an_alias_executes_sql(gateway, upstreams, strategy, django_db_blocker):
     first, _, mirror = upstreams
-    new = generate()
+    new = generate_key()
     key = KeySnapshot(1, "k", new.digest, 1, None, math.inf, False, frozenset({"work"}))
     gateway.snapshot.put_key(new.public_id, key)
     options = {"strategy": strategy.value, "hedge": True, "mirror": MirrorRow(3, "a", 1.0)}

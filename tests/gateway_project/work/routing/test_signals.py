@@ -34,7 +34,7 @@ def signals(clock):
 def measure(signals, clock, seconds, key=KEY):
     sending = signals.begin(key)
     clock.now += seconds
-    sending.answered()
+    sending.note_first_token()
     sending.end()
 
 
@@ -58,7 +58,7 @@ class TestAverages:
         assert average.mean == pytest.approx(1.0)
 
     def test_the_last_one_is_not_forgotten(self):
-        average = Average().with_measurement(3.0, 0.0).aged(100_000.0)
+        average = Average().with_measurement(3.0, 0.0).aged_to(100_000.0)
         assert average.mean == pytest.approx(3.0)
         assert average.with_measurement(1.0, 100_000.0).mean == pytest.approx(1.0, abs=0.01)
 
@@ -75,9 +75,9 @@ class TestOneProcess:
         sending = signals.begin(KEY)
         assert signals.in_flight(1, "fast") == 1
         clock.now += 2
-        sending.answered()
+        sending.note_first_token()
         clock.now += 5
-        sending.answered()
+        sending.note_first_token()
         sending.end()
         sending.end()
         assert signals.view(KEY).first_token_seconds == pytest.approx(2)
@@ -100,7 +100,7 @@ class TestOneProcess:
 
     def test_how_often_it_fails(self, signals, clock):
         measure(signals, clock, 0)
-        signals.begin(KEY).failed()
+        signals.begin(KEY).note_failure()
         assert signals.view(KEY).failure_rate == pytest.approx(0.5)
 
     def test_slow_is_what_takes_longer_than_95_of_100(self, signals, clock):
@@ -116,7 +116,7 @@ class TestOneProcess:
 
         def ask(number):
             sending = signals.begin(KEY)
-            sending.answered()
+            sending.note_first_token()
             if number % 4:
                 sending.end()
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from gateway_project.work.routing.signals import Signals
-from gateway_project.work.routing.strategies import Strategy, Weighted, order, signal_key
+from gateway_project.work.routing.strategies import Strategy, Weighted, order_targets, signal_key
 
 pytestmark = pytest.mark.embedded
 
@@ -40,7 +40,7 @@ def signals(clock):
 def ordered(strategy, *targets, signals=None, seed=b"seed", costs=None, weights=None):
     weighted = [Weighted(one, (weights or {}).get(one.provider.id, 1)) for one in targets]
     costs = costs or {}
-    return order(
+    return order_targets(
         strategy, weighted, seed, signals or Signals(), cost=lambda one: costs.get(one.provider.id), is_streamed=True
     )
 
@@ -54,7 +54,7 @@ def measure(signals, one, seconds, times=1):
     for _ in range(times):
         sending = signals.begin(signal_key(one, is_streamed=True))
         sending.started = signals.clock() - seconds
-        sending.answered()
+        sending.note_first_token()
         sending.end()
 
 
@@ -129,7 +129,7 @@ class TestFastest:
         measure(signals, ONE, 0.5, times=5)
         measure(signals, TWO, 0.7, times=5)
         for _ in range(5):
-            signals.begin((1, "fast", True)).failed()
+            signals.begin((1, "fast", True)).note_failure()
         assert ordered(Strategy.FASTEST, ONE, TWO, signals=signals) == [TWO, ONE]
 
     def test_a_slow_one_is_measured_again_and_found_when_it_is_fast(self, signals, clock):

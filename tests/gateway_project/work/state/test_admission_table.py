@@ -132,7 +132,7 @@ def everything(case):
 def readings_of(state, case):
     """Every limit of the case as it is, by name: what is used, reserved and remains."""
     checks = list(everything(case).values())
-    readings = state.excerpt(checks).readings(checks)
+    readings = state.excerpt(checks).read_checks(checks)
     return {one.check.name: (one.usage, one.reserved, one.remaining) for one in readings}
 
 

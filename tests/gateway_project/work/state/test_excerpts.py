@@ -45,7 +45,7 @@ def test_a_reading_tells_what_is_used_from_what_is_reserved(state):
     settle = ask(state, *checks)[1]
     settle(*(20 if hold.check.kind == "r" else 0 for hold in ask(state, *checks, token="second")[0].holds))
     ask(state, *checks)
-    readings = state.excerpt(checks).readings(checks)
+    readings = state.excerpt(checks).read_checks(checks)
     of_requests, of_tokens, *_ = [(one.usage, one.reserved, one.remaining) for one in readings]
     assert of_requests == (3, 0, 7)
     used, reserved, remaining = of_tokens
@@ -60,7 +60,7 @@ def test_who_looks_begins_no_count_and_starts_no_use(state):
         excerpt = state.excerpt(checks)
         lost = excerpt.lost_counts(checks)
         excerpt.rebuild([(one, 2) for one in lost])
-        assert [one.usage for one in excerpt.readings(checks)] == [0, 2 if lost else 0, 0, 0]
+        assert [one.usage for one in excerpt.read_checks(checks)] == [0, 2 if lost else 0, 0, 0]
         assert ask(excerpt, *checks)[0].refused is None
     assert state.used_amounts(checks)[1] is None
     assert state.used_amounts((checks[0], checks[2], checks[3])) == [0, 0, 0]

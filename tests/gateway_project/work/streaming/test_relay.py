@@ -59,7 +59,7 @@ class Road:
             except BlockingIOError:
                 yield None
                 continue
-            self.call.received()
+            self.call.note_arrival()
             self.call.check()
             if not data:
                 raise ValueError("it was cut")
@@ -313,7 +313,7 @@ class Stream(Road):
         self.provider, self.source = source or (self.provider, self.source)
         self.call.client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 100_000)
         self.provider.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + framed(event("first")))
-        self.reply = HTTPResponse(self.source, limit=limit, on_bytes=self.call.received)
+        self.reply = HTTPResponse(self.source, limit=limit, on_bytes=self.call.note_arrival)
         self.reply.read_head()
         response = ProviderResponse(None, Connection("", self.source), self.reply, self.call)
         self.reader = FORMATS["openai"].native_reader(WorkRequest("chat", "m", {}, b""))

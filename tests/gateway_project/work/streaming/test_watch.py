@@ -53,7 +53,7 @@ def ended(call, within=30):
 def test_each_phase_has_its_time_and_its_name(watcher, pair, phase):
     call = new_call()
     call.attach(pair[0])
-    with watcher.watching(call):
+    with watcher.watch_call(call):
         call.expect(phase, 0.3)
         begun = time.monotonic()
         assert pair[0].recv(1) == b""  # woken by the watcher
@@ -66,7 +66,7 @@ def test_each_phase_has_its_time_and_its_name(watcher, pair, phase):
 @pytest.mark.long
 def test_the_whole_call_has_a_time_that_no_phase_extends(watcher):
     call = new_call(seconds=0.3)
-    with watcher.watching(call):
+    with watcher.watch_call(call):
         call.expect(End.FIRST_BYTE, 100)
         assert ended(call) is End.TOTAL
 
@@ -76,7 +76,7 @@ def test_a_shortened_call_ends_earlier_and_a_lengthened_one_does_not(watcher):
     shortened, lengthened = new_call(seconds=100), new_call(seconds=0.2)
     shortened.shorten(0.2)
     lengthened.shorten(100)
-    with watcher.watching(shortened), watcher.watching(lengthened):
+    with watcher.watch_call(shortened), watcher.watch_call(lengthened):
         assert (ended(shortened), ended(lengthened)) == (End.TOTAL, End.TOTAL)
 
 
@@ -84,9 +84,9 @@ def test_a_shortened_call_ends_earlier_and_a_lengthened_one_does_not(watcher):
 def test_whoever_is_heard_has_its_time_anew(watcher):
     call = new_call()
     call.idle_seconds = 2
-    with watcher.watching(call):
+    with watcher.watch_call(call):
         for _ in range(8):
-            call.received()
+            call.note_arrival()
             time.sleep(0.3)
         assert call.end is None
         assert ended(call) is End.IDLE
@@ -110,7 +110,7 @@ def reset(theirs):
 def test_a_client_that_goes_ends_its_call(watcher, client, pair, goes):
     call = new_call(client[0])
     call.attach(pair[0])
-    with watcher.watching(call):
+    with watcher.watch_call(call):
         time.sleep(CLIENT_GRACE_SECONDS + 0.1)
         assert call.end is None
         goes(client[1])
@@ -121,7 +121,7 @@ def test_a_client_that_goes_ends_its_call(watcher, client, pair, goes):
 @pytest.mark.long
 def test_a_client_that_sends_on_is_there(watcher, client):
     call = new_call(client[0])
-    with watcher.watching(call):
+    with watcher.watch_call(call):
         client[1].sendall(b"GET / HTTP/1.1\r\n")
         assert ended(call, within=0.6) is None
 
@@ -129,7 +129,7 @@ def test_a_client_that_sends_on_is_there(watcher, client):
 @pytest.mark.long
 def test_one_clients_leave_is_nobody_elses(watcher, client):
     going, staying = new_call(client[0]), new_call(client[1])
-    with watcher.watching(going), watcher.watching(staying):
+    with watcher.watch_call(going), watcher.watch_call(staying):
         client[1].shutdown(socket.SHUT_WR)
         assert ended(going) is End.CLIENT_CLOSED
         assert staying.end is None
@@ -140,14 +140,14 @@ def test_a_client_whose_socket_is_closed_already_disturbs_nobody(watcher, client
     abandoned_call = new_call(client[0])
     client[0].close()
     other = new_call(pair[0], seconds=0.5)
-    with watcher.watching(abandoned_call), watcher.watching(other):
+    with watcher.watch_call(abandoned_call), watcher.watch_call(other):
         assert ended(other) is End.TOTAL
 
 
 @pytest.mark.long
 def test_a_call_that_is_not_watched_any_more_goes_on(watcher, client):
     call = new_call(client[0], seconds=0.3)
-    with watcher.watching(call):
+    with watcher.watch_call(call):
         pass
     client[1].close()
     assert ended(call, within=0.6) is None
@@ -198,7 +198,7 @@ def test_another_provider_may_try_after_one_took_too_long(watcher, end, goes_on)
     call.expect(End.FIRST_BYTE, 0.01)
     call.interrupt(end)
     assert call.prepare_retry() is goes_on
-    with watcher.watching(call):
+    with watcher.watch_call(call):
         time.sleep(0.25)
         assert (call.end is None) is goes_on
 

@@ -31,7 +31,7 @@ def test_a_provider_rests_while_each_account_rests_or_has_an_open_circuit(restin
     for number in resting:
         rests.begin(Target(accounts[number], "a"), 503, 20 + 10 * number)
     for number in open_circuits:
-        breakers.failed(accounts[number])
+        breakers.record_failure(accounts[number])
     gauges = rest_gauges([whole], breakers, rests)
     values = tuple(gauges[name][0][1] for name in ("provider_resting", "provider_rest_seconds"))
     assert values == expected

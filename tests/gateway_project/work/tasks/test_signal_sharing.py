@@ -41,7 +41,7 @@ def process(board, *, needs_measurements=True):
 def measure(signals, seconds):
     sending = signals.begin(KEY)
     sending.started -= seconds
-    sending.answered()
+    sending.note_first_token()
 
 
 @pytest.mark.embedded

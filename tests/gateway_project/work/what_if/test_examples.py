@@ -60,7 +60,7 @@ def test_there_are_at_most_so_many_and_they_are_looked_up_once(admin, served, bo
         collection = examples.Examples(["a", "b"], 30)
         for number in ("a", "b", "a"):
             collection.add(number, group)
-    assert collection.sorted()["b"] == ids(entries[: traffic.MAX_EXAMPLES])
+    assert collection.sorted_ids()["b"] == ids(entries[: traffic.MAX_EXAMPLES])
 
 
 def test_nothing_is_looked_up_for_what_does_not_change(served, django_assert_num_queries):

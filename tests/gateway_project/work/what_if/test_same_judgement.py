@@ -14,7 +14,7 @@ from gateway_project.work.stages.rules import apply_rules
 from gateway_project.work.what_if.outcome import Change
 from gateway_project.work.what_if.replay import Replay, change_of
 from gateway_project.work.what_if.traffic import Traffic
-from providers.catalogue import servable
+from providers.catalogue import servable_targets
 from providers.formats import Usage
 from tests.gateway_project.work.explain.test_same_decision import RandomWorld, exchange_of, gateway
 from tests.support.thoroughness import number_of
@@ -58,7 +58,7 @@ def judged(environ, body, parts, snapshot):
         except GatewayError:
             return (exchange, Tiers(exchange, ())) if stage is apply_rules else (exchange, None)
         if stage is apply_rules:
-            return exchange, Tiers(exchange, servable(exchange.decision.allowed))
+            return exchange, Tiers(exchange, servable_targets(exchange.decision.allowed))
     raise AssertionError("The rules are no stage.")
 
 

@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 
 from gateway_project.work.what_if.drafts import read_draft
-from gateway_project.work.what_if.running import compare
+from gateway_project.work.what_if.running import compare_requests
 from providers.services import create_provider
 from rules.services import create_rule
 from tests.support.management import new_user
@@ -59,7 +59,7 @@ def test_a_million_requests(db, capsys):
     }
     for name, draft in {"rules": rules, "prices": prices, "limits": limits}.items():
         before, begin = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
-        outcome = compare(read_draft(draft), START, START + timedelta(days=DAYS), lambda share: None)
+        outcome = compare_requests(read_draft(draft), START, START + timedelta(days=DAYS), lambda share: None)
         seconds = time.process_time() - begin
         growth = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
         with capsys.disabled():

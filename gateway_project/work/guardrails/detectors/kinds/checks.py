@@ -16,7 +16,7 @@ Check = Callable[[str], int]
 _PLACEHOLDER = re.compile(r"(?i)example|changeme|your[_-]?|placeholder|xxxx|\*\*\*|dummy|<|\$\{|\{\{")
 
 
-def when(holds: Callable[[str], bool]) -> Check:
+def check_if(holds: Callable[[str], bool]) -> Check:
     """The check that accepts all of a text or nothing."""
     return lambda text: len(text) if holds(text) else 0
 
@@ -43,7 +43,7 @@ def entropy(text: str) -> float:
 
 def is_random(bits: float) -> Check:
     """Accepts what has at least so many bits a character and is no placeholder."""
-    return when(lambda text: entropy(text) >= bits and _PLACEHOLDER.search(text) is None)
+    return check_if(lambda text: entropy(text) >= bits and _PLACEHOLDER.search(text) is None)
 
 
 def is_luhn(text: str) -> bool:
@@ -51,7 +51,7 @@ def is_luhn(text: str) -> bool:
     return (sum(digits[-1::-2]) + sum(digits[-2::-2].translate(_DOUBLED))) % 10 == 0
 
 
-def weighted(digits: Sequence[int], weights: Sequence[int]) -> int:
+def weighted_sum(digits: Sequence[int], weights: Sequence[int]) -> int:
     return sum(digit * weight for digit, weight in zip(digits, weights, strict=False))
 
 

@@ -1,6 +1,6 @@
 """The numbers by which countries know people, with their check digits."""
 
-from gateway_project.work.guardrails.detectors.kinds.checks import digits_of, is_date, is_luhn, weighted
+from gateway_project.work.guardrails.detectors.kinds.checks import digits_of, is_date, is_luhn, weighted_sum
 
 
 def is_ssn(text: str) -> bool:
@@ -15,7 +15,7 @@ def is_cpf(text: str) -> bool:
     if len(set(digits)) == 1:
         return False
     return all(
-        weighted(digits, range(size + 1, 1, -1)) * 10 % 11 % 10 == digits[size]
+        weighted_sum(digits, range(size + 1, 1, -1)) * 10 % 11 % 10 == digits[size]
         for size in (9, 10)
     )  # fmt: skip
 
@@ -28,13 +28,13 @@ def is_sin(text: str) -> bool:
 def is_ahv(text: str) -> bool:
     """Switzerland: an EAN-13."""
     digits = digits_of(text)
-    return -weighted(digits[:12], (1, 3) * 6) % 10 == digits[12]
+    return -weighted_sum(digits[:12], (1, 3) * 6) % 10 == digits[12]
 
 
 def is_chinese_id(text: str) -> bool:
     """China: ISO 7064 mod 11-2 and a date of birth."""
     weights = (7, 9, 10, 5, 8, 4, 2, 1, 6, 3, 7, 9, 10, 5, 8, 4, 2)
-    check = "10X98765432"[weighted(digits_of(text[:17]), weights) % 11]
+    check = "10X98765432"[weighted_sum(digits_of(text[:17]), weights) % 11]
     return text[17].upper() == check and is_date(int(text[6:10]), int(text[10:12]), int(text[12:14]))
 
 
@@ -76,7 +76,7 @@ def is_codice_fiscale(text: str) -> bool:
 def is_bsn(text: str) -> bool:
     """The Netherlands: the test of 11."""
     digits = digits_of(text)
-    return any(digits) and weighted(digits, (9, 8, 7, 6, 5, 4, 3, 2, -1)) % 11 == 0
+    return any(digits) and weighted_sum(digits, (9, 8, 7, 6, 5, 4, 3, 2, -1)) % 11 == 0
 
 
 def is_pesel(text: str) -> bool:
@@ -84,7 +84,7 @@ def is_pesel(text: str) -> bool:
     digits = digits_of(text)
     month = int(text[2:4])
     year = (1900, 2000, 2100, 2200, 1800)[month // 20] + int(text[:2])
-    check = -weighted(digits[:10], (1, 3, 7, 9, 1, 3, 7, 9, 1, 3)) % 10
+    check = -weighted_sum(digits[:10], (1, 3, 7, 9, 1, 3, 7, 9, 1, 3)) % 10
     return check == digits[10] and is_date(year, month % 20, int(text[4:6]))
 
 
@@ -104,8 +104,8 @@ def is_hetu(text: str) -> bool:
 def is_fodselsnummer(text: str) -> bool:
     """Norway: two check digits."""
     digits = digits_of(text)
-    first = -weighted(digits, (3, 7, 6, 1, 8, 9, 4, 5, 2)) % 11
-    second = -weighted(digits, (5, 4, 3, 2, 7, 6, 5, 4, 3, 2)) % 11
+    first = -weighted_sum(digits, (3, 7, 6, 1, 8, 9, 4, 5, 2)) % 11
+    second = -weighted_sum(digits, (5, 4, 3, 2, 7, 6, 5, 4, 3, 2)) % 11
     day = int(text[:2])
     return [first, second] == digits[9:] and is_date(2000, int(text[2:4]), day - 40 if day > 40 else day)
 
@@ -113,7 +113,7 @@ def is_fodselsnummer(text: str) -> bool:
 def is_nif(text: str) -> bool:
     """Portugal."""
     digits = digits_of(text)
-    return -weighted(digits[:8], range(9, 1, -1)) % 11 % 10 == digits[8]
+    return -weighted_sum(digits[:8], range(9, 1, -1)) % 11 % 10 == digits[8]
 
 
 def is_rijksregisternummer(text: str) -> bool:
@@ -153,10 +153,10 @@ def is_curp(text: str) -> bool:
     """Mexico: letters count 10 to 36, with Ñ after N."""
     letters = "0123456789ABCDEFGHIJKLMNÑOPQRSTUVWXYZ"
     values = [letters.index(one) for one in text.upper()[:17]]
-    return -weighted(values, range(18, 1, -1)) % 10 == int(text[17])
+    return -weighted_sum(values, range(18, 1, -1)) % 10 == int(text[17])
 
 
 def is_nhs_number(text: str) -> bool:
     """United Kingdom."""
     digits = digits_of(text)
-    return any(digits) and -weighted(digits[:9], range(10, 1, -1)) % 11 == digits[9]
+    return any(digits) and -weighted_sum(digits[:9], range(10, 1, -1)) % 11 == digits[9]

@@ -3,16 +3,16 @@
 from collections.abc import Callable
 
 from gateway_project.work.guardrails.detectors.kinds import national_ids as ids
-from gateway_project.work.guardrails.detectors.kinds.checks import is_luhn, when
+from gateway_project.work.guardrails.detectors.kinds.checks import check_if, is_luhn
 from gateway_project.work.guardrails.detectors.kinds.scanner import DIGITS, Kind, words_before
 
 
 def _number(name: str, form: str, check: Callable[[str], bool], *words: str) -> Kind:
-    return Kind(name, form, DIGITS, when(check), words_before(*words) if words else None)
+    return Kind(name, form, DIGITS, check_if(check), words_before(*words) if words else None)
 
 
 NATIONAL_KINDS = (
-    Kind("ssn", r"\d{3}[ -]\d{2}[ -]\d{4}\b", DIGITS, when(ids.is_ssn)),
+    Kind("ssn", r"\d{3}[ -]\d{2}[ -]\d{4}\b", DIGITS, check_if(ids.is_ssn)),
     _number("ssn", r"\d{9}\b", ids.is_ssn, "ssn", "social security(?: number)?"),
     _number("br_cpf", r"\d{3}\.\d{3}\.\d{3}-\d{2}\b", ids.is_cpf),
     _number("br_cpf", r"\d{11}\b", ids.is_cpf, "cpf"),
@@ -30,8 +30,8 @@ NATIONAL_KINDS = (
         "tax id",
         "tin",
     ),
-    Kind("es_dni", r"\d{8}[ -]?[A-HJ-NP-TV-Za-hj-np-tv-z]\b", r"\d{8}[ -]?[A-Za-z]", when(ids.is_dni)),
-    Kind("es_dni", r"[XYZxyz][ -]?\d{7}[ -]?[A-HJ-NP-TV-Za-hj-np-tv-z]\b", r"[XYZxyz][ -]?\d{7}", when(ids.is_dni)),
+    Kind("es_dni", r"\d{8}[ -]?[A-HJ-NP-TV-Za-hj-np-tv-z]\b", r"\d{8}[ -]?[A-Za-z]", check_if(ids.is_dni)),
+    Kind("es_dni", r"[XYZxyz][ -]?\d{7}[ -]?[A-HJ-NP-TV-Za-hj-np-tv-z]\b", r"[XYZxyz][ -]?\d{7}", check_if(ids.is_dni)),
     _number(
         "fr_nir",
         r"[12][ .]?\d{2}[ .]?(?:0[1-9]|[1-9]\d)[ .]?(?:\d{2}|2[ABab])[ .]?\d{3}[ .]?\d{3}[ .]?\d{2}\b",
@@ -41,13 +41,13 @@ NATIONAL_KINDS = (
         "it_codice_fiscale",
         r"[A-Za-z]{6}\d{2}[A-Ea-eHLMPR-Thlmpr-t]\d{2}[A-Za-z]\d{3}[A-Za-z]\b",
         r"[A-Za-z]{6}\d{2}[A-Za-z]\d{2}",
-        when(ids.is_codice_fiscale),
+        check_if(ids.is_codice_fiscale),
     ),
     _number("nl_bsn", r"\d{4}\.?\d{2}\.?\d{3}\b", ids.is_bsn, "bsn", "burgerservicenummer", "sofinummer"),
     _number("pl_pesel", r"\d{11}\b", ids.is_pesel, "pesel"),
-    Kind("se_personnummer", r"(?:19|20)?\d{6}[-+]\d{4}\b", r"\d{6,8}[-+]\d{4}", when(ids.is_personnummer)),
+    Kind("se_personnummer", r"(?:19|20)?\d{6}[-+]\d{4}\b", r"\d{6,8}[-+]\d{4}", check_if(ids.is_personnummer)),
     _number("se_personnummer", r"(?:19|20)?\d{10}\b", ids.is_personnummer, "personnummer", "pnr", "samordningsnummer"),
-    Kind("fi_hetu", r"\d{6}[-+A-FYXWVU]\d{3}[0-9A-Ya-y]\b", r"\d{6}[-+A-FYXWVU]\d{3}", when(ids.is_hetu)),
+    Kind("fi_hetu", r"\d{6}[-+A-FYXWVU]\d{3}[0-9A-Ya-y]\b", r"\d{6}[-+A-FYXWVU]\d{3}", check_if(ids.is_hetu)),
     _number(
         "no_fodselsnummer",
         r"\d{6} ?\d{5}\b",
@@ -62,7 +62,7 @@ NATIONAL_KINDS = (
         "be_rijksregisternummer",
         r"\d{2}\.\d{2}\.\d{2}-\d{3}\.\d{2}\b",
         r"\d{2}\.\d{2}\.\d{2}-",
-        when(ids.is_rijksregisternummer),
+        check_if(ids.is_rijksregisternummer),
     ),
     _number(
         "be_rijksregisternummer",
@@ -75,7 +75,9 @@ NATIONAL_KINDS = (
     ),
     _number("in_aadhaar", r"[2-9]\d{3}[ -]?\d{4}[ -]?\d{4}\b", ids.is_aadhaar, "aadhaar", "aadhar", "uidai", "uid"),
     _number("tr_kimlik", r"[1-9]\d{10}\b", ids.is_kimlik, "kimlik(?: no)?", "tckn", "tc no"),
-    Kind("mx_curp", r"[A-Z][AEIOUX][A-Z]{2}\d{6}[HMX][A-Z]{5}[0-9A-Z]\d\b", r"[A-Z]{4}\d{6}[HMX]", when(ids.is_curp)),
+    Kind(
+        "mx_curp", r"[A-Z][AEIOUX][A-Z]{2}\d{6}[HMX][A-Z]{5}[0-9A-Z]\d\b", r"[A-Z]{4}\d{6}[HMX]", check_if(ids.is_curp)
+    ),
     _number("gb_nhs", r"\d{3}[ -]?\d{3}[ -]?\d{4}\b", ids.is_nhs_number, "nhs(?: number| no)?"),
     Kind("gb_nino", r"[A-CEGHJ-PR-TW-Z][A-CEGHJ-NPR-TW-Z] ?\d{2} ?\d{2} ?\d{2} ?[A-D]\b", r"[A-Z]{2} ?\d{2} ?\d{2}"),
     _number(

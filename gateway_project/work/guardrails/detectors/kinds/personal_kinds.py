@@ -2,12 +2,12 @@
 
 from gateway_project.work.guardrails.detectors.kinds.checks import (
     Check,
+    check_if,
     digits_of,
     is_address,
     is_card,
     is_iban,
     is_written_date,
-    when,
 )
 from gateway_project.work.guardrails.detectors.kinds.scanner import DIGITS, Kind, words_before
 
@@ -29,7 +29,7 @@ _PHONE = words_before(
 
 
 def _has_digits(least: int, most: int) -> Check:
-    return when(lambda text: least <= len(digits_of(text)) <= most)
+    return check_if(lambda text: least <= len(digits_of(text)) <= most)
 
 
 PERSONAL_KINDS = (
@@ -42,31 +42,34 @@ PERSONAL_KINDS = (
         "iban",
         r"[A-Z]{2}\d{2}(?:[ -]?[0-9A-Z]{4}){2,7}(?:[ -]?[0-9A-Z]{1,4})?\b",
         r"[A-Z]{2}\d{2}[ -]?[0-9A-Z]{4}",
-        when(is_iban),
+        check_if(is_iban),
     ),
     Kind(
         "card",
         r"(?:4\d{3}|5[1-5]\d{2}|2[2-7]\d{2}|6\d{3}|35\d{2}|8[16]\d{2})(?:[ -]?\d{4}){3}\b",
         DIGITS,
-        when(is_card),
+        check_if(is_card),
     ),
-    Kind("card", r"3[47]\d{2}[ -]?\d{6}[ -]?\d{5}\b", DIGITS, when(is_card)),
-    Kind("card", r"3(?:0[0-5]|[689]\d)\d[ -]?\d{6}[ -]?\d{4}\b", DIGITS, when(is_card)),
-    Kind("card", r"(?:4|5|6)\d{12,18}\b", DIGITS, when(is_card)),
+    Kind("card", r"3[47]\d{2}[ -]?\d{6}[ -]?\d{5}\b", DIGITS, check_if(is_card)),
+    Kind("card", r"3(?:0[0-5]|[689]\d)\d[ -]?\d{6}[ -]?\d{4}\b", DIGITS, check_if(is_card)),
+    Kind("card", r"(?:4|5|6)\d{12,18}\b", DIGITS, check_if(is_card)),
     Kind(
-        "ip", r"\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}(?:\.\d{1,3})?\b", r"\d{1,3}\.\d{1,3}\.\d{1,3}\.\d", when(is_address)
+        "ip",
+        r"\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}(?:\.\d{1,3})?\b",
+        r"\d{1,3}\.\d{1,3}\.\d{1,3}\.\d",
+        check_if(is_address),
     ),
     Kind(
         "ip",
         r"[0-9A-Fa-f]{1,4}:(?:[0-9A-Fa-f]{0,4}:){1,6}[0-9A-Fa-f]{1,4}\b",
         r"[0-9A-Fa-f]{1,4}:[0-9A-Fa-f]{0,4}:[0-9A-Fa-f:]",
-        when(is_address),
+        check_if(is_address),
     ),
     Kind(
         "date_of_birth",
         r"\d{1,4}[./-]\d{1,2}[./-]\d{2,4}\b",
         r"\d{1,4}[./-]\d{1,2}[./-]\d\d",
-        when(is_written_date),
+        check_if(is_written_date),
         _BIRTH,
     ),
     Kind(

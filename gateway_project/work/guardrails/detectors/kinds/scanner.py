@@ -12,9 +12,9 @@ from typing import NamedTuple
 import re2
 
 from gateway_project.work.guardrails.detectors.base import CONTEXT, MAX_SPAN, Detector, Match, new_match
-from gateway_project.work.guardrails.detectors.expressions import beginnings, longest_match, parse
+from gateway_project.work.guardrails.detectors.expressions import beginnings_of, longest_match, parse_pattern
 from gateway_project.work.guardrails.detectors.kinds.direct_matching import Matcher, matcher
-from gateway_project.work.guardrails.detectors.normalisation import normalise
+from gateway_project.work.guardrails.detectors.normalisation import normalise_text
 
 MAX_BYTES = 64 * 1024 * 1024
 # So many kinds in a text are looked for one after the other, more of them together.
@@ -63,7 +63,9 @@ class _Group:
         self._has_group = [form.groups > 0 for form in forms]
         self._set = _set_of([kind.form for kind in kinds], re2.Set.MatchSet(_options()))
         self._searches: dict[int, Matcher] = {}  # by kind, once there is one to look for
-        self._longest = min(MAX_SPAN, max((longest_match(parse(kind.form)) or MAX_SPAN for kind in kinds), default=0))
+        self._longest = min(
+            MAX_SPAN, max((longest_match(parse_pattern(kind.form)) or MAX_SPAN for kind in kinds), default=0)
+        )
 
     def scan(self, text: str, encoded: bytes, start: int, numbers: Sequence[int]) -> list[Match]:
         """The matches of these kinds in order of their begin; no other kind is in the text."""
@@ -104,7 +106,7 @@ class _Group:
         search = self._searches.get(number)
         if search is None:
             kind = self._kinds[number]
-            search = self._searches[number] = matcher(_compile(_anchored([kind], [kind.form])))
+            search = self._searches[number] = matcher(_compile(_anchor_patterns([kind], [kind.form])))
         return search
 
     def scan_places(
@@ -157,18 +159,20 @@ class KindScanner(Detector):
         in_context = [kind for kind in kinds if kind.context is not None]
         ordered = [*alone, *in_context]
         self._search = matcher(_compiled_union(ordered))
-        self._present = _set_of([_anchored([kind], [kind.form]) for kind in ordered], re2.Set.SearchSet(_options()))
+        self._present = _set_of(
+            [_anchor_patterns([kind], [kind.form]) for kind in ordered], re2.Set.SearchSet(_options())
+        )
         self._all, self._alone_count = range(len(ordered)), len(alone)
         self._alone, self._in_context = _Group(alone), _Group(in_context)
         self._contexts = matcher(_compiled_contexts(in_context)) if in_context else None
-        nodes = [parse(kind.form) for kind in kinds]
-        self._beginnings = matcher(_compile(rf"{_anchored(kinds, [beginnings(node) for node in nodes])}\z"))
+        nodes = [parse_pattern(kind.form) for kind in kinds]
+        self._beginnings = matcher(_compile(rf"{_anchor_patterns(kinds, [beginnings_of(node) for node in nodes])}\z"))
         self.longest = min(MAX_SPAN, max(longest_match(node) or MAX_SPAN for node in nodes))
 
     def scan(self, text: str, start: int = 0) -> list[Match]:
         if text.isascii():
             return self._scan(text, text.encode(), start)
-        normal = normalise(text)
+        normal = normalise_text(text)
         matches = self._scan(normal.text, normal.text.encode("latin-1", "replace"), normal.position(start))
         return [Match(*normal.span(first, end), category) for first, end, category in matches]
 
@@ -199,14 +203,14 @@ class KindScanner(Detector):
             first, end = search(encoded, end, size)[0]
         return places
 
-    def pending(self, text: str, start: int = 0) -> int:
-        normal = normalise(text)
+    def pending_start(self, text: str, start: int = 0) -> int:
+        normal = normalise_text(text)
         encoded = normal.text.encode("latin-1", "replace")
         first = self._beginnings(encoded, normal.position(start), len(encoded))[0][0]
         return len(text) if first < 0 else normal.original(first, len(text))
 
 
-def _anchored(kinds: Sequence[Kind], patterns: Sequence[str]) -> str:
+def _anchor_patterns(kinds: Sequence[Kind], patterns: Sequence[str]) -> str:
     """One of the patterns of kinds, where a kind may begin."""
     words = "|".join(pattern for kind, pattern in zip(kinds, patterns, strict=True) if kind.begins_word)
     others = [pattern for kind, pattern in zip(kinds, patterns, strict=True) if not kind.begins_word]
@@ -242,9 +246,9 @@ def _in_order(matches: Sequence[Match]) -> list[Match]:
 def _compiled_union(kinds: Sequence[Kind]) -> "re2._Regexp":
     """Any of the kinds. Whole forms where RE2 has room for them: what only begins like one then costs nothing more."""
     try:
-        return _compile(_anchored(kinds, [kind.form for kind in kinds]))
+        return _compile(_anchor_patterns(kinds, [kind.form for kind in kinds]))
     except re2.error:
-        return _compile(_anchored(kinds, [kind.probe for kind in kinds]))
+        return _compile(_anchor_patterns(kinds, [kind.probe for kind in kinds]))
 
 
 def _compiled_contexts(kinds: Sequence[Kind]) -> "re2._Regexp":

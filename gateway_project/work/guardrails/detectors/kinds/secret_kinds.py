@@ -3,12 +3,12 @@
 from gateway_project.work.guardrails.detectors.kinds.checks import (
     Check,
     base62_crc32,
+    check_if,
     grafana_crc32,
     is_bech32,
     is_discord_token,
     is_jwt,
     is_random,
-    when,
 )
 from gateway_project.work.guardrails.detectors.kinds.scanner import Kind
 from keys import secrets as gateway_keys
@@ -29,7 +29,7 @@ SECRET_KINDS = (
         "gateway_key",
         "svc_",
         r"[0-9A-Za-z]{10}_[0-9A-Za-z]{49}\b",
-        when(lambda text: gateway_keys.parse(text) is not None),
+        check_if(lambda text: gateway_keys.parse_key(text) is not None),
     ),
     _token("aws_access_key", "(?:AKIA|ASIA|ABIA|ACCA)", r"[A-Z2-7]{16}\b"),
     Kind(
@@ -38,10 +38,10 @@ SECRET_KINDS = (
         r"(?i:secret_?(?:access_?)?key)",
         is_random(3.5),
     ),
-    _token("github_token", "gh[opsru]_", r"[0-9A-Za-z]{36}\b", when(base62_crc32)),
+    _token("github_token", "gh[opsru]_", r"[0-9A-Za-z]{36}\b", check_if(base62_crc32)),
     _token("github_pat", "github_pat_", r"[0-9A-Za-z]{22}_[0-9A-Za-z]{59}\b"),
     _token("gitlab_token", "gl(?:pat|dt|rt|ptt|agent|ft|soat|cbt|imt)-", r"[\w-]{20,64}(?:\.[\w.]{2,20})?"),
-    _token("npm_token", "npm_", r"[0-9A-Za-z]{36}\b", when(base62_crc32)),
+    _token("npm_token", "npm_", r"[0-9A-Za-z]{36}\b", check_if(base62_crc32)),
     _token("pypi_token", "pypi-AgE", r"[\w-]{50,250}"),
     _token("rubygems_key", "rubygems_", r"[0-9a-f]{48}\b", _HEX),
     _token("docker_token", "dckr_(?:pat|oat)_", r"[\w-]{27,40}"),
@@ -53,7 +53,7 @@ SECRET_KINDS = (
         "discord_token",
         r"[MNO][\w-]{22,27}\.[\w-]{6}\.[\w-]{27,40}",
         r"[MNO][\w-]{22,27}\.[\w-]{6}\.",
-        when(is_discord_token),
+        check_if(is_discord_token),
     ),
     Kind("telegram_token", r"\d{8,10}:AA[\w-]{33}", r"\d{8,10}:AA", _RANDOM),
     _token("stripe_key", "(?:sk|rk)_(?:live|test)_", r"[0-9A-Za-z]{16,120}\b"),
@@ -86,13 +86,13 @@ SECRET_KINDS = (
     _token("notion_token", "ntn_", r"[0-9A-Za-z]{43,50}\b"),
     _token("figma_token", "figd_", r"[\w-]{38,60}"),
     _token("doppler_token", r"dp\.(?:pt|st|ct|sa|scim|audit)\.", r"(?:[\w-]{2,35}\.)?[0-9A-Za-z]{40,44}\b"),
-    _token("grafana_token", "glsa_", r"[0-9A-Za-z]{32}_[0-9a-f]{8}\b", when(grafana_crc32)),
+    _token("grafana_token", "glsa_", r"[0-9A-Za-z]{32}_[0-9a-f]{8}\b", check_if(grafana_crc32)),
     _token("grafana_cloud_token", "glc_eyJ", r"[0-9A-Za-z/+]{40,400}={0,2}"),
     _token("newrelic_key", "NRAK-", r"[0-9A-Z]{27}\b"),
     _token("sentry_token", "sntry[su]_", r"[\w+/=-]{60,300}"),
     _token("atlassian_token", "ATATT3", r"[\w=-]{60,220}"),
-    _token("age_key", "AGE-SECRET-KEY-1", "[QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L]{58}", when(is_bech32)),
-    _token("jwt", "eyJ", r"[\w-]{10,}\.[\w-]{10,}\.[\w-]{20,}", when(is_jwt)),
+    _token("age_key", "AGE-SECRET-KEY-1", "[QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L]{58}", check_if(is_bech32)),
+    _token("jwt", "eyJ", r"[\w-]{10,}\.[\w-]{10,}\.[\w-]{20,}", check_if(is_jwt)),
     Kind(
         "private_key",
         r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?:\s|\\[nrt])*[0-9A-Za-z+/=]{4}"

@@ -13,7 +13,7 @@ from gateway_project.work.guardrails.detectors.languages.frequent_words import (
     CYRILLIC,
     ENDINGS,
     LATIN,
-    split,
+    split_words,
     weights_of,
 )
 
@@ -54,8 +54,12 @@ LETTERS: Mapping[str, str] = {
     "uk": "іїєґ", "ru": "ыэё", "bg": "ъ", "ar": "ةىيكإأ", "fa": "پچژگکی",
 }  # fmt: skip
 MIN_WORD = 6  # letters of a word whose ending says something
-_WORD_WEIGHTS = {**weights_of(split(LATIN)), **weights_of(split(CYRILLIC)), **weights_of(split(ARABIC))}
-_LETTER_WEIGHTS, _ENDING_WEIGHTS = weights_of(LETTERS, 0.5), weights_of(split(ENDINGS), 0.5)
+_WORD_WEIGHTS = {
+    **weights_of(split_words(LATIN)),
+    **weights_of(split_words(CYRILLIC)),
+    **weights_of(split_words(ARABIC)),
+}
+_LETTER_WEIGHTS, _ENDING_WEIGHTS = weights_of(LETTERS, 0.5), weights_of(split_words(ENDINGS), 0.5)
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
 _KANA = re.compile(r"[\u3041-\u30ff]")
 _SYMBOL = re.compile(r"[{}()\[\]=<>;|&\\_$\"]")
@@ -84,7 +88,7 @@ class Languages(Detector):
             and self._is_other(sentence)
         ]
 
-    def pending(self, text: str, start: int = 0) -> int:
+    def pending_start(self, text: str, start: int = 0) -> int:
         """Where the last sentence begins, unless it is known to be long enough to be judged."""
         first = max((first for first, _ in _sentences(text, start)), default=len(text))
         return len(text) if len(text) - first >= MAX_SENTENCE else first

@@ -192,6 +192,6 @@ def weights_of(forms_by_language: Mapping[str, Iterable[str]], worth: float = 1.
     return {form: tuple((one, worth / len(ones)) for one in ones) for form, ones in languages.items()}
 
 
-def split(words_by_language: Mapping[str, str]) -> dict[str, list[str]]:
+def split_words(words_by_language: Mapping[str, str]) -> dict[str, list[str]]:
     """The words of each language."""
     return {language: words.split() for language, words in words_by_language.items()}

@@ -5,8 +5,8 @@ from unicodedata import normalize
 import pytest
 
 from gateway_project.work.guardrails.detectors import compile_detector
-from gateway_project.work.guardrails.detectors.composition import MAX_MARKS, compose
-from gateway_project.work.guardrails.detectors.normalisation import normalise
+from gateway_project.work.guardrails.detectors.composition import MAX_MARKS, compose_letters
+from gateway_project.work.guardrails.detectors.normalisation import normalise_text
 from gateway_project.work.guardrails.detectors.window import Window
 
 pytestmark = pytest.mark.embedded
@@ -43,7 +43,7 @@ def test_another_letter_is_no_accent():
     "text", ["\u0301e", "e" + "\u0301" * 9, "x\u0302y", "\u200be\u200b\u0301\u0323", "a\u0308" * 3]
 )
 def test_each_character_stands_for_a_part_of_the_text(text):
-    normal = compose(normalise(text))
+    normal = compose_letters(normalise_text(text))
     offsets, ends = normal.offsets or range(len(text)), normal.ends or normal.offsets or range(len(text))
     assert len(offsets) == len(ends) == len(normal.text)
     assert sorted(offsets) == list(offsets)
@@ -53,9 +53,12 @@ def test_each_character_stands_for_a_part_of_the_text(text):
 
 def test_what_has_no_accents_is_left_alone():
     for text in ("plain", "Grüße", "中文"):
-        normal = normalise(text)
-        assert compose(normal) is normal
+        normal = normalise_text(text)
+        assert compose_letters(normal) is normal
 
 
 def test_a_letter_has_at_most_so_many_accents():
-    assert compose(normalise("a" + "\u0323" * MAX_MARKS + "\u0302")).text == "ạ" + "\u0323" * (MAX_MARKS - 1) + "\u0302"
+    assert (
+        compose_letters(normalise_text("a" + "\u0323" * MAX_MARKS + "\u0302")).text
+        == "ạ" + "\u0323" * (MAX_MARKS - 1) + "\u0302"
+    )

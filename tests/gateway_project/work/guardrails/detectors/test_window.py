@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway_project.work.guardrails.detectors import MAX_SPAN, Match, compile_detector
-from gateway_project.work.guardrails.detectors.expressions import beginnings, longest_match, parse
+from gateway_project.work.guardrails.detectors.expressions import beginnings_of, longest_match, parse_pattern
 from gateway_project.work.guardrails.detectors.window import INVISIBLE, Window
 from tests.support.detectors import measurement
 from tests.support.detectors.samples import every_sample, labelled
@@ -151,9 +151,9 @@ def test_a_long_part_is_not_looked_at_for_each_character():
     class Counting(type(DETECTORS["pattern"])):
         characters = 0
 
-        def pending(self, text, start=0):
+        def pending_start(self, text, start=0):
             self.characters += len(text) - start
-            return super().pending(text, start)
+            return super().pending_start(text, start)
 
     detector = Counting(["BEGIN[^!]{0,900}[^!]{0,900}[^!]{0,900}[^!]{0,900}END"], ignore_case=False)
     window, size = Window([detector]), 3600
@@ -189,8 +189,8 @@ PATTERNS = st.lists(st.builds(lambda piece, repeat: piece + (repeat if piece[-1]
 @settings(max_examples=number_of(300), deadline=None)
 @given(PATTERNS, st.text(alphabet="abA1.é ", max_size=8))
 def test_each_beginning_of_a_match_is_one_for_the_window(pattern, text):
-    node = parse(pattern)
-    begin = re2.compile(rf"\A(?:{beginnings(node)})\z")
+    node = parse_pattern(pattern)
+    begin = re2.compile(rf"\A(?:{beginnings_of(node)})\z")
     for match in re2.finditer(pattern, text):
         whole = match.group()
         longest = longest_match(node)
@@ -203,8 +203,8 @@ def test_each_beginning_of_a_match_is_one_for_the_window(pattern, text):
     "pattern", [r"(?<name>a)b", "a(?i)b|c", "(?s).", "[]a]", r"[\]a[:alpha:]]", r"\x{1F600}", "a{,3}", "x" * 1000]
 )
 def test_the_whole_syntax_of_re2_is_understood(pattern):
-    re2.compile(beginnings(parse(pattern)))
-    assert not re.search(r"\(\?<", beginnings(parse(pattern)))
+    re2.compile(beginnings_of(parse_pattern(pattern)))
+    assert not re.search(r"\(\?<", beginnings_of(parse_pattern(pattern)))
 
 
 @pytest.mark.parametrize("type", PARAMETERS)
