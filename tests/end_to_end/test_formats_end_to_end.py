@@ -222,3 +222,15 @@ def test_anthropic_gets_a_maximum_length_where_nobody_knows_one(world, payload, 
     assert response.status_code == 200
     assert response.headers.get("X-Svc-Added") == added
     assert provider.seen[-1].json["max_tokens"] == payload.get("max_tokens", 8192)
+
+
+@pytest.mark.parametrize("format_name", ["anthropic", "bedrock", "cohere", "gemini", "mistral", "ollama"])
+def test_a_spoken_answer_without_its_words_is_refused_and_not_left_out(world, format_name):
+    world.allow()
+    provider = world.provider(format_name=format_name)
+    question = {"role": "user", "content": "Hello!"}
+    answer = {"role": "assistant", "audio": {"id": world.name("audio")}}
+    response = world.post({"model": world.model, "messages": [question, answer, question]})
+    assert (response.status_code, response.json()["exception"]) == (400, "ValidationError")
+    assert "audio" in response.json()["message"]
+    assert provider.seen == []
