@@ -13,6 +13,7 @@ from gateway_project.work.routing.readiness import account_state
 from gateway_project.work.snapshot.records import Target
 from gateway_project.work.stages.authentication import is_usable, may_work
 from gateway_project.work.stages.guardrails import guard_answer
+from gateway_project.work.stages.ownership import check_references, record_kept
 from gateway_project.work.streaming.stream import ClientConnection
 from providers.catalogue import servable
 from providers.transport.calls import Call
@@ -25,7 +26,7 @@ def serve_mirrored(mirrored: MirroredRequest, gateway: Gateway) -> None:
     if not targets or not _is_allowed(mirrored, gateway):
         return
     exchange = _exchange(mirrored, targets[0], gateway)
-    run(exchange, gateway, (Stage(_ask_mirror), Stage(guard_answer)))
+    run(exchange, gateway, STAGES)
     body = finish(exchange, gateway).body
     if not isinstance(body, bytes):
         for _ in body:
@@ -59,6 +60,10 @@ def _ask_mirror(exchange: Exchange, gateway: Gateway) -> None:
     refuse_unaccountable(exchange, gateway, target)
     admit_to_provider(exchange, gateway, target)
     ask(exchange, gateway, target)
+
+
+# The mirror's format may keep more than that of the target that has answered.
+STAGES = Stage(check_references), Stage(_ask_mirror), Stage(record_kept), Stage(guard_answer)
 
 
 def _may_serve(target: Target, gateway: Gateway) -> bool:
