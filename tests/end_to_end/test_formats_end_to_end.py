@@ -218,9 +218,10 @@ def test_anthropic_gets_a_maximum_length_where_nobody_knows_one(world, payload, 
         body=b'{"type": "message", "role": "assistant", "content": [{"type": "text", "text": "Hi"}],'
         b' "stop_reason": "end_turn", "usage": {"input_tokens": 1, "output_tokens": 1}}'
     )
-    response = world.ask(body=payload)
+    response, again = world.ask(body=payload), world.ask(body=payload)
     assert response.status_code == 200
     assert response.headers.get("X-Svc-Added") == added
+    assert (again.headers["X-Svc-Cache"], again.headers.get("X-Svc-Added")) == ("HIT", added)
     assert provider.seen[-1].json["max_tokens"] == payload.get("max_tokens", 8192)
 
 
