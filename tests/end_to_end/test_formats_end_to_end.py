@@ -225,13 +225,45 @@ def test_anthropic_gets_a_maximum_length_where_nobody_knows_one(world, payload, 
     assert provider.seen[-1].json["max_tokens"] == payload.get("max_tokens", 8192)
 
 
-@pytest.mark.parametrize("format_name", ["anthropic", "bedrock", "cohere", "gemini", "mistral", "ollama"])
-def test_a_spoken_answer_without_its_words_is_refused_and_not_left_out(world, format_name):
+FOREIGN_FORMATS = ["anthropic", "bedrock", "cohere", "gemini", "mistral", "ollama"]
+
+
+@pytest.mark.parametrize("format_name", FOREIGN_FORMATS)
+@pytest.mark.parametrize("kind", ["audio", "function_call"])
+def test_what_an_assistant_has_done_is_refused_and_not_left_out(world, format_name, kind):
     world.allow()
     provider = world.provider(format_name=format_name)
     question = {"role": "user", "content": "Hello!"}
-    answer = {"role": "assistant", "audio": {"id": world.name("audio")}}
+    answer = {"role": "assistant", "content": None, kind: {"id": world.name("audio")}}
     response = world.post({"model": world.model, "messages": [question, answer, question]})
     assert (response.status_code, response.json()["exception"]) == (400, "ValidationError")
-    assert "audio" in response.json()["message"]
+    assert kind in response.json()["message"]
     assert provider.seen == []
+
+
+TOOL = {"name": "weather", "input_schema": {"type": "object"}, "strict": True, "cache_control": {"type": "ephemeral"}}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "dropped"),
+    [
+        (
+            "/v1/messages",
+            {"max_tokens": 9, "tools": [TOOL | {"defer_loading": True, "allowed_callers": ["code_execution"]}]},
+            "tool.allowed_callers, tool.defer_loading",
+        ),
+        ("/v1/messages", {"max_tokens": 9, "tools": [TOOL]}, None),
+        (
+            "/v1/responses",
+            {"reasoning": {"effort": "low", "summary": "auto", "context": "all_turns"}, "text": {"speed": "fast"}},
+            "reasoning.context, text.speed",
+        ),
+        ("/v1/responses", {"reasoning": {"effort": None, "context": None}, "text": {"verbosity": "low"}}, None),
+    ],
+)
+def test_members_of_parameters_that_are_dropped_are_named(world, path, body, dropped):
+    world.allow()
+    world.provider().default.text = "Hi"
+    conversation = {"input": "Hello!"} if "responses" in path else {"messages": [{"role": "user", "content": "Hello!"}]}
+    response = world.post({"model": world.model, **conversation, **body}, path=path)
+    assert (response.status_code, response.headers.get("X-Svc-Dropped")) == (200, dropped)

@@ -121,6 +121,9 @@ def read_message(message: JsonObject, where: str, names: dict[str, str]) -> Mess
     if role == "assistant":
         if not message.get("content"):
             parts += _spoken(message, where)
+        old_call = optional(message, "function_call", fields.mapping, where)
+        if old_call is not None and not message.get("tool_calls"):  # some servers send the same call as both
+            parts.append(Verbatim({"type": "function_call", **old_call}, DIALECT))
         thoughts = _reasoning(message, where)
         parts += _pictures(message, where, thoughts)
         parts = [*thoughts, *parts]
