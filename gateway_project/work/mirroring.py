@@ -7,6 +7,7 @@ from gateway_project.work.failover.candidates import ask
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.limits.admission import admit_to_provider, refuse_unaccountable
 from gateway_project.work.pipeline import Stage, finish, run
+from gateway_project.work.reading.body import bound_for_unknown_shapes
 from gateway_project.work.routing.credentials import with_credentials
 from gateway_project.work.routing.mirrors import MirroredRequest
 from gateway_project.work.routing.readiness import account_state
@@ -57,6 +58,7 @@ def _exchange(mirrored: MirroredRequest, target: Target, gateway: Gateway) -> Ex
 def _ask_mirror(exchange: Exchange, gateway: Gateway) -> None:
     target = exchange.candidates[0]
     gateway.watcher.add(exchange.call)
+    bound_for_unknown_shapes(exchange, (target,))
     refuse_unaccountable(exchange, gateway, target)
     admit_to_provider(exchange, gateway, target)
     ask(exchange, gateway, target)

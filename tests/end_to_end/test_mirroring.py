@@ -204,6 +204,16 @@ def test_a_rule_that_takes_the_mirrors_provider_out_of_the_alias_keeps_the_copy_
     assert counts(main, mirror) == (1, 0)
 
 
+def test_a_mirror_of_an_unknown_shape_gets_the_keys_bound_whatever_the_operation_seems_to_be(world, main):
+    mirror = world.provider("shadow", format_name="passthrough")
+    shadow = MirrorDraft(world.row(mirror).pk, "shadow", 1.0)
+    name = create_alias(name=world.name("alias"), targets=[world.target(main)], mirror=shadow).name
+    key = world.new_key(max_tokens_per_request=10).text
+    assert world.post({"model": name, "input": "Write a novel."}, key=key).status_code == 200
+    assert mirror.wait_for(1)[0].json["max_tokens"] == 10
+    assert "max_tokens" not in main.seen[0].json
+
+
 def test_a_mirror_gets_nothing_that_refers_to_what_it_keeps_for_another_user(world, main):
     """The format of the target that answers keeps no containers, so that it is not asked whose this one is."""
     mirror = world.provider("shadow", format_name="openai-responses")

@@ -5,8 +5,7 @@ from gateway_project.work.cache.key import digest
 from gateway_project.work.exchange import Exchange
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.limits.admission import accountable_targets
-from gateway_project.work.limits.demand import have_known_shapes
-from gateway_project.work.reading.body import bound_unknown_answer
+from gateway_project.work.reading.body import bound_for_unknown_shapes
 from gateway_project.work.routing.credentials import account_seed, with_credentials
 from gateway_project.work.routing.ordering import in_order, seed_of, tiers_of
 from gateway_project.work.routing.readiness import account_state, reachable, without_full, without_resting
@@ -29,8 +28,7 @@ def choose_candidates(exchange: Exchange, gateway: Gateway) -> None:
             field=name,
             reason=request.dialect.stateful_unsupported_code,
         )
-    if request.operation == "embedding" and not have_known_shapes(usable):
-        request = bound_unknown_answer(exchange)
+    request = bound_for_unknown_shapes(exchange, usable)
     if exchange.options.cache_control != "bypass":
         exchange.selection.digest = digest(request.body)
     if len(usable) > 1 or usable[0].provider.siblings:
