@@ -336,6 +336,14 @@ class Exchange:
         return self.attempts.dropped if subscription is None else subscription.broadcast.dropped
 
     @property
+    def added(self) -> str:
+        """The parameter that the provider got although the client did not send it."""
+        if self.cache.hit is not None:
+            return self.cache.hit.added
+        subscription = self.cache.subscription
+        return self.attempts.added if subscription is None else subscription.broadcast.added
+
+    @property
     def has_begun(self) -> bool:
         """Whether there is something for the client: from then on no other candidate is asked."""
         return self.attempts.stream is not None or self.cache.subscription is not None or self.answer is not None

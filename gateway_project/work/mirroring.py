@@ -7,12 +7,14 @@ from gateway_project.work.failover.candidates import ask_candidate
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.limits.admission import admit_to_provider, refuse_unaccountable
 from gateway_project.work.pipeline import Stage, finish_request, run_stages
+from gateway_project.work.reading.body import bound_for_unknown_shapes
 from gateway_project.work.routing.credentials import with_credentials
 from gateway_project.work.routing.mirrors import MirroredRequest
 from gateway_project.work.routing.readiness import account_state
 from gateway_project.work.snapshot.records import Target
 from gateway_project.work.stages.authentication import is_usable, may_work
 from gateway_project.work.stages.guardrails import guard_answer
+from gateway_project.work.stages.ownership import check_references, record_kept
 from gateway_project.work.streaming.stream import ClientConnection
 from providers.catalogue import servable_targets
 from providers.transport.calls import Call
@@ -25,7 +27,7 @@ def serve_mirrored(mirrored: MirroredRequest, gateway: Gateway) -> None:
     if not targets or not _is_allowed(mirrored, gateway):
         return
     exchange = _exchange(mirrored, targets[0], gateway)
-    run_stages(exchange, gateway, (Stage(_ask_mirror), Stage(guard_answer)))
+    run_stages(exchange, gateway, STAGES)
     body = finish_request(exchange, gateway).body
     if not isinstance(body, bytes):
         for _ in body:
@@ -56,9 +58,14 @@ def _exchange(mirrored: MirroredRequest, target: Target, gateway: Gateway) -> Ex
 def _ask_mirror(exchange: Exchange, gateway: Gateway) -> None:
     target = exchange.candidates[0]
     gateway.watcher.add(exchange.call)
+    bound_for_unknown_shapes(exchange, (target,))
     refuse_unaccountable(exchange, gateway, target)
     admit_to_provider(exchange, gateway, target)
     ask_candidate(exchange, gateway, target)
+
+
+# The mirror's format may keep more than that of the target that has answered.
+STAGES = Stage(check_references), Stage(_ask_mirror), Stage(record_kept), Stage(guard_answer)
 
 
 def _may_serve(target: Target, gateway: Gateway) -> bool:

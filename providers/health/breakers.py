@@ -86,6 +86,11 @@ class Breakers:
         """Whether it is not called now while another can serve."""
         return self._is_resting(self._breaker(provider), self._clock())
 
+    def seconds_left(self, provider: Account) -> float:
+        """For how long it still rests; 0 if it does not."""
+        breaker, now = self._breaker(provider), self._clock()
+        return breaker.rests_until - now if breaker is not None and self._is_resting(breaker, now) else 0.0
+
     def _breaker(self, provider: Account) -> Breaker | None:
         breaker = self._breakers.get(provider.account)
         if breaker is None or (breaker.url, breaker.credential) != (provider.url, provider.credential):

@@ -70,6 +70,41 @@ def test_who_rests_after_failures(world, pair, told):
     world.until(lambda: told(world.ask(next(prompts)), *pair) == [("resting", ""), ("answered", "")])
 
 
+SOUND = {"type": "input_audio", "input_audio": {"data": "aGk=", "format": "wav"}}
+
+
+def test_a_request_is_not_wrong_while_the_one_that_can_take_it_rests(world):
+    world.allow()
+    able, unable = world.provider(priority=1), world.provider(priority=2, format_name="anthropic")
+    able.answers(status=429, headers={"Retry-After": "60"})
+    prompts = map(str, count())
+
+    def ask(*parts):
+        content = [{"type": "text", "text": next(prompts)}, *parts]
+        return world.post({"model": world.model, "messages": [{"role": "user", "content": content}]})
+
+    assert ask(SOUND).status_code == 429
+    response = ask(SOUND)
+    assert (response.status_code, response.json()["exception"]) == (429, "ProviderOverloaded")
+    assert 50 < int(response.headers["Retry-After"]) <= 60
+    entry = world.entry(response)
+    assert [result for _, result, _ in entry.candidates] == ["unfit", "resting"]
+    assert (entry.provider_name, len(able.seen), len(unable.seen)) == ("", 1, 0)
+    assert ask({"type": "video"}).status_code == 429
+    unable.answers(status=503)
+    assert ask().status_code == 503
+
+
+def test_a_request_that_none_can_take_is_wrong_although_one_rests(world):
+    world.allow()
+    first, _ = (world.provider(priority=number, format_name="anthropic") for number in range(2))
+    first.answers(status=503, headers={"Retry-After": "60"})
+    assert world.ask(body={"max_tokens": 5}).status_code != 400
+    messages = [{"role": "user", "content": [SOUND]}]
+    response = world.post({"model": world.model, "messages": messages})
+    assert (response.status_code, response.json()["exception"]) == (400, "ValidationError")
+
+
 def test_whose_limits_have_no_room(world, pair, told):
     Limit.objects.create(measure="requests", window="day", amount=1, provider=world.row(pair[0]))
     world.settle()

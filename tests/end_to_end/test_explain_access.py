@@ -53,6 +53,34 @@ class TestWhoMay:
         for query in (f"&asKey={own.key.name}", f"&asUser={owner.pk}&asKey={own.key.name}"):
             assert explain(world, key=own.text, query=query)["caller"]["keyName"] == own.key.name
 
+    def test_conditions_of_an_alias_tell_nothing_of_other_callers_and_keys(self, world, provider):
+        other_user, group = world.new_user(), world.new_group(world.new_user())
+        own, sibling = world.new_key(), world.new_key()
+        matches = [
+            {"userId": other_user.pk},
+            {"groupId": group.pk, "tags": {"stage": "beta"}},
+            {"userId": world.user.pk, "keyName": sibling.key.name},
+            {"userId": world.user.pk, "keyName": own.key.name, "tags": {"stage": "new"}},
+        ]
+        targets = [world.target(world.provider(f"model-{number}"), f"model-{number}", match=match)
+                   for number, match in enumerate(matches)]  # fmt: skip
+        alias = world.alias(world.target(provider), *targets)
+
+        def left_out(key, query=""):
+            rows = explain(world, key=key, query=query, body={"model": alias.name})["leftOut"]
+            conditions = {row["model"]: row["reason"].removeprefix("Its conditions do not hold: ") for row in rows}
+            return [conditions[f"model-{number}"] for number in range(4)]
+
+        own_condition = f"tag stage=new, user={world.user.pk}, key={own.key.name}."
+        others = "it is for other callers."
+        assert left_out(own.text) == [others, f"tag stage=beta; {others}", others, own_condition]
+        siblings_condition = f"user={world.user.pk}, key={sibling.key.name}."
+        assert left_out(token_of(world.user))[2:] == [siblings_condition, own_condition]
+        query = f"&asUser={world.user.pk}&asKey={own.key.name}"
+        assert left_out(token_of(new_admin()), query) == [
+            f"user={other_user.pk}.", f"tag stage=beta, group={group.pk}.", siblings_condition, own_condition,
+        ]  # fmt: skip
+
     def test_a_key_that_sees_all_names_siblings(self, world, provider):
         owner = new_admin()
         world.allow(user=owner)

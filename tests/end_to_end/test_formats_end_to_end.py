@@ -218,7 +218,52 @@ def test_anthropic_gets_a_maximum_length_where_nobody_knows_one(world, payload, 
         body=b'{"type": "message", "role": "assistant", "content": [{"type": "text", "text": "Hi"}],'
         b' "stop_reason": "end_turn", "usage": {"input_tokens": 1, "output_tokens": 1}}'
     )
-    response = world.ask(body=payload)
+    response, again = world.ask(body=payload), world.ask(body=payload)
     assert response.status_code == 200
     assert response.headers.get("X-Svc-Added") == added
+    assert (again.headers["X-Svc-Cache"], again.headers.get("X-Svc-Added")) == ("HIT", added)
     assert provider.seen[-1].json["max_tokens"] == payload.get("max_tokens", 8192)
+
+
+FOREIGN_FORMATS = ["anthropic", "bedrock", "cohere", "gemini", "mistral", "ollama"]
+
+
+@pytest.mark.parametrize("format_name", FOREIGN_FORMATS)
+@pytest.mark.parametrize("kind", ["audio", "function_call"])
+def test_what_an_assistant_has_done_is_refused_and_not_left_out(world, format_name, kind):
+    world.allow()
+    provider = world.provider(format_name=format_name)
+    question = {"role": "user", "content": "Hello!"}
+    answer = {"role": "assistant", "content": None, kind: {"id": world.name("audio")}}
+    response = world.post({"model": world.model, "messages": [question, answer, question]})
+    assert (response.status_code, response.json()["exception"]) == (400, "ValidationError")
+    assert kind in response.json()["message"]
+    assert provider.seen == []
+
+
+TOOL = {"name": "weather", "input_schema": {"type": "object"}, "strict": True, "cache_control": {"type": "ephemeral"}}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "dropped"),
+    [
+        (
+            "/v1/messages",
+            {"max_tokens": 9, "tools": [TOOL | {"defer_loading": True, "allowed_callers": ["code_execution"]}]},
+            "tool.allowed_callers, tool.defer_loading",
+        ),
+        ("/v1/messages", {"max_tokens": 9, "tools": [TOOL]}, None),
+        (
+            "/v1/responses",
+            {"reasoning": {"effort": "low", "summary": "auto", "context": "all_turns"}, "text": {"speed": "fast"}},
+            "reasoning.context, text.speed",
+        ),
+        ("/v1/responses", {"reasoning": {"effort": None, "context": None}, "text": {"verbosity": "low"}}, None),
+    ],
+)
+def test_members_of_parameters_that_are_dropped_are_named(world, path, body, dropped):
+    world.allow()
+    world.provider().default.text = "Hi"
+    conversation = {"input": "Hello!"} if "responses" in path else {"messages": [{"role": "user", "content": "Hello!"}]}
+    response = world.post({"model": world.model, **conversation, **body}, path=path)
+    assert (response.status_code, response.headers.get("X-Svc-Dropped")) == (200, dropped)

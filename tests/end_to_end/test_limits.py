@@ -212,6 +212,17 @@ class TestCost:
         assert bypass(world, key, max_tokens=20).status_code == 502
         assert provider.seen == []
 
+    def test_one_without_a_price_does_not_stand_in_for_one_that_fails(self, world, provider):
+        """The circuit of the only provider that can serve opens; the client still learns that it fails."""
+        other = world.provider(priority=200)
+        world.price(1, 1, provider=world.row(other))
+        key = limited(world, "cost", "day", 1)
+        other.default = Answer(status=500)
+        assert {bypass(world, key, max_tokens=20).status_code for _ in range(20)} == {502}
+        other.default = Answer()
+        assert bypass(world, key, max_tokens=20).status_code == 200
+        assert provider.seen == []
+
 
 class TestConcurrency:
     @pytest.mark.parametrize("subject", ["key", "user", "group"])

@@ -287,6 +287,22 @@ def test_doors_are_followed_live(world, stepped, path):
     assert {world.entry(one.id).entry_source for one in followers} == {"Cache"}
 
 
+def test_followers_learn_what_the_provider_got_besides(world):
+    stepped = SteppedProvider()
+    world.allow()
+    world.provider(url=stepped.url, format_name="anthropic", **PATIENT)
+    body, start = {"max_tokens": None}, {"type": "message_start", "message": {"id": "1", "usage": {"input_tokens": 1}}}
+    leader = Client(world, body)
+    stepped.stream().send(start, {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "one"}})
+    leader.read_until(b"one")
+    follower = Client(world, body)
+    follower.read_until(b"one")
+    for client in (leader, follower):
+        assert client.response.headers["X-Svc-Added"] == "max_tokens=8192"
+    assert (len(stepped.streams), follower.response.headers["X-Svc-Cache"]) == (1, "HIT")
+    stepped.close()
+
+
 def test_a_stop_of_the_server_ends_all_of_them_in_good_order(own_gateway):
     world = own_gateway(GATEWAY_GRACEFUL_TIMEOUT="4")
     stepped = SteppedProvider()

@@ -204,6 +204,37 @@ def test_a_rule_that_takes_the_mirrors_provider_out_of_the_alias_keeps_the_copy_
     assert counts(main, mirror) == (1, 0)
 
 
+def test_a_mirror_of_an_unknown_shape_gets_the_keys_bound_whatever_the_operation_seems_to_be(world, main):
+    mirror = world.provider("shadow", format_name="passthrough")
+    shadow = MirrorDraft(world.row(mirror).pk, "shadow", 1.0)
+    name = create_alias(name=world.name("alias"), targets=[world.target(main)], mirror=shadow).name
+    key = world.new_key(max_tokens_per_request=10).text
+    assert world.post({"model": name, "input": "Write a novel."}, key=key).status_code == 200
+    assert mirror.wait_for(1)[0].json["max_tokens"] == 10
+    assert "max_tokens" not in main.seen[0].json
+
+
+def test_a_mirror_gets_nothing_that_refers_to_what_it_keeps_for_another_user(world, main):
+    """The format of the target that answers keeps no containers, so that it is not asked whose this one is."""
+    mirror = world.provider("shadow", format_name="openai-responses")
+    mirror.default = Answer(body={"id": "resp_1", "object": "response", "status": "completed", "output": []})
+    other_user = world.new_user()
+    world.allow(user=other_user)
+    shadow = MirrorDraft(world.row(mirror).pk, "shadow", 1.0)
+    name = create_alias(name=world.name("alias"), targets=[world.target(main)], mirror=shadow).name
+    tools = [{"type": "code_interpreter", "container": world.name("container")}]
+    body = {"model": name, "input": "Hello!", "tools": tools}
+    own = world.post(body, path="/v1/responses")
+    assert world.entry(own, "Mirror").outcome == "completed"
+    assert mirror.seen[0].json["tools"] == tools
+    key = world.new_key(owner=other_user).text
+    foreign = world.post(body | {"input": "Again!"}, path="/v1/responses", key=key)
+    assert foreign.headers["X-Svc-Dropped"] == "tools.code_interpreter"
+    refused = world.entry(foreign, "Mirror")
+    assert (refused.status, refused.exception) == (404, "NotFound")
+    assert counts(main, mirror) == (2, 1)
+
+
 def test_the_mirror_is_asked_after_the_last_chunk_of_a_stream(world, main, mirror, alias):
     main.default = Answer(text="one two three four", pace=0.3)
     begun = time.monotonic()

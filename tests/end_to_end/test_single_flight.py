@@ -170,6 +170,28 @@ class TestStreamsThatWaitLong:
             "completed", "Cache", "HIT", 200,
         )  # fmt: skip
 
+    def test_what_was_dropped_and_added_comes_as_comments_then(self, world):
+        world.allow()
+        provider = world.provider(format_name="anthropic", first_byte_timeout_seconds=60, total_timeout_seconds=60)
+        message = {"type": "message", "role": "assistant", "content": [{"type": "text", "text": "Lisbon"}]}
+        provider.answers(delay=3.5, body=message | {"stop_reason": "end_turn", "usage": {"input_tokens": 1}})
+
+        def ask():
+            body = {"model": world.model, "messages": [{"role": "user", "content": "Hello!"}], "stream": True, "n": 2}
+            return world.post(body, path="/v1/chat/completions", stream=True)
+
+        assert world.key
+        with ThreadPoolExecutor(2) as pool:
+            leader = pool.submit(ask)
+            provider.wait_for(1)
+            follower = pool.submit(ask).result()
+        text, names = follower.content, b": X-Svc-Dropped: n\n\n: X-Svc-Added: max_tokens=8192\n\n"
+        assert "X-Svc-Dropped" not in follower.headers
+        assert text.startswith(b": heartbeat\n\n")
+        assert text.index(names) < text.index(b"Lisbon")
+        assert leader.result().headers["X-Svc-Dropped"] == "n"
+        assert len(provider.seen) == 1
+
     def test_an_error_comes_as_an_event_then(self, world, provider):
         provider.answers(status=500, delay=3.5)
         leader, follower = self.two(world, provider)

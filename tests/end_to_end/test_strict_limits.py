@@ -71,6 +71,21 @@ class TestStrict:
         refused(bypass(world, key, max_tokens=50), "QuotaExceeded", "daily cost limit")
         assert provider.seen == []
 
+    @promise("A strict limit is never exceeded", target="one answer is bought", suite="attack")
+    @pytest.mark.parametrize("stream", [False, True])
+    def test_what_a_filter_stopped_is_the_answer_that_was_paid(self, world, stream):
+        world.allow()
+        first, second = world.provider(), world.provider()
+        alias = world.alias(world.target(first), world.target(second, tier=1), fallback_on=["content_filter"])
+        usage = {"prompt_tokens": 80, "completion_tokens": 100}
+        first.default = Answer(text="", finish_reason="content_filter", usage=usage)
+        key = limited(world, "tokens", "day", 500, is_strict=True)
+        response = bypass(world, key, model=alias.name, max_tokens=100, stream=stream)
+        assert b"content_filter" in response.content
+        assert second.seen == []
+        entry = world.entry(response)
+        assert (entry.input_tokens, entry.output_tokens, entry.attempts) == (80, 100, 1)
+
     def test_an_answer_without_its_usage_costs_what_was_reserved(self, world, provider):
         provider.default = Answer(usage={})
         key = limited(world, "tokens", "day", 1000, is_strict=True)

@@ -25,6 +25,7 @@ class CachedAnswer:
     finish_reason: str = ""
     provider_finish_reason: str = ""
     dropped: str = ""
+    added: str = ""
 
 
 def pack_answer(answer: CachedAnswer) -> bytes:
@@ -40,6 +41,7 @@ def pack_answer(answer: CachedAnswer) -> bytes:
         answer.finish_reason,
         answer.provider_finish_reason,
         answer.dropped,
+        *((answer.added,) if answer.added else ()),
     ]
     return orjson.dumps(metadata) + b"\n" + answer.body
 
@@ -59,24 +61,42 @@ def unpack_answer(value: bytes) -> CachedAnswer | None:
             finish,
             provider_finish,
             dropped,
+            *more,
         ) = orjson.loads(line)
-        "".join((content_type, provider, finish, provider_finish, dropped))  # raises TypeError if one is not a string
+        added = more[0] if len(more) == 1 else ""
+        # Raises TypeError if one is not a string.
+        "".join((content_type, provider, finish, provider_finish, dropped, added))
     except (ValueError, TypeError):
         return None
     good = version == VERSION and newline and _is_count(provider_id)
-    if not good or not _is_printable(content_type + provider) or not (content_type + dropped).isascii():
+    if not good or len(more) > 1 or not _is_printable(content_type + provider) or not content_type.isascii():
         return None
-    if len(finish) > MAX_FINISH_REASON or not dropped.isprintable() or len(dropped) > MAX_HEADER_LENGTH:
+    if len(finish) > MAX_FINISH_REASON or not _is_header(dropped) or not _is_header(added):
         return None
     if not _is_usage(usage) or type(estimated) is not bool or not _are_chunk_sizes(chunk_sizes, len(body)):
         return None
     return CachedAnswer(
-        body, content_type, chunk_sizes, provider_id, provider, usage, estimated, finish, provider_finish, dropped
+        body,
+        content_type,
+        chunk_sizes,
+        provider_id,
+        provider,
+        usage,
+        estimated,
+        finish,
+        provider_finish,
+        dropped,
+        added,
     )
 
 
+def _is_header(text: str) -> bool:
+    """Whether the text may be the value of a header of our own."""
+    return text.isascii() and text.isprintable() and len(text) <= MAX_HEADER_LENGTH
+
+
 def _is_printable(text: str) -> bool:
-    """Whether the text may be a header's value."""
+    """Whether the text may be the value of Content-Type, or the name of a provider."""
     return text.isprintable() and len(text) <= 300
 
 

@@ -65,6 +65,7 @@ def cached_answer(
         answer.finish_reason,
         answer.provider_finish_reason,
         exchange.dropped,
+        exchange.added,
     )
 
 

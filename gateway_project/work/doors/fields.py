@@ -126,3 +126,8 @@ def unknown_parameters(body: JsonObject, names: frozenset[str]) -> JsonObject:
     if reserved := next((name for name in unknown if name.startswith(TOOLS_PREFIX)), ""):
         raise ValidationError(f"{reserved} is not a parameter: put tools into the list tools.", field=reserved)
     return unknown
+
+
+def unread_members(value: JsonObject, names: frozenset[str], where: str) -> JsonObject:
+    """The members of an object that are not among these names, under their paths; null asks for nothing."""
+    return {f"{where}.{name}": one for name, one in value.items() if name not in names and one is not None}

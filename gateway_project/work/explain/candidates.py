@@ -8,6 +8,7 @@ from gateway_project.work.exchange import Exchange
 from gateway_project.work.explain.walk import Walk
 from gateway_project.work.failover.outcomes import outcome_at
 from gateway_project.work.routing.alias_preview import words_of
+from gateway_project.work.routing.aliases import Condition
 from gateway_project.work.routing.ordering import strategy_of, tiers_of
 from gateway_project.work.routing.strategies import Strategy, Weighted
 from gateway_project.work.snapshot.records import Target, Tiers, target_key
@@ -45,14 +46,18 @@ def candidate_rows(walk: Walk) -> list[JsonObject]:
     ]
 
 
-def omitted_rows(walk: Walk) -> list[JsonObject]:
-    """The targets that would not be asked, as data, each once and with the reason."""
+def omitted_rows(walk: Walk, *, with_all: bool) -> list[JsonObject]:
+    """The targets that would not be asked, as data, each once and with the reason.
+
+    `with_all`: with conditions of aliases that name other users, groups and keys.
+    """
     exchange = walk.exchange
     if exchange.request is None or exchange.identity.caller is None:
         return []
     keys = {target.key for target in candidates_of(walk)}
     rows: dict[tuple[int, str], Row] = {}
-    for target, reason in (*_passed_over(walk), *_unlinked_targets(walk), *_without_conditions(walk)):
+    omissions = (*_passed_over(walk), *_unlinked_targets(walk), *_without_conditions(walk, with_all=with_all))
+    for target, reason in omissions:
         if target.key not in keys:
             rows.setdefault(target.key, (target, reason))
     return [_row(*row) for row in rows.values()] + _disabled_providers(exchange)
@@ -147,7 +152,7 @@ def _flatten_tiers(tiers: Tiers) -> tuple[Target, ...]:
     return tuple(one.target for tier in tiers for one in tier)
 
 
-def _without_conditions(walk: Walk) -> Iterator[Row]:
+def _without_conditions(walk: Walk, *, with_all: bool) -> Iterator[Row]:
     """The targets of the alias whose conditions do not hold."""
     exchange = walk.exchange
     caller, key, alias = exchange.identity.caller, exchange.identity.key, exchange.decision.alias
@@ -156,8 +161,25 @@ def _without_conditions(walk: Walk) -> Iterator[Row]:
     for tier in alias.tiers:
         for one in tier:
             if not one.fits(caller, key, exchange.options.tags):
-                conditions = "; ".join(map(words_of, one.conditions))
-                yield one.target, f"Its conditions do not hold: {conditions}."
+                yield one.target, f"Its conditions do not hold: {_words(one.conditions, walk, with_all=with_all)}."
+
+
+def _words(conditions: Sequence[Condition], walk: Walk, *, with_all: bool) -> str:
+    """The conditions, as far as they are about tags or about this caller; `with_all`: all of them."""
+    visible = [one if with_all or _is_about_caller(one, walk) else Condition(one.tags) for one in conditions]
+    words = list(filter(None, map(words_of, visible)))
+    return "; ".join(words if visible == [*conditions] else [*words, "it is for other callers"])
+
+
+def _is_about_caller(condition: Condition, walk: Walk) -> bool:
+    """Whether a condition names nothing but tags, this caller, their groups and the key that they use."""
+    identity = walk.exchange.identity
+    caller, key = identity.caller, identity.key
+    assert caller is not None, "who is not known has no targets"
+    _, group_id, user_id, key_name = condition
+    may_name_key = not identity.trusted_issuer if key is None else key.name == key_name
+    is_own_key = key_name is None or (user_id == caller.id and may_name_key)
+    return is_own_key and user_id in (None, caller.id) and group_id in (None, *caller.group_ids)
 
 
 def _disabled_providers(exchange: Exchange) -> list[JsonObject]:

@@ -13,7 +13,7 @@ from gateway_project.work.stages.authentication import FEATURE
 
 
 def describe_decision(walk: Walk, subject: Subject, *, with_all: bool) -> JsonObject:
-    """The decision as data and as sentences; `with_all`: with rules for others and limits of credentials."""
+    """The decision as data and as sentences; `with_all`: with what is for others, and limits of credentials."""
     consideration = rules.consider_rules(walk, with_all=with_all)
     readings, cache = limits.readings_of(walk, with_all=with_all), estimate.cache_row(walk)
     figures = estimate.estimate_of(walk)
@@ -27,7 +27,7 @@ def describe_decision(walk: Walk, subject: Subject, *, with_all: bool) -> JsonOb
         "rules": rules.rows_of(consideration, walk.gateway.snapshot),
         "otherRules": consideration.hidden,
         "candidates": candidate_rows(walk),
-        "leftOut": omitted_rows(walk),
+        "leftOut": omitted_rows(walk, with_all=with_all),
         "limits": limits.rows_of(readings, walk),
         "cache": cache,
         "guardrails": explained_guardrails(walk.exchange.guarding),

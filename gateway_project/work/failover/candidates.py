@@ -18,6 +18,7 @@ from gateway_project.work.failover.provider_call import call_provider, hide_cred
 from gateway_project.work.failover.provider_response import read_response, refuse_filtered
 from gateway_project.work.failover.retries import wait_for_retry
 from gateway_project.work.failover.token_count import count_tokens
+from gateway_project.work.failover.unfit import error_of_rest
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.limits.admission import admit_and_look_up, admit_to_provider
 from gateway_project.work.limits.settlement import drop_provider_statuses, pass_on_to_next_credential
@@ -140,7 +141,7 @@ def _advance(
     failure = exchange.attempts.failure
     if len(exchange.remaining) == 1:
         assert failure is not None
-        raise failure
+        raise error_of_rest(failure, exchange, gateway)
     if exchange.has_next_credential:
         _take_next_credential(exchange)
         return

@@ -50,7 +50,7 @@ def read_response(exchange: Exchange, gateway: Gateway) -> None:
 
 def refuse_filtered(exchange: Exchange) -> None:
     """Raise ProviderRejected for an answer that the provider's content filter stopped, if another target may serve."""
-    if FallbackCause.CONTENT_FILTER not in exchange.fallback_on or len(exchange.remaining) == 1:
+    if not _leaves_filtered(exchange):
         return
     attempts = exchange.attempts
     source = attempts.answer if attempts.stream is None else attempts.stream.reader
@@ -77,9 +77,13 @@ def _clean(content_type: str) -> str:
 
 def _waits_for_text(exchange: Exchange) -> bool:
     """Whether events that only open an answer do not begin it: a filter may stop it, or another target be faster."""
-    if _is_racing(exchange):
-        return True
-    return FallbackCause.CONTENT_FILTER in exchange.fallback_on and len(exchange.remaining) > 1
+    return _is_racing(exchange) or _leaves_filtered(exchange)
+
+
+def _leaves_filtered(exchange: Exchange) -> bool:
+    """Whether another target is asked for what a filter stopped; a strict limit has room for one answer."""
+    may_fall_back = FallbackCause.CONTENT_FILTER in exchange.fallback_on and len(exchange.remaining) > 1
+    return may_fall_back and not exchange.limits.is_strict
 
 
 def _is_racing(exchange: Exchange) -> bool:

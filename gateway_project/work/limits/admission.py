@@ -5,7 +5,7 @@ from functools import partial
 from itertools import takewhile
 from time import time
 
-from gateway_project.errors import ValidationError
+from gateway_project.errors import GatewayError, ValidationError
 from gateway_project.work.exchange import Exchange
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.limits import active_uses
@@ -96,29 +96,48 @@ def count_request(exchange: Exchange, gateway: Gateway) -> None:
             admit_request(exchange, gateway, calls_provider=False)
 
 
+def accountable_targets(targets: list[Target], exchange: Exchange, gateway: Gateway) -> list[Target]:
+    """Those whose cost the limits in force can count; all of them if there is none."""
+    request = exchange.request
+    assert request is not None
+    if request.operation == COUNT_TOKENS or not _has_reservations(exchange, gateway):
+        return targets
+    return [target for target in targets if not _unpriced_refusal(target, exchange, gateway)] or targets
+
+
 def exclude_unaccountable(exchange: Exchange, gateway: Gateway) -> None:
     """Refuse what the limits in force could not count: background work, and models without a price.
 
     Candidates without a price are passed over while others can serve. Raises ValidationError and QuotaExceeded.
     """
-    limits, book = exchange.limits, gateway.snapshot.limits
-    if limits.book is None:
-        _set_own_limits(exchange, gateway)
-    if not (limits.own.reserves or book.has_provider_limits):
-        return
-    request = exchange.request
+    limits, request = exchange.limits, exchange.request
     assert request is not None
-    if request.operation == COUNT_TOKENS:
+    if not _has_reservations(exchange, gateway) or request.operation == COUNT_TOKENS:
         return
     if any(_is_reserved(target, exchange, gateway) for target in exchange.candidates):
         _refuse_uncountable(request)
     for target in exchange.candidates:
-        refusing = limits.own.refusing_unpriced or book.for_provider(target.provider).refusing_unpriced
-        if refusing and gateway.snapshot.price(target, time()) is None:
+        if (refusal := _unpriced_refusal(target, exchange, gateway)) is not None:
             limits.full_candidates += (target,)
-            limits.refusal = unpriced_error(refusing[0].limit, target.provider.name, target.model)
+            limits.refusal = refusal
     if limits.refusal is not None and len(limits.full_candidates) == len(exchange.candidates):
         raise limits.refusal
+
+
+def _has_reservations(exchange: Exchange, gateway: Gateway) -> bool:
+    """Whether limits of tokens or cost may apply to the request."""
+    if exchange.limits.book is None:
+        _set_own_limits(exchange, gateway)
+    return exchange.limits.own.reserves or gateway.snapshot.limits.has_provider_limits
+
+
+def _unpriced_refusal(target: Target, exchange: Exchange, gateway: Gateway) -> GatewayError | None:
+    """The error of a limit that refuses work without a price, if this target has none."""
+    provider_limits = gateway.snapshot.limits.for_provider(target.provider)
+    refusing = exchange.limits.own.refusing_unpriced or provider_limits.refusing_unpriced
+    if not refusing or gateway.snapshot.price(target, time()) is not None:
+        return None
+    return unpriced_error(refusing[0].limit, target.provider.name, target.model)
 
 
 def refuse_unaccountable(exchange: Exchange, gateway: Gateway, target: Target) -> None:

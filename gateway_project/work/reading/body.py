@@ -1,5 +1,6 @@
 """The body of a request: received within its bounds of size and time, and changed by guardrails."""
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from time import monotonic
@@ -9,7 +10,9 @@ from gateway_project.server.bodies import READY_BYTES, Read, body_timeout, read_
 from gateway_project.server.http1.messages import has_arrived, is_buffered
 from gateway_project.work.exchange import Exchange
 from gateway_project.work.gateway import Gateway
+from gateway_project.work.limits.demand import have_known_shapes
 from gateway_project.work.limits.output_bound import bound_unknown_output
+from gateway_project.work.snapshot.records import Target
 from providers.formats import WorkRequest
 from providers.formats.json_values import dump_value
 
@@ -44,8 +47,12 @@ def replace_body(exchange: Exchange, body: JsonObject) -> None:
     exchange.request = replace(exchange.request, body=body, raw=dump_value(body))
 
 
-def bound_unknown_answer(exchange: Exchange) -> WorkRequest:
-    """The request, which goes on within its key's bound of tokens, for a service of an unknown shape."""
+def bound_for_unknown_shapes(exchange: Exchange, targets: Sequence[Target]) -> WorkRequest:
+    """The request, which goes on within its key's bound of tokens where a target's service has an unknown shape.
+
+    Such a service may answer what looks like an embedding with a text.
+    """
     assert exchange.request is not None
-    exchange.request = bound_unknown_output(exchange.request, exchange.identity)
+    if exchange.request.operation == "embedding" and not have_known_shapes(targets):
+        exchange.request = bound_unknown_output(exchange.request, exchange.identity)
     return exchange.request

@@ -4,8 +4,8 @@ from gateway_project.errors import ProviderNotSelected, ValidationError
 from gateway_project.work.cache.key import digest
 from gateway_project.work.exchange import Exchange
 from gateway_project.work.gateway import Gateway
-from gateway_project.work.limits.demand import have_known_shapes
-from gateway_project.work.reading.body import bound_unknown_answer
+from gateway_project.work.limits.admission import accountable_targets
+from gateway_project.work.reading.body import bound_for_unknown_shapes
 from gateway_project.work.routing.credentials import account_seed, with_credentials
 from gateway_project.work.routing.ordering import in_order, seed_of, tiers_of
 from gateway_project.work.routing.readiness import account_state, reachable_tiers, without_full, without_resting
@@ -28,8 +28,7 @@ def choose_candidates(exchange: Exchange, gateway: Gateway) -> None:
             field=name,
             reason=request.dialect.stateful_unsupported_code,
         )
-    if request.operation == "embedding" and not have_known_shapes(usable):
-        request = bound_unknown_answer(exchange)
+    request = bound_for_unknown_shapes(exchange, usable)
     if exchange.options.cache_control != "bypass":
         exchange.selection.digest = digest(request.body)
     if len(usable) > 1 or usable[0].provider.siblings:
@@ -49,12 +48,16 @@ def _in_order(targets: list[Target], exchange: Exchange, gateway: Gateway) -> li
 
 
 def _ready_targets(ordered: list[Target], exchange: Exchange, gateway: Gateway) -> list[Target]:
-    """Those that do not rest and whose limits are not known to be full; all of them if each is."""
-    ready = without_full(without_resting(ordered, gateway), gateway)
+    """Those that do not rest and whose limits are not known to be full; all of them if each is.
+
+    One that limits refuse for its lack of a price does not stand in for one that rests.
+    """
+    accountable = accountable_targets(ordered, exchange, gateway)
+    ready = without_full(without_resting(accountable, gateway), gateway)
     if len(ready) < len(ordered):
         for target in ordered:
             if target not in ready:
-                is_full = account_state(target, gateway) is FallbackCause.BUDGET
+                is_full = target not in accountable or account_state(target, gateway) is FallbackCause.BUDGET
                 exchange.selection.passed_over[target_key(target)] = Candidate.FULL if is_full else Candidate.RESTING
     return ready
 

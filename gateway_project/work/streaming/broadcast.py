@@ -35,9 +35,9 @@ class Broadcast:
     fastest subscriber is waited for, slower ones miss what leaves this window.
     """
 
-    def __init__(self, stream: "Stream", chunks: list[bytes], call: Call, dropped: str) -> None:
+    def __init__(self, stream: "Stream", chunks: list[bytes], call: Call, dropped: str, added: str = "") -> None:
         self.stream = stream
-        self.dropped = dropped  # as in the exchange
+        self.dropped, self.added = dropped, added  # as in the exchange
         self.result: Result | None = None  # once it has ended
         self._chunks = chunks
         self._call = call

@@ -14,7 +14,10 @@ from gateway_project.work.streaming.live_chunks import live_chunks
 from gateway_project.work.streaming.stream import EVENT_STREAM
 from gateway_project.work.streaming.subscription import HEARTBEAT, followed_stream
 from providers.formats import ClientResponse
+from providers.formats.dropped import HEADER as DROPPED
 from providers.transport.calls import End
+
+ADDED = "X-Svc-Added"
 
 
 def deliver_response(exchange: Exchange, gateway: Gateway) -> Delivery:
@@ -69,6 +72,8 @@ def _heartbeats_then_answer(exchange: Exchange, resume: Callable[[], Delivery | 
         exchange.call.interrupt(End.CLIENT_CLOSED)
         resume()
         raise
+    if names := _late_headers(exchange):
+        yield names
     if exchange.error is not None:
         yield _error_event(exchange, exchange.error)
     elif not isinstance(delivery.body, bytes):
@@ -76,6 +81,12 @@ def _heartbeats_then_answer(exchange: Exchange, resume: Callable[[], Delivery | 
     else:
         assert exchange.answer is not None
         yield _as_events(delivery.body, exchange.answer.content_type)
+
+
+def _late_headers(exchange: Exchange) -> bytes:
+    """The headers that only an answer has, as comments, which clients skip: its head has been sent already."""
+    late_headers = {DROPPED: exchange.dropped, ADDED: exchange.added}
+    return b"".join(f": {name}: {value}\n\n".encode() for name, value in late_headers.items() if value)
 
 
 def _as_events(body: bytes, content_type: str) -> bytes:
@@ -109,14 +120,13 @@ def add_headers(headers: list[tuple[str, str]], exchange: Exchange) -> None:
     if exchange.request is not None:
         headers.append(("X-Svc-Cache", exchange.cache.status))
         headers.append(("X-Svc-Attempts", str(exchange.attempts.count)))
-    attempts = exchange.attempts
     if (target := exchange.target) is not None:
         headers.append(("X-Svc-Provider", target.provider.header_name))
         headers.append(("X-Svc-Model", target.model if target.model.isascii() else quote(target.model)))
     if dropped := exchange.dropped:
-        headers.append(("X-Svc-Dropped", dropped))
-    if attempts.added:
-        headers.append(("X-Svc-Added", attempts.added))
+        headers.append((DROPPED, dropped))
+    if added := exchange.added:
+        headers.append((ADDED, added))
     if (answer := exchange.answer) is not None and answer.estimated:
         headers.append(("X-Svc-Estimate", "tokens"))
     if exchange.limits.statuses:

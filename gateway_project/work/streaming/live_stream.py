@@ -111,7 +111,8 @@ class LiveStream:
             return
         assert exchange.attempts.stream is not None
         exchange.connection.bind_pace(client_call)
-        broadcast = Broadcast(exchange.attempts.stream, exchange.delivery.chunks, exchange.call, exchange.dropped)
+        names = exchange.dropped, exchange.added
+        broadcast = Broadcast(exchange.attempts.stream, exchange.delivery.chunks, exchange.call, *names)
         self.subscription = broadcast.subscribe(client_call, len(exchange.delivery.chunks))
         exchange.delivery.broadcast = broadcast
         if relayed is not None:

@@ -170,3 +170,12 @@ class UnderLock(dict):
     def pop(self, *arguments):
         assert self.lock.locked()
         return super().pop(*arguments)
+
+
+def test_how_long_it_still_rests(breakers, clock):
+    assert breakers.seconds_left(ONE.provider) == 0
+    fail(breakers, ONE, 3)
+    clock.passes(4)
+    assert (breakers.seconds_left(ONE.provider), breakers.seconds_left(TWO.provider)) == (COOLDOWN - 4, 0)
+    clock.passes(COOLDOWN)
+    assert breakers.seconds_left(ONE.provider) == 0

@@ -46,6 +46,10 @@ READ = frozenset(
 ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "system": "system"}
 CHOICES = {"auto": ToolMode.AUTO, "any": ToolMode.REQUIRED, "none": ToolMode.NONE, "tool": ToolMode.TOOL}
 CITATIONS, CONTEXT = "document.citations", "document.context"  # of documents, which other shapes cannot express
+# The members of a tool that are translated, or only describe how Anthropic caches and sends it.
+TOOL_MEMBERS = frozenset(
+    {"type", "name", "description", "input_schema", "strict", "cache_control", "eager_input_streaming"}
+)
 CUSTOM = "custom"  # the type of tools that the client describes itself; they may have none
 
 
@@ -260,6 +264,7 @@ def _read_tools(chat: Chat, body: JsonObject) -> None:
         kind = optional(tool, "type", fields.non_empty, where)
         if kind is None or kind == CUSTOM:
             chat.tools.append(_tool(tool, where))
+            chat.extra |= fields.unread_members(tool, TOOL_MEMBERS, "tool")
         else:
             chat.extra.setdefault(TOOLS_PREFIX + kind, []).append(tool)
     if choice := optional(body, "tool_choice", fields.mapping, ""):

@@ -119,6 +119,11 @@ def read_message(message: JsonObject, where: str, names: dict[str, str]) -> Mess
         return Message("tool", [_tool_result(message, where, names)])
     parts: list[Part] = [*_content(message, where, may_be_null=role == "assistant")]
     if role == "assistant":
+        if not message.get("content"):
+            parts += _read_transcript(message, where)
+        old_call = optional(message, "function_call", fields.mapping, where)
+        if old_call is not None and not message.get("tool_calls"):  # some servers send the same call as both
+            parts.append(Verbatim({"type": "function_call", **old_call}, DIALECT))
         thoughts = _read_reasoning(message, where)
         parts += _pictures(message, where, thoughts)
         parts = [*thoughts, *parts]
@@ -127,6 +132,15 @@ def read_message(message: JsonObject, where: str, names: dict[str, str]) -> Mess
         for number, call in enumerate(optional(message, "tool_calls", fields.items, where, [])):
             parts.append(_tool_call(call, f"{where}.tool_calls[{number}]", names))
     return Message(ROLES[role], parts, name)
+
+
+def _read_transcript(message: JsonObject, where: str) -> list[Part]:
+    """The transcript of what the model has said; without one, a part that only its provider knows."""
+    sound = optional(message, "audio", fields.mapping, where)
+    if sound is None:
+        return []
+    transcript = optional(sound, "transcript", fields.text, f"{where}.audio", "")
+    return [Text(transcript)] if transcript else [Verbatim({"type": "audio", **sound}, DIALECT)]
 
 
 def _content(message: JsonObject, where: str, *, may_be_null: bool) -> list[ContentPart]:

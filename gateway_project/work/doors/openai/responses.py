@@ -63,6 +63,8 @@ ADDRESSES = ("http://", "https://")
 BINDING = ("previous_response_id", "conversation", "prompt")
 REFERENCE = "item_reference"  # the AI SDK sends them unless store is false
 ENCRYPTED = "reasoning.encrypted_content"  # always included
+TEXT_MEMBERS = frozenset({"format", "verbosity"})
+REASONING_MEMBERS = frozenset({"effort", "summary", "generate_summary"})
 READ = frozenset(
     {
         *("model", "input", "instructions", "stream", "stream_options", "tools", "text", "reasoning", "metadata"),
@@ -283,6 +285,7 @@ PARTS: dict[str, Callable[[JsonObject, str], ContentPart]] = {
 
 def _read_text(chat: Chat, body: JsonObject) -> None:
     text = optional(body, "text", fields.mapping, "", {})
+    chat.extra |= fields.unread_members(text, TEXT_MEMBERS, "text")
     if verbosity := optional(text, "verbosity", fields.text, "text"):
         chat.extra["verbosity"] = verbosity
     value = optional(text, "format", fields.mapping, "text")
@@ -311,6 +314,7 @@ def _schema(value: JsonObject) -> OutputFormat:
 def _read_reasoning(chat: Chat, body: JsonObject) -> None:
     """The effort; every thought comes with a summary anyway."""
     reasoning = optional(body, "reasoning", fields.mapping, "", {})
+    chat.extra |= fields.unread_members(reasoning, REASONING_MEMBERS, "reasoning")
     if effort := optional(reasoning, "effort", fields.text, "reasoning"):
         chat.thinking = Thinking(effort=effort)
 

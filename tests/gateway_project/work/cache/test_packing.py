@@ -1,6 +1,7 @@
 """A cached answer comes back as it was stored, and whatever else lies in the cache is a miss."""
 
 import pickle
+from dataclasses import replace
 
 import orjson
 import pytest
@@ -21,6 +22,7 @@ WHOLE = CachedAnswer(
 STREAM = CachedAnswer(
     b"data: a\n\ndata: b\n\n", "text/event-stream; charset=utf-8", [9, 9], 7, "p", None, False, "", ""
 )
+BOUNDED = replace(WHOLE, added="max_tokens=8192")
 COUNTS = st.none() | st.integers(0, MOST_TOKENS - 1)
 NAMES = st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=60)
 
@@ -34,7 +36,7 @@ def about(**changes):
     return orjson.dumps(list(values.values())) + b"\n" + body
 
 
-@pytest.mark.parametrize("stored", [WHOLE, STREAM])
+@pytest.mark.parametrize("stored", [WHOLE, STREAM, BOUNDED])
 def test_an_answer_comes_back_as_it_was(stored):
     assert unpack_answer(pack_answer(stored)) == stored
 
@@ -87,7 +89,9 @@ def test_every_answer_comes_back_as_it_was(chunks, name, usage):
         {"finish": 3},
         {"finish": "x" * 65},
         {"provider_finish": []},
-        {"more": 1},
+        {"added": 1},
+        {"added": "a\r\nb"},
+        {"added": "a=1", "more": ""},
     ],
 )
 def test_a_field_of_a_wrong_kind_is_a_miss(changes):

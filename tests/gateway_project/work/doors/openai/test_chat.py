@@ -135,6 +135,18 @@ class TestMessages:
         assert len(parts(None, "assistant", reasoning_details=details)[0].text) == 6_000_000
         assert time.process_time() - begun < 2 * slowness()
 
+    @pytest.mark.parametrize(
+        ("message", "expected"),
+        [
+            ({"audio": {"id": "audio_1", "data": "aGk=", "transcript": "Hi"}, "content": None}, Text("Hi")),
+            ({"audio": {"id": "audio_1"}}, Verbatim({"type": "audio", "id": "audio_1"}, "openai-chat")),
+            ({"audio": {"id": "audio_1"}, "content": "Hi"}, Text("Hi")),
+            ({"audio": None, "content": "Hi"}, Text("Hi")),
+        ],
+    )
+    def test_what_an_assistant_has_spoken_is_its_words_or_for_its_provider_alone(self, message, expected):
+        assert read({"role": "assistant", **message}).messages[0].parts == [expected]
+
     def test_a_refusal_that_a_tool_gave_is_its_words(self):
         refusal = [{"type": "refusal", "refusal": "I will not."}]
         result = read({"role": "tool", "tool_call_id": "call_1", "content": refusal}).messages[0].parts[0]
