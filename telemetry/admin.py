@@ -33,7 +33,7 @@ from gateway_project.console.tables import ReadOnlyAdmin
 from gateway_project.errors import GatewayError
 from gateway_project.json_types import JsonObject
 from providers.models import Provider
-from telemetry.details import LONG_FIELDS, details, tokens
+from telemetry.details import LONG_FIELDS, details, result_badge, tokens
 from telemetry.export import log_as_csv, log_as_json_lines
 from telemetry.guardrails.filters import GuardrailFilter, GuardrailResultFilter
 from telemetry.log_page.cells import NameCells, unknown_cost
@@ -49,14 +49,10 @@ from telemetry.log_page.row_filters import (
     UserFilter,
 )
 from telemetry.log_page.saved_filters import filter_links
-from telemetry.models import CacheStatus, EntryType, LogEntry, Outcome
+from telemetry.models import EntryType, LogEntry
 from telemetry.paging import PAGE_MS, QueryTimeout, statement_timeout
 from telemetry.querysets import EntryQuerySet, LogEntryQuerySet
 
-OUTCOMES = {
-    "completed": "success", "denied": "warning", "blocked": "warning", "revoked": "warning", "failed": "danger",
-    "truncated": "danger", "client_closed": "info", "aborted": "danger",
-}  # fmt: skip
 TAIL = 50
 REQUESTS, MESSAGES = "requests", "messages"
 TOO_LONG = "The search takes too long. Choose a shorter period."
@@ -291,9 +287,7 @@ class LogAdmin(EntryAdmin):
         """The status, and what is not usual: an error, an answer from the cache."""
         if row.entry_type not in (EntryType.WORK_REQUEST, EntryType.MIRROR):
             return Badge(row.get_severity_display(), "").html
-        unusual = "cached" if row.cache_status == CacheStatus.HIT else ""
-        what = unusual if row.outcome == Outcome.COMPLETED and row.status else row.exception or row.outcome
-        return Badge(f"{row.status or ''} {what}".strip(), OUTCOMES.get(row.outcome, "")).html
+        return result_badge(row).html
 
     @display(description="Duration")
     def duration(self, row: LogEntry) -> str:

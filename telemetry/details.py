@@ -7,6 +7,7 @@ from decimal import Decimal
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 
+from gateway_project.console.display.badges import Badge
 from gateway_project.console.display.money import Figure, money, short
 from gateway_project.console.display.times import EXACT, utc_time
 from gateway_project.console.links import link
@@ -20,7 +21,7 @@ from telemetry.log_page.conversation import conversation
 from telemetry.log_page.links import pages_of, price_page, provider_pages
 from telemetry.log_page.mirrored import Side, pair
 from telemetry.log_page.neighbours import neighbours
-from telemetry.models import LONG_JSON, Candidate, CostStatus, EntryType, LogEntry, Operation
+from telemetry.models import LONG_JSON, CacheStatus, Candidate, CostStatus, EntryType, LogEntry, Operation, Outcome
 from telemetry.querysets import LogEntryQuerySet
 from telemetry.waterfall import waterfall
 
@@ -30,6 +31,10 @@ NO_PRICE = "no price"  # of an answered request whose model has no price
 LABEL_VARIANTS = {
     Candidate.ANSWERED: "success", Candidate.STORED: "success", Candidate.FAILED: "danger",
     Candidate.INTERRUPTED: "warning", Candidate.RESTING: "warning", Candidate.FULL: "warning",
+}  # fmt: skip
+OUTCOME_VARIANTS = {
+    "completed": "success", "denied": "warning", "blocked": "warning", "revoked": "warning", "failed": "danger",
+    "truncated": "danger", "client_closed": "info", "aborted": "danger",
 }  # fmt: skip
 CAUSE_VARIANTS = {ANSWERED: "success", INTERRUPTED: "warning", REJECTED: "warning"}
 
@@ -44,6 +49,13 @@ def content(entry: LogEntry, pages: Mapping[str, str]) -> JsonObject:
         "request_text": request,
         "response_text": response,
     }
+
+
+def result_badge(entry: LogEntry) -> Badge:
+    """The status of a request, and what is not usual: an error, an answer from the cache."""
+    unusual = "cached" if entry.cache_status == CacheStatus.HIT else ""
+    what = unusual if entry.outcome == Outcome.COMPLETED and entry.status else entry.exception or entry.outcome
+    return Badge(f"{entry.status or ''} {what}".strip(), OUTCOME_VARIANTS.get(entry.outcome, ""))
 
 
 def details(entry: LogEntry, period: Period = ANY_TIME, listed: LogEntryQuerySet | None = None) -> JsonObject:

@@ -46,7 +46,7 @@ def ask(request: HttpRequest, kind: str) -> HttpResponse:
     """A form for a new request."""
     if kind not in FORMS:
         raise Http404
-    form = FORMS[kind](request.POST or None)
+    form = FORMS[kind](request.POST or None, initial=request.GET.dict())
     if request.method == "POST" and form.is_valid() and _is_stored(request, form, kind):
         return HttpResponseRedirect(reverse("me:access"))
     return show(
