@@ -9,6 +9,7 @@ from django.utils.html import format_html, format_html_join
 
 from gateway_project.console.display.badges import Badge
 from gateway_project.console.display.money import Figure, money, short
+from gateway_project.console.display.names import link_names
 from gateway_project.console.display.times import EXACT, utc_time
 from gateway_project.console.links import link
 from gateway_project.console.period import ANY_TIME, Period, row_page, with_query
@@ -18,7 +19,7 @@ from providers.console.model_links import model_page, price_form
 from telemetry.attempts import ANSWERED, INTERRUPTED, REJECTED, LoggedAttempt
 from telemetry.journal.decisions import CACHE_OFF, LoggedDecision
 from telemetry.log_page.conversation import conversation
-from telemetry.log_page.links import pages_of, price_page, provider_pages
+from telemetry.log_page.links import names_of, pages_of, price_page, provider_pages
 from telemetry.log_page.mirrored import Side, pair
 from telemetry.log_page.neighbours import neighbours
 from telemetry.models import LONG_JSON, CacheStatus, Candidate, CostStatus, EntryType, LogEntry, Operation, Outcome
@@ -43,9 +44,12 @@ def content(entry: LogEntry, pages: Mapping[str, str]) -> JsonObject:
     """The part of the context that is for everyone who may read the entry; facts link to the pages with their names."""
     bodies = bodies_of(entry.payload)
     request, response = map(_pretty, bodies)
+    facts = dict(_facts(entry))
+    if entry.message:
+        facts["Message"] = link_names(entry.message, names_of(entry, pages))
     return {
         "turns": conversation(*bodies) if entry.entry_type in REQUESTS else [],
-        "facts": [(name, value, pages.get(name, "")) for name, value in _facts(entry)],
+        "facts": [(name, value, pages.get(name, "")) for name, value in facts.items()],
         "request_text": request,
         "response_text": response,
     }

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from django.urls import reverse
 
+from gateway_project.console.display.names import Name
 from gateway_project.console.period import Period, row_page, with_query
 from providers.console.model_links import model_page, price_form
 from providers.models import Provider
@@ -31,6 +32,17 @@ def pages_of(entry: LogEntry, period: Period) -> dict[str, str]:
         "Error": _cause_page(entry, period),
         "Cost": price_page(entry),
     }
+
+
+def names_of(entry: LogEntry, pages: Mapping[str, str]) -> list[Name]:
+    """What the message of the entry may name, with these pages of its facts."""
+    limit = Name("refusing limit", "limit", pages.get("Error", "") if entry.status == 429 else "")
+    names = {"User": entry.username, "Key": entry.key_name, "Rule": entry.rule_name, "Provider": entry.provider_name}
+    return [
+        limit,
+        Name("model", entry.model, pages.get("Model", "")),
+        *(Name(fact.lower(), name or "", pages.get(fact, "")) for fact, name in names.items()),
+    ]
 
 
 def _cause_page(entry: LogEntry, period: Period) -> str:
