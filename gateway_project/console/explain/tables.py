@@ -13,7 +13,7 @@ from gateway_project.console.display.names import Name, link_names
 from gateway_project.console.display.times import SECONDS, utc_time
 from gateway_project.console.period import ANY_TIME, Period, row_page, with_query
 from gateway_project.json_types import JsonObject
-from providers.console.currency import usual_currency
+from providers.console.currency import limit_currency
 from providers.console.model_links import model_page, price_form
 from providers.models import Provider
 
@@ -184,7 +184,7 @@ def _guardrail(row: JsonObject, pages: Pages) -> list[Cell]:
 def _amount(value: int | str | None) -> Cell:
     """A number, or money, which is a text."""
     if isinstance(value, str):
-        return Cell(money(Decimal(value), usual_currency()))
+        return Cell(money(Decimal(value), limit_currency()))
     return Cell("" if value is None else f"{value:,}")
 
 
