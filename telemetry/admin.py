@@ -24,6 +24,7 @@ from unfold.paginator import InfinitePaginator as ThemesPaginator
 from accounts.models import User
 from gateway_project.api.audit import filters_of, start_export
 from gateway_project.console.display.badges import Badge
+from gateway_project.console.display.measures import short_duration
 from gateway_project.console.display.money import money
 from gateway_project.console.display.times import SECONDS, utc_time
 from gateway_project.console.filters import MomentFilter, equals
@@ -291,11 +292,11 @@ class LogAdmin(EntryAdmin):
 
     @display(description="Duration")
     def duration(self, row: LogEntry) -> str:
-        return "" if row.duration_ms is None else f"{row.duration_ms:,.0f} ms"
+        return short_duration(row.duration_ms)
 
     @display(description="First byte")
     def first_byte(self, row: LogEntry) -> str:
-        return "" if row.first_byte_ms is None else f"{row.first_byte_ms:,.0f} ms"
+        return short_duration(row.first_byte_ms)
 
     @display(description="Tokens")
     def tokens(self, row: LogEntry) -> str:

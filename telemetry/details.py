@@ -226,7 +226,7 @@ def _calls(entry: LogEntry, period: Period) -> Iterator[dict[str, str]]:
             "model": attempt.model,
             "model_page": model_page(attempt.model, attempt.provider_id, period),
             "kind": CAUSE_VARIANTS.get(attempt.cause, "danger"),
-            "label": attempt.cause or "answered",
+            "label": (attempt.cause or "answered").replace("_", " ").capitalize(),
             "detail": format_html_join(", ", "{}", ((part,) for part in _attempt_parts(attempt) if part)),
             "no_price": NO_PRICE if _lacks_price(attempt) else "",
             "price_page": price_form(attempt.model, attempt.provider_id),

@@ -35,17 +35,17 @@ def waterfall(entry: LogEntry) -> JsonObject:
         "parts": [
             {"title": part.title, "bars": list(_bars(part, begin, whole, comparison))} for part in parts if part.timings
         ],
-        "ticks": _ticks(begin, whole),
+        "ticks": _ticks(whole),
         "sample": _sample_text(comparison),
         "is_compared": bool(comparison and comparison.requests),
     }
 
 
-def _ticks(begin: float, whole: float) -> list[str]:
-    """The marks of the axis, with as many decimals as tell them apart."""
+def _ticks(whole: float) -> list[str]:
+    """The marks of the axis, which begins when the request did; with as many decimals as tell them apart."""
     step = whole / TICKS
     decimals = 0 if step >= 10 else 1 if step >= 1 else 2
-    return [f"{begin + step * number:,.{decimals}f}" for number in range(TICKS + 1)]
+    return [f"{step * number:,.{decimals}f}" for number in range(TICKS + 1)]
 
 
 def _parts(entry: LogEntry) -> Iterator[Part]:

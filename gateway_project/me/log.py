@@ -3,6 +3,7 @@
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
 
+from gateway_project.console.display.measures import short_duration
 from gateway_project.console.period import with_query
 from gateway_project.json_types import JsonObject
 from gateway_project.me.site import caller, page, show
@@ -75,4 +76,5 @@ def _row(entry: LogEntry) -> JsonObject:
         "badge": result_badge(entry),
         "tokens": "" if entry.input_tokens is None else tokens(entry),
         "cost": cost(entry),
+        "took": short_duration(entry.duration_ms),
     }
