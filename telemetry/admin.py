@@ -220,6 +220,7 @@ class LogAdmin(EntryAdmin):
     empty_message = (
         "There are no such entries. Each request adds an entry to the tab Requests, each change one to the tab Audit."
     )
+    empty_page = ("admin:playground", "Open the playground")
     list_display = ["moment"]  # get_list_display() has all
     list_display_links = ["moment"]
     list_filter = [

@@ -17,7 +17,7 @@ PLACES = {
     "rule": (r"\brule ({})",),
     "rules": (r"\bnone of (\d[\d,]* {})",),
     "provider": (r"\bprovider ({})", r"(?:^|: )({})(?=: )", r"(?:would be|\),) ({})(?= \()"),
-    "model": (r"\bmodel ({})", r"\basked for ({})"),
+    "model": (r"\bmodel ({})", r"\basked for ({})", r"\bof ({})(?=, )"),
     "guardrail": (r"\bguardrail ({})",),
     "limit": (r"\b({})",),  # with its owner: daily cost limit of user bob
     "refusing limit": (r"(?<=\bthe )((?:\w+ ){{0,2}}{})(?= of (?:user|key|group|provider) )",),

@@ -34,6 +34,10 @@ def links_in(text: str) -> list[tuple[str, str]]:
         ("It failed with 502 ProviderError: p2: no answer", [("/p2", "p2")]),
         ("If it fails, the next would be p2 (a), p.1 (b).", [("/p2", "p2"), ("/p1", "p.1")]),
         ("None of 4 rules allowed it.", [("#rules", "4 rules")]),
+        (
+            "The provider p2 fails. Its last error: Error of gpt-5, 08:00 UTC.",
+            [("/p2", "p2"), ("/gpt-5", "gpt-5")],
+        ),
         ("Rule All allows it.", [("/rule", "All")]),
         ("The daily cost limit of user ann (1 USD) is used up.", [("/limit", "daily cost limit of user ann")]),
         ("User anna, user ann-b and user ann.b use model gpt-5.2.", []),
