@@ -30,7 +30,7 @@ def pages_of(entry: LogEntry, period: Period) -> dict[str, str]:
         "Trusted issuer": _searched("accounts_trustedissuer", period, entry.trusted_issuer),
         "Guardrails": _searched("rules_guardrail", period, *{one["name"] for one in entry.guardrails or ()}),
         "Error": _cause_page(entry, period),
-        "Cost": price_page(entry),
+        "Cost": price_page(entry) or _prices_page(entry),
     }
 
 
@@ -57,6 +57,14 @@ def _cause_page(entry: LogEntry, period: Period) -> str:
 def price_page(entry: LogEntry) -> str:
     """The form for the price that the work lacks; '' for other entries."""
     return price_form(entry.served_model or entry.model, entry.provider_id) if entry.lacks_price else ""
+
+
+def _prices_page(entry: LogEntry) -> str:
+    """The prices that the cost was calculated with, or that came after them; '' without a cost."""
+    if not entry.cost or not entry.provider_name:
+        return ""
+    model = f"{entry.provider_name}/{entry.served_model or entry.model}"
+    return with_query(reverse("admin:providers_modelprice_changelist"), {"for_model": model, "of": "all"})
 
 
 def _refusing_limit(entry: LogEntry) -> str:
