@@ -33,6 +33,7 @@ max_requests = 0  # a thread worker that restarts itself stops accepting long be
 control_socket_disable = True
 http_parser = "auto"
 header_map = "refuse"
+limit_request_line = 8190  # the most that gunicorn allows: filters and searches of the console stand in the address
 forwarded_allow_ips = ""  # GATEWAY_TRUSTED_PROXIES says whose headers count, not gunicorn
 accesslog = None
 errorlog = "-"

@@ -82,7 +82,7 @@ class LimitForm(ServiceForm):
         if not (is_new or self.instance.measure == Measure.COST):
             return
         currency = "" if is_new else self.instance.currency
-        note = f"In {currency}." if currency else note_of(current_currencies())
+        note = f"In {currency}." if currency.isalpha() else note_of(current_currencies())
         self.fields["amount"].help_text = f"{note} {self.fields['amount'].help_text}".lstrip()
 
     def clean(self) -> JsonObject:

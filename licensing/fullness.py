@@ -34,6 +34,11 @@ class Fullness(NamedTuple):
     def html(self) -> SafeString:
         return render_to_string("console/fullness.html", {"full": self})
 
+    @property
+    def is_scarce(self) -> bool:
+        """Whether almost all or all of it is used."""
+        return self.badge.kind in ("warning", "danger")
+
 
 def fullness(limit: Limit, status: LimitStatus) -> Fullness:
     """The state of a limit."""

@@ -6,19 +6,24 @@ from operator import attrgetter
 from typing import Self, TypeVar
 
 from django.db import models
-from django.db.models import Case, Max, Min, Q, Subquery, Value, When
-from django.db.models.functions import Coalesce
+from django.db.models import Case, Count, Max, Min, Q, Subquery, Value, When
+from django.db.models.functions import Coalesce, Concat
 from django.db.models.lookups import Exact
 from django.utils import timezone
 
-from providers.pricing.prices import PriceBook
+from providers.pricing.prices import MIXED, PriceBook
 
 # The model of a queryset. The models import this module, so the type is filled in where they create their managers.
 RowT_co = TypeVar("RowT_co", bound=models.Model, covariant=True)
 
 
-# The currency of all rows of a query, or null.
-COMMON_CURRENCY = Case(When(Exact(Min("currency"), Max("currency")), then=Min("currency")))
+# The currency of all rows of a query, such as EUR, EUR+USD or MIXED; null without rows.
+COMMON_CURRENCY = Case(
+    When(Exact(Count("currency", distinct=True), 1), then=Min("currency")),
+    When(Exact(Count("currency", distinct=True), 2), then=Concat(Min("currency"), Value("+"), Max("currency"))),
+    When(Exact(Count("currency", distinct=True), 0), then=None),
+    default=Value(MIXED),
+)
 
 
 class ProviderQuerySet(models.QuerySet[RowT_co]):
@@ -90,7 +95,7 @@ class ModelPriceQuerySet(models.QuerySet[RowT_co]):
         return PriceBook(map(attrgetter("offer"), self.iterator()), self.currency())
 
     def currency(self) -> str:
-        """The currency of all these prices; '' for no prices, or several currencies."""
+        """The currency of all these prices, such as EUR, EUR+USD or MIXED; '' for no prices."""
         return self.aggregate(currency=COMMON_CURRENCY)["currency"] or ""
 
     def common_currency(self) -> Coalesce:

@@ -10,6 +10,7 @@ from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
+from django.utils.text import capfirst
 from unfold.contrib.filters.admin import TextFilter
 from unfold.decorators import display
 from unfold.views import ChangeList
@@ -22,12 +23,14 @@ from gateway_project.console.row_actions import row_action
 from gateway_project.console.site import console_site
 from gateway_project.console.tables import ServiceAdmin
 from gateway_project.database.ids import id_in
+from gateway_project.errors import ValidationError
 from gateway_project.json_types import JsonObject
 from rules import services
 from rules.linter import RuleProblem
 from rules.matching import DEFAULT_POSITION
 from rules.models import Effect, Everyone, Rule
 from rules.order.console import add_moves, move_address
+from rules.patterns import compile_pattern
 from rules.preview import preview, warnings_of
 from rules.querysets import ORDER_OF_JUDGING, RuleQuerySet
 from rules.snapshots import rules_matching
@@ -80,6 +83,15 @@ class RuleForm(ServiceForm):
         """The position; one that is left out stays."""
         position = self.cleaned_data.get("position")
         return self.instance.position if position is None else position
+
+    def clean_regex(self) -> str:
+        """The pattern; what is wrong with it stands beside it together with what is wrong elsewhere."""
+        regex = self.cleaned_data.get("regex") or ""
+        try:
+            compile_pattern("" if self.is_trial else regex)  # a preview says it in its own words
+        except ValidationError as error:
+            raise forms.ValidationError(capfirst(error.message)) from None
+        return regex
 
     def clean(self) -> JsonObject:
         values = self.cleaned_data

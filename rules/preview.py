@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 
 from django.db.models import Count, QuerySet
+from django.utils.text import capfirst
 
 from accounts.group_tree import with_ancestors, with_descendants
 from accounts.models import Group, User
@@ -110,7 +111,7 @@ def warnings_of(rules: Sequence[Rule]) -> list[list[RuleProblem]]:
 
 def _describe_unreadable(error: ValidationError) -> RuleProblem:
     """Of a pattern that is none."""
-    return RuleProblem(Problem.UNREACHABLE, error.message)
+    return RuleProblem(Problem.UNREACHABLE, capfirst(error.message))
 
 
 def _enabled_rules(rules: Iterable[Rule], parents: Mapping[int, int]) -> list[RuleSnapshot]:

@@ -25,6 +25,7 @@ from unfold.views import ChangeList
 from accounts.models import User
 from gateway_project.api.audit import filters_of, start_export
 from gateway_project.console.display.badges import Badge
+from gateway_project.console.display.measures import short_duration
 from gateway_project.console.display.money import money
 from gateway_project.console.display.times import SECONDS, utc_time
 from gateway_project.console.filters import MomentFilter, text_filter
@@ -34,7 +35,7 @@ from gateway_project.console.tables import ReadOnlyAdmin
 from gateway_project.errors import GatewayError
 from gateway_project.json_types import JsonObject
 from providers.models import Provider
-from telemetry.details import LONG_FIELDS, entry_context, tokens
+from telemetry.details import LONG_FIELDS, entry_context, result_badge, tokens
 from telemetry.export import log_as_csv, log_as_json_lines
 from telemetry.guardrails.filters import GuardrailFilter, GuardrailResultFilter
 from telemetry.log_page.cells import NameCells, unknown_cost
@@ -50,14 +51,10 @@ from telemetry.log_page.row_filters import (
     UserFilter,
 )
 from telemetry.log_page.saved_filters import filter_links
-from telemetry.models import CacheStatus, EntryType, LogEntry, Outcome
+from telemetry.models import EntryType, LogEntry
 from telemetry.paging import PAGE_MS, QueryTimeout, statement_timeout
 from telemetry.querysets import EntryQuerySet, LogEntryQuerySet
 
-OUTCOMES = {
-    "completed": "success", "denied": "warning", "blocked": "warning", "revoked": "warning", "failed": "danger",
-    "truncated": "danger", "client_closed": "info", "aborted": "danger",
-}  # fmt: skip
 TAIL = 50
 REQUESTS, MESSAGES = "requests", "messages"
 TOO_LONG = "The search takes too long. Choose a shorter period."
@@ -234,6 +231,7 @@ class LogAdmin(EntryAdmin):
     empty_message = (
         "There are no such entries. Each request adds an entry to the tab Requests, each change one to the tab Audit."
     )
+    empty_page = ("admin:playground", "Open the playground")
     list_display = ["moment"]  # get_list_display() has all
     list_display_links = ["moment"]
     list_filter = [
@@ -302,17 +300,15 @@ class LogAdmin(EntryAdmin):
         """The status, and what is not usual: an error, an answer from the cache."""
         if row.entry_type not in (EntryType.WORK_REQUEST, EntryType.MIRROR):
             return Badge(row.get_severity_display(), "").html
-        unusual = "cached" if row.cache_status == CacheStatus.HIT else ""
-        what = unusual if row.outcome == Outcome.COMPLETED and row.status else row.exception or row.outcome
-        return Badge(f"{row.status or ''} {what}".strip(), OUTCOMES.get(row.outcome, "")).html
+        return result_badge(row).html
 
     @display(description="Duration")
     def duration(self, row: LogEntry) -> str:
-        return "" if row.duration_ms is None else f"{row.duration_ms:,.0f} ms"
+        return short_duration(row.duration_ms)
 
     @display(description="First byte")
     def first_byte(self, row: LogEntry) -> str:
-        return "" if row.first_byte_ms is None else f"{row.first_byte_ms:,.0f} ms"
+        return short_duration(row.first_byte_ms)
 
     @display(description="Tokens")
     def tokens(self, row: LogEntry) -> str:

@@ -7,7 +7,9 @@ from decimal import Decimal
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 
+from gateway_project.console.display.badges import Badge
 from gateway_project.console.display.money import Figure, money, short_count
+from gateway_project.console.display.names import link_names
 from gateway_project.console.display.times import EXACT, utc_time
 from gateway_project.console.links import link
 from gateway_project.console.period import ANY_TIME, Period, row_page, with_query
@@ -17,10 +19,10 @@ from providers.console.model_links import model_page, price_form
 from telemetry.attempts import ANSWERED, INTERRUPTED, REJECTED, LoggedAttempt
 from telemetry.journal.decisions import CACHE_OFF, LoggedDecision
 from telemetry.log_page.conversation import conversation
-from telemetry.log_page.links import pages_of, price_page, provider_pages
+from telemetry.log_page.links import names_of, pages_of, price_page, provider_pages
 from telemetry.log_page.mirrored import Side, mirrored_pair
 from telemetry.log_page.neighbours import ids_of_neighbours
-from telemetry.models import LONG_JSON, Candidate, CostStatus, EntryType, LogEntry, Operation
+from telemetry.models import LONG_JSON, CacheStatus, Candidate, CostStatus, EntryType, LogEntry, Operation, Outcome
 from telemetry.querysets import LogEntryQuerySet
 from telemetry.waterfall import waterfall
 
@@ -31,6 +33,10 @@ LABEL_VARIANTS = {
     Candidate.ANSWERED: "success", Candidate.STORED: "success", Candidate.FAILED: "danger",
     Candidate.INTERRUPTED: "warning", Candidate.RESTING: "warning", Candidate.FULL: "warning",
 }  # fmt: skip
+OUTCOME_VARIANTS = {
+    "completed": "success", "denied": "warning", "blocked": "warning", "revoked": "warning", "failed": "danger",
+    "truncated": "danger", "client_closed": "info", "aborted": "danger",
+}  # fmt: skip
 CAUSE_VARIANTS = {ANSWERED: "success", INTERRUPTED: "warning", REJECTED: "warning"}
 
 
@@ -38,12 +44,22 @@ def content_context(entry: LogEntry, pages: Mapping[str, str]) -> JsonObject:
     """The part of the context that is for everyone who may read the entry; facts link to the pages with their names."""
     bodies = bodies_of(entry.payload)
     request, response = map(_format_json, bodies)
+    facts = dict(_facts(entry))
+    if entry.message:
+        facts["Message"] = link_names(entry.message, names_of(entry, pages))
     return {
         "turns": conversation(*bodies) if entry.entry_type in REQUESTS else [],
-        "facts": [(name, value, pages.get(name, "")) for name, value in _facts(entry)],
+        "facts": [(name, value, pages.get(name, "")) for name, value in facts.items()],
         "request_text": request,
         "response_text": response,
     }
+
+
+def result_badge(entry: LogEntry) -> Badge:
+    """The status of a request, and what is not usual: an error, an answer from the cache."""
+    unusual = "cached" if entry.cache_status == CacheStatus.HIT else ""
+    what = unusual if entry.outcome == Outcome.COMPLETED and entry.status else entry.exception or entry.outcome
+    return Badge(f"{entry.status or ''} {what}".strip(), OUTCOME_VARIANTS.get(entry.outcome, ""))
 
 
 def entry_context(entry: LogEntry, period: Period = ANY_TIME, listed: LogEntryQuerySet | None = None) -> JsonObject:
@@ -210,7 +226,7 @@ def _calls(entry: LogEntry, period: Period) -> Iterator[dict[str, str]]:
             "model": attempt.model,
             "model_page": model_page(attempt.model, attempt.provider_id, period),
             "kind": CAUSE_VARIANTS.get(attempt.cause, "danger"),
-            "label": attempt.cause or "answered",
+            "label": (attempt.cause or "answered").replace("_", " ").capitalize(),
             "detail": format_html_join(", ", "{}", ((part,) for part in _attempt_parts(attempt) if part)),
             "no_price": NO_PRICE if _lacks_price(attempt) else "",
             "price_page": price_form(attempt.model, attempt.provider_id),

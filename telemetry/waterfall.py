@@ -37,17 +37,17 @@ def waterfall(entry: LogEntry) -> JsonObject:
         "parts": [
             {"title": part.title, "bars": list(_bars(part, begin, whole, comparison))} for part in parts if part.timings
         ],
-        "ticks": _axis_marks(begin, whole),
+        "ticks": _axis_marks(whole),
         "sample": _sample_text(comparison),
         "is_compared": bool(comparison and comparison.requests),
     }
 
 
-def _axis_marks(begin: float, whole: float) -> list[str]:
-    """The marks of the axis, with as many decimals as tell them apart."""
+def _axis_marks(whole: float) -> list[str]:
+    """The marks of the axis, which begins when the request did; with as many decimals as tell them apart."""
     step = whole / TICKS
     decimals = 0 if step >= 10 else 1 if step >= 1 else 2
-    return [f"{begin + step * number:,.{decimals}f}" for number in range(TICKS + 1)]
+    return [f"{step * number:,.{decimals}f}" for number in range(TICKS + 1)]
 
 
 def _parts(entry: LogEntry) -> Iterator[Part]:

@@ -5,11 +5,16 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from django.urls import reverse
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
 
 from accounts.access_requests.models import AccessRequest
+from gateway_project.console.display.names import Name, link_names
 from gateway_project.console.period import with_query
 from gateway_project.server.connections import unlisted_proxies
 from licensing import services as licensing
+
+LINK = '<a class="underline" href="{}">{}</a>'
 
 
 class Link(NamedTuple):
@@ -22,12 +27,19 @@ class Link(NamedTuple):
 class Notice(NamedTuple):
     """A warning or an error: `severity` is "warning" while everything is served, else "error"; `text` is for people.
 
-    The links lead to what the text is about, or to what can be done.
+    The links lead to what the text is about, or to what can be done; `names` are those in the text.
     """
 
     severity: str
     text: str
     links: Sequence[Link] = ()
+    names: Sequence[Name] = ()
+
+    @property
+    def html(self) -> SafeString:
+        """The text, in which what it names is a link, and the links after it."""
+        links = ((link.address, link.title) for link in self.links)
+        return format_html("{} {}", link_names(self.text, self.names), format_html_join(", ", LINK, links))
 
 
 def notices() -> list[Notice]:

@@ -44,6 +44,7 @@ class ConsoleAdmin(ModelAdmin, Generic[Row]):
     """The base of all tables, read-only ones included, with what actions on rows need (row_actions.py)."""
 
     empty_message: ClassVar[str]  # what an empty list means for the gateway
+    empty_page: ClassVar[tuple[str, str] | None] = None  # name and title of the page that makes rows
     list_sections: ClassVar[Sequence[object]] = ()  # the theme reads it twice for each row, slowly where it is missing
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, str | list[str]]:

@@ -46,7 +46,7 @@ def ask(request: HttpRequest, kind: str) -> HttpResponse:
     """A form for a new request."""
     if kind not in FORMS:
         raise Http404
-    form = FORMS[kind](request.POST or None)
+    form = FORMS[kind](request.POST or None, initial=_initial(request))
     if request.method == "POST" and form.is_valid() and _is_stored(request, form, kind):
         return HttpResponseRedirect(reverse("me:access"))
     return show_page(
@@ -55,6 +55,11 @@ def ask(request: HttpRequest, kind: str) -> HttpResponse:
         form.title,
         {"form": form, "back": reverse("me:access"), "action": "Ask", "current": "me:access"},
     )
+
+
+def _initial(request: HttpRequest) -> dict[str, str]:
+    """What the page that led here named: the model that was refused, or the kind of the limit that is used up."""
+    return {name: request.GET[name] for name in ("model", "measure", "window") if name in request.GET}
 
 
 def _is_stored(request: HttpRequest, form: AskForm, kind: str) -> bool:

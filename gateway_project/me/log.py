@@ -3,9 +3,11 @@
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
 
+from gateway_project.console.display.measures import short_duration
+from gateway_project.console.period import with_query
 from gateway_project.json_types import JsonObject
 from gateway_project.me.site import caller, page, show_page
-from telemetry.details import LONG_FIELDS, content_context, cost, tokens
+from telemetry.details import LONG_FIELDS, content_context, cost, result_badge, tokens
 from telemetry.models import EntryType, LogEntry
 from telemetry.querysets import LogEntryQuerySet
 
@@ -53,9 +55,10 @@ def _own_entries(request: HttpRequest) -> LogEntryQuerySet[LogEntry]:
 
 
 def _pages(entry: LogEntry) -> dict[str, str]:
-    """The page that shows why a request was refused: the user's limits, or what may be asked for."""
-    names = {429: "me:overview", 403: "me:access"}
-    return {"Error": reverse(names[entry.status])} if entry.status in names else {}
+    """The page that shows why a request was refused: the user's limits, or the form that asks for the model."""
+    ask = with_query(reverse("me:access-ask", args=["model"]), {"model": entry.model})
+    pages = {429: reverse("me:overview"), 403: ask}
+    return {"Error": pages[entry.status]} if entry.status in pages else {}
 
 
 def _work(entries: LogEntryQuerySet[LogEntry]) -> LogEntryQuerySet[LogEntry]:
@@ -70,7 +73,8 @@ def _number(text: str) -> int:
 def _row(entry: LogEntry) -> JsonObject:
     return {
         "entry": entry,
-        "result": f"{entry.status or ''} {entry.exception or entry.outcome}".strip(),
+        "badge": result_badge(entry),
         "tokens": "" if entry.input_tokens is None else tokens(entry),
         "cost": cost(entry),
+        "took": short_duration(entry.duration_ms),
     }

@@ -17,6 +17,7 @@ PERIODS = (7, 30, 90)  # in days, today included
 MAX_MODELS = 100
 MEASURES = (REQUESTS, COST) = ("requests", "cost")  # of the bars
 Scale = Mapping[str, Decimal]
+NO_MODEL = "(not sent to a model)"  # of requests that were refused before
 NO_BARS: Scale = {}
 
 
@@ -38,7 +39,7 @@ def usage_tables(request: HttpRequest, filters: JsonObject) -> JsonObject:
         "measures": MEASURES,
         "by_day": [shown_row(row, str(row["day"]), scale) for row in reversed(by_day)],
         "by_model": [
-            shown_row(row, row["model"] or "unknown") for row in usage_rows(days, filters, "model", MAX_MODELS)
+            shown_row(row, row["model"] or NO_MODEL) for row in usage_rows(days, filters, "model", MAX_MODELS)
         ],
     }
 

@@ -11,7 +11,7 @@ from gateway_project.console.display.measures import limit_text
 from keys.models import ApiKey
 from licensing.models import Limit, Measure
 from licensing.querysets import LimitQuerySet
-from providers.console.currency import usual_currency
+from providers.console.currency import limit_currency
 
 Kind = tuple[str, str]  # measure and window
 
@@ -36,7 +36,7 @@ def default_rows(user: User, keys: Iterable[ApiKey], limits: LimitQuerySet[Limit
 def _row(name: str, subject: User | ApiKey, kind: Kind, amount: Decimal) -> Limit:
     measure, window = kind
     row = Limit(**{name: subject}, measure=measure, window=window, amount=amount)
-    row.currency = usual_currency() if measure == Measure.COST else ""
+    row.currency = limit_currency() if measure == Measure.COST else ""
     return row
 
 
@@ -86,7 +86,7 @@ def _numbers_of(limits: LimitQuerySet[Limit]) -> dict[Kind, tuple[int, int, int]
 
 def _amount(kind: Kind, amount: Decimal) -> str:
     measure, window = kind
-    return limit_text(measure, window, amount, usual_currency() if measure == Measure.COST else "")
+    return limit_text(measure, window, amount, limit_currency() if measure == Measure.COST else "")
 
 
 def _join_amounts(amounts: list[str]) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from django.core.cache import caches
 
 from providers.models import ModelPrice
+from providers.pricing.prices import MIXED
 
 FRESH_SECONDS = 20
 
@@ -13,6 +14,12 @@ def usual_currency() -> str:
     """The currency of the prices, read once for a while; '' for no prices, or several currencies."""
     currencies = _recent_currencies()
     return currencies[0] if len(currencies) == 1 else ""
+
+
+def limit_currency() -> str:
+    """The currency in which limits count costs, as LimitQuerySet.shown() names it: EUR, EUR+USD, MIXED; '' for none."""
+    currencies = _recent_currencies()
+    return "+".join(currencies) if len(currencies) <= 2 else MIXED
 
 
 def cost_note() -> str:

@@ -18,6 +18,7 @@ NOTHING = Decimal(0)
 PRICE_DECIMALS = 6
 # The currency of a cost that a provider reports (OpenRouter's credits are US dollars).
 REPORTED_CURRENCY = "USD"
+MIXED = "mixed currencies"  # of costs that limits add up, in more than two currencies
 REMEMBERED = 10_000
 
 
@@ -140,7 +141,7 @@ class PricedModel(NamedTuple):
 class PriceBook:
     """All prices that hold or will hold; asked for one model again and again, it looks only once.
 
-    `currency` is that of all prices; '' without prices, or with prices in several currencies.
+    `currency` is that of all prices, such as EUR, EUR+USD or MIXED; '' without prices.
     """
 
     def __init__(self, offers: Iterable[Offer] = (), currency: str = "") -> None:

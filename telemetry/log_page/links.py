@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from django.urls import reverse
 
+from gateway_project.console.display.names import Name
 from gateway_project.console.period import Period, row_page, with_query
 from providers.console.model_links import model_page, price_form
 from providers.models import Provider
@@ -29,8 +30,19 @@ def pages_of(entry: LogEntry, period: Period) -> dict[str, str]:
         "Trusted issuer": _search_page("accounts_trustedissuer", period, entry.trusted_issuer),
         "Guardrails": _search_page("rules_guardrail", period, *{one["name"] for one in entry.guardrails or ()}),
         "Error": _cause_page(entry, period),
-        "Cost": price_page(entry),
+        "Cost": price_page(entry) or _prices_page(entry),
     }
+
+
+def names_of(entry: LogEntry, pages: Mapping[str, str]) -> list[Name]:
+    """What the message of the entry may name, with these pages of its facts."""
+    limit = Name("refusing limit", "limit", pages.get("Error", "") if entry.status == 429 else "")
+    names = {"User": entry.username, "Key": entry.key_name, "Rule": entry.rule_name, "Provider": entry.provider_name}
+    return [
+        limit,
+        Name("model", entry.model, pages.get("Model", "")),
+        *(Name(fact.lower(), name or "", pages.get(fact, "")) for fact, name in names.items()),
+    ]
 
 
 def _cause_page(entry: LogEntry, period: Period) -> str:
@@ -45,6 +57,14 @@ def _cause_page(entry: LogEntry, period: Period) -> str:
 def price_page(entry: LogEntry) -> str:
     """The form for the price that the work lacks; '' for other entries."""
     return price_form(entry.served_model or entry.model, entry.provider_id) if entry.lacks_price else ""
+
+
+def _prices_page(entry: LogEntry) -> str:
+    """The prices that the cost was calculated with, or that came after them; '' without a cost."""
+    if not entry.cost or not entry.provider_name:
+        return ""
+    model = f"{entry.provider_name}/{entry.served_model or entry.model}"
+    return with_query(reverse("admin:providers_modelprice_changelist"), {"for_model": model, "of": "all"})
 
 
 def _refusing_limit(entry: LogEntry) -> str:

@@ -12,6 +12,7 @@ from django.utils.safestring import SafeString
 
 from gateway_project.console.display import charts
 from gateway_project.console.display.badges import Badge
+from gateway_project.console.display.measures import short_duration
 from gateway_project.console.display.money import Figure, in_words, missing_costs, money, short_count
 from gateway_project.console.display.paths import page_path
 from gateway_project.console.display.times import MINUTES, utc_time
@@ -356,7 +357,7 @@ def _sort_address(name: str, form: UsageForm) -> str:
 
 
 def _latencies(row: JsonObject) -> list[Line]:
-    return [] if row["p95_ms"] is None else [Line(f"{row['p50_ms']:,.0f}"), Line(f"{row['p95_ms']:,.0f} ms")]
+    return [] if row["p95_ms"] is None else [Line(short_duration(row[name])) for name in ("p50_ms", "p95_ms")]
 
 
 def _cost(cost: dict[str, str]) -> Iterator[Line]:

@@ -102,6 +102,21 @@ def test_a_refusal_names_the_rule_that_nearly_allows_it(console, world, arranged
     assert f"Rule {rule.name} allows only models that match another-.*." in sentences(window)
     assert "No provider would be asked." in window.page.inner_text("[data-explanation]")
     assert window.check() == []
+    linked = {link.inner_text(): link.get_attribute("href") for link in window.page.locator("[data-sentences] a").all()}
+    assert linked[world.user.username].startswith(f"/admin/accounts/user/{world.user.pk}/")
+    assert linked[rule.name].startswith(f"/admin/rules/rule/{rule.pk}/")
+    assert world.model in linked
+
+
+def test_the_message_of_a_refused_request_links_its_names(administrator, world, arranged):
+    _, rule, _ = arranged
+    Rule.objects.filter(pk=rule.pk).update(effect="deny")
+    world.settle()
+    denied = world.entry(world.ask())
+    page = administrator.get(f"telemetry/logentry/{denied.pk}/change/").text
+    message = page.partition(">Message</dt>")[2].partition("</dd>")[0]
+    assert f'/accounts/user/{world.user.pk}/change/" title="{world.user.username}">' in message
+    assert f">{world.model}</a>" in message
 
 
 def test_an_entry_of_the_log_fills_in_the_form(console, world, arranged):

@@ -214,6 +214,8 @@ def test_an_error_is_red_and_the_message_stays_for_another_try(console, world):
     assert page.input_value("[name=prompt]") == PROMPT
     assert page.get_by_role("link", name="Log entry").get_attribute("href")
     assert [problem for problem in window.check() if "403" not in problem] == []
+    page.wait_for_selector("[data-note] >> text=Explain")
+    assert ".. Log entry" not in page.inner_text("[data-note]")
     page.click("[data-note] >> text=Explain")
     stand_still(page)
     assert urlsplit(page.url).path.startswith("/admin/explain/entry/")

@@ -94,7 +94,7 @@ def test_the_first_page_tells_of_one_that_is_nearly_used_up(console, world):
     set_limit(user=world.user, measure="requests", window="month", amount=Decimal(1))
     assert world.ask().status_code == 200
     window = console()
-    result = f"These limits are almost used up: {world.user.username}, 1 request per month (used up)"
+    result = f"These limits are used up, or almost: {world.user.username}, 1 request per month (used up)"
 
     def shown() -> bool:
         window.open("")  # what the page has found it shows for some seconds

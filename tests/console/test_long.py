@@ -100,6 +100,27 @@ def test_the_overview_shows_costs_to_their_end(console, world):
         assert table.evaluate("table => table.scrollWidth <= table.clientWidth"), title
 
 
+def test_the_log_has_room_for_its_widest_entry(console, orm):
+    """A long status pushed the column Duration out of sight."""
+    entry = LogEntry.objects.create(
+        entry_type="WorkRequest", outcome="failed", status=503, exception="ContextLengthExceeded", key_name="W" * 20,
+        username="W" * 20, model="W" * 20, provider_name="W" * 20, input_tokens=128_512, output_tokens=12_345,
+        cost="0.0000035", currency="USD", first_byte_ms=12_345, duration_ms=123_456,
+    )  # fmt: skip
+    window = console()
+    window.open("telemetry/logentry/")
+    cells = window.page.locator("#result_list tr", has_text="ContextLengthExceeded").first
+    assert cells.locator(".field-duration").inner_text() == "123.5 s"
+    assert cells.locator(".field-first_byte span").get_attribute("title") == "12,345 ms"
+    box = cells.locator(".field-duration").bounding_box()
+    table = window.page.locator("#result_list").evaluate(
+        "list => list.closest('.simplebar-content-wrapper').clientWidth"
+    )
+    assert box["x"] + box["width"] <= window.page.locator("#result_list").bounding_box()["x"] + table + 1
+    assert window.check() == []
+    entry.delete()
+
+
 def test_what_a_permission_grants_is_read_to_its_end(console):
     window = console()
     window.open("keys/apikey/add/")

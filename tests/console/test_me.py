@@ -124,6 +124,16 @@ def password_is_changed(hand) -> None:
     assert hand.window.check() == []
 
 
+def test_on_a_phone_requests_and_keys_are_in_sight_to_their_end(visitor, served):
+    window = visitor("phone")
+    enter(window, served.user.username)
+    for path in ("requests/", "keys/"):
+        window.open(path)
+        table = window.page.locator("#main [role=region]")
+        assert table.evaluate("table => table.scrollWidth <= table.clientWidth"), path
+        assert window.check() == [], path
+
+
 def test_usage_and_the_own_log_take_a_click_and_an_entry_of_it_one_more(visitor, served):
     window = visitor()
     enter(window, served.user.username)

@@ -19,6 +19,13 @@ def test_a_page_is_found_and_opened_by_the_keyboard_alone(console, look):
     window.page.wait_for_url("**/rules/guardrail/")
 
 
+def test_a_long_text_in_the_address_is_answered_with_a_page(administrator):
+    """A browser showed JSON."""
+    for path in (f"find/?s={'x' * 5000}", f"telemetry/logentry/?q={'x' * 5000}"):
+        answer = administrator.get(path)
+        assert (answer.status_code, answer.headers["Content-Type"]) == (200, "text/html; charset=utf-8")
+
+
 def test_escape_closes_it_and_it_opens_again(console):
     window = console()
     window.open("")

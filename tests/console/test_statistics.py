@@ -102,6 +102,21 @@ def test_a_chart_of_counts_has_marks_at_whole_numbers_alone(console, world, name
     assert any(mark % 1 for mark in marks["cost"])  # 3 USD and 0.25 EUR
 
 
+def test_charts_without_usage_begin_at_zero_and_shorten_long_names(console, world, names):
+    """An empty chart began at -1, and a long name ran out of the chart to the left."""
+    window = console()
+    window.open(f"statistics/?by=model&user={world.user.pk}")
+    draw = """name => {
+      const chart = Chart.getChart(document.querySelector("#main canvas"));
+      chart.config.type = "line";
+      chart.data = { labels: [name], datasets: [{ data: [0] }] };
+      chart.update("none");
+      return [chart.scales.y.min, chart.scales.x.ticks[0].label];
+    }"""
+    assert window.page.evaluate(draw, "W" * 25) == [0, "W" * 23 + "…"]
+    assert window.page.evaluate(draw, "W" * 24) == [0, "W" * 24]
+
+
 def test_marks_of_small_amounts_are_short(console, world, names):
     window = console()
     window.open(f"statistics/?by=model&chart=cost&user={world.user.pk}")

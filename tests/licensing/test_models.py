@@ -81,6 +81,7 @@ def test_a_day_has_one_peak(db):
     ("measure", "window", "amount", "text"),
     [
         ("cost", "month", "0.000500", "cost of 0.0005 per month"),
+        ("cost", "month", "1000000", "cost of 1,000,000 per month"),
         ("requests", "minute", "600", "600 requests per minute"),
         ("tokens", "day", "1", "1 token per day"),
         ("tokens", "month", "2000000", "2,000,000 tokens per month"),
@@ -98,7 +99,8 @@ def test_a_limit_is_written_with_its_unit(measure, window, amount, text):
         ([], "cost of 0.5 per day", ""),
         (["EUR"], "0.5 EUR per day", "EUR"),
         (["EUR", "EUR"], "0.5 EUR per day", "EUR"),
-        (["EUR", "USD"], "cost of 0.5 per day", ""),
+        (["EUR", "USD"], "0.5 EUR+USD per day", "EUR+USD"),
+        (["CHF", "EUR", "USD"], "0.5 mixed currencies per day", "mixed currencies"),
     ],
 )
 def test_a_cost_limit_and_its_refusals_have_the_currency_of_the_prices(ann, currencies, text, currency):

@@ -12,7 +12,7 @@ from django.utils import timezone
 from accounts.models import Session
 from accounts.sessions import log_in
 from keys.models import ApiKey
-from keys.services import issue_key
+from keys.services import delete_keys, issue_key, update_key
 from licensing.services import set_limit
 from telemetry.journal.batches import insert_log_entries
 from telemetry.models import EntryType, LogEntry
@@ -160,9 +160,9 @@ def test_requests_are_the_own_ones(browser, ann):
         assert browser.get(f"/me/requests/{entry.pk}/").status_code == 404
 
 
-@pytest.mark.parametrize(("status", "page"), [(429, "/me/"), (403, "/me/access/")])
+@pytest.mark.parametrize(("status", "page"), [(429, "/me/"), (403, "/me/access/new/model/?model=fast")])
 def test_a_refusal_links_to_what_refused_it(browser, ann, status, page):
-    refused = logged(ann, status=status, outcome="denied", exception="Refused")
+    refused = logged(ann, status=status, outcome="denied", exception="Refused", model="fast")
     assert f'href="{page}">Refused</a>' in browser.get(f"/me/requests/{refused.pk}/").text
 
 
@@ -282,6 +282,34 @@ def test_the_defaults_of_the_settings_are_bars_too_unless_a_limit_replaces_them(
     page = browser.get("/me/").text
     assert f"Key {key}: 7 requests per minute" in page
     assert f"Key {key}: 600 requests per minute" not in page
+
+
+def test_keys_that_cannot_send_requests_have_no_bars(browser, ann):
+    keys = {state: issue_key(owner=ann, name=state).key for state in ("usable", "locked", "expired", "deleted")}
+    for key in keys.values():
+        set_limit(key=key, measure="tokens", window="day", amount=7)
+    update_key(keys["locked"], locked=True)
+    update_key(keys["expired"], expire=True)
+    delete_keys([keys["deleted"]])
+    page = browser.get("/me/").text
+    assert [state for state, key in keys.items() if f"Key {key}" in page] == ["usable"]
+
+
+def test_a_limit_that_is_used_up_comes_first_and_leads_to_the_form_for_a_higher_one(browser, ann):
+    set_limit(user=ann, measure="tokens", window="day", amount=10**6)
+    set_limit(user=ann, measure="requests", window="day", amount=1)
+    insert_log_entries([done("r", timezone.now(), user_id=ann.pk)])
+    page = browser.get("/me/")
+    assert page.context["bars"][0].limit.measure == "requests"
+    assert page.text.count("Ask for a higher limit") == 1
+    form = browser.get(page.context["bars"][0].ask).context["form"]
+    assert (form["measure"].value(), form["window"].value()) == ("requests", "day")
+
+
+def test_whoever_may_use_no_model_is_led_to_the_form_that_asks_for_one(browser):
+    assert 'href="/me/access/new/model/">Ask for a model' in browser.get("/me/models/").text
+    assert 'href="/me/models/">Models</a> shows how to send one' in browser.get("/me/requests/").text
+    assert 'value="fast"' in browser.get("/me/access/new/model/?model=fast").text
 
 
 def test_a_default_of_a_day_counts_what_the_log_has_of_the_key(browser, ann, settings):

@@ -31,6 +31,12 @@ def test_a_rule_has_the_bounds_of_the_api(console, field, longest):
     assert added(console, **{field: "x" * longest}).status_code == 302
 
 
+def test_a_form_says_at_once_all_that_is_wrong(console):
+    errors = added(console, name="", audience="user", regex="(").context["adminform"].form.errors
+    assert errors.keys() == {"name", "user", "regex"}
+    assert errors["regex"][0].startswith("This is not a valid RE2 pattern")
+
+
 def test_the_list_says_which_rules_let_nobody_through(console):
     create_provider(name="p", format_name="openai", url="http://127.0.0.1:9/v1", models=["gpt-5"])
     ann, group = new_user(), create_group(name="staff")
@@ -55,7 +61,7 @@ def test_the_list_says_which_rules_let_nobody_through(console):
     assert values["idle"] == "No model or alias of an enabled provider matches: the rule currently allows nothing."
     assert values["empty"].startswith("The group has no members.")
     assert values["nobody"] == "The rule applies to nobody: choose a user, a group or everyone."
-    assert values["broken"].startswith("this is not a valid RE2 pattern")
+    assert values["broken"].startswith("This is not a valid RE2 pattern")
 
 
 @pytest.mark.long

@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from gateway_project.console.dashboard.figures import FRESH_SECONDS, cached_figures, figures_of, period_of_page
 from gateway_project.console.dashboard.links import MAX_SHOWN, first_links, list_of, log_of, search_page
+from gateway_project.console.display.names import Name
 from gateway_project.console.notices import Link, Notice, notices
 from gateway_project.console.period import ANY_TIME, row_page, with_query
 from gateway_project.json_types import JsonObject
@@ -68,9 +69,9 @@ def _about_providers(failing: Mapping[str, Health], ids: Mapping[str, int]) -> I
         error = health.last_error
         last = f" Its last error: {error.exception} of {error.model}, {error.at:%H:%M} UTC." if error else ""
         attempts = with_query(list_of("telemetry_logentry"), {"attempted": name})
-        models = [Link(error.model, model_page(error.model, ids.get(name)))] if error else []
-        links = [Link(name, _provider_page(name, ids.get(name))), *models, Link("Its attempts", attempts)]
-        yield Notice("error", f"The provider {name} fails.{last}", links)
+        models = [Name("model", error.model, model_page(error.model, ids.get(name)))] if error else []
+        names = [Name("provider", name, _provider_page(name, ids.get(name))), *models]
+        yield Notice("error", f"The provider {name} fails.{last}", [Link("Show its attempts", attempts)], names)
 
 
 def _provider_page(name: str, row_id: int | None) -> str:
@@ -82,7 +83,7 @@ def _about_errors(figures: JsonObject) -> Iterator[Notice]:
     errors, requests = figures["totals"]["errors"], figures["totals"]["requests"]
     if errors > requests * MANY_ERRORS:
         since = f"{figures['since']:%H:%M} UTC"
-        text = f"{errors:,} of {plural(requests, 'request')} since {since} failed. The log shows them."
+        text = f"{errors:,} of {plural(requests, 'request')} since {since} failed."
         yield Notice("warning", text, [Link("Show them", log_of(period_of_page(figures), result=ERRORS))])
 
 
@@ -126,7 +127,8 @@ def _limit_link(limit: Limit, part: Decimal) -> Link:
 
 def _about_limits(limits: list[Link]) -> Iterator[Notice]:
     if limits:
-        yield Notice("warning", "These limits are almost used up:", first_links(limits, list_of("licensing_limit")))
+        links = first_links(limits, list_of("licensing_limit"))
+        yield Notice("warning", "These limits are used up, or almost:", links)
 
 
 def unpriced_models(start: datetime) -> list[ModelWithoutPrice]:

@@ -10,6 +10,7 @@ from gateway_project.env import MEASURES
 from gateway_project.wording import plural
 
 NOUNS = {"requests": "request", "tokens": "token", "cost": "cost", "concurrent": "concurrent request"}
+LONG_MS = 10_000
 COST, TOKENS = "cost", "tokens"
 
 
@@ -28,6 +29,14 @@ def short_amount(measure: str, amount: Decimal, currency: str) -> Figure:
     if measure == COST:
         return money(amount, currency)
     return short_count(int(amount)) if measure == TOKENS else Figure(f"{amount:,.0f}", f"{amount:,.0f}")
+
+
+def short_duration(milliseconds: float | None) -> Figure:
+    """A time that something took, in seconds from ten seconds on; '' if it is not known."""
+    if milliseconds is None:
+        return Figure("", "")
+    exact = f"{milliseconds:,.0f} ms"
+    return Figure(exact if milliseconds < LONG_MS else f"{milliseconds / 1000:,.1f} s", exact)
 
 
 CHOICES = [(measure, capfirst(NOUNS[measure] + ("" if measure == COST else "s"))) for measure in MEASURES]

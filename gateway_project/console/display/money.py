@@ -53,6 +53,11 @@ def exact_money(amount: Decimal | None, currency: str) -> str:
     return "" if amount is None else f"{amount.normalize():f} {currency}".rstrip()
 
 
+def separated(amount: Decimal, currency: str) -> str:
+    """The same with separators for thousands."""
+    return f"{amount.normalize():,f} {currency}".rstrip()
+
+
 def price(amount: Decimal, currency: str) -> Figure:
     """The price of something, to the last digit: prices are compared and copied."""
     text = f"{amount.normalize():,f}"

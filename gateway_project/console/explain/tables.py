@@ -9,10 +9,11 @@ from typing import NamedTuple
 from django.urls import reverse
 
 from gateway_project.console.display.money import money
+from gateway_project.console.display.names import Name, link_names
 from gateway_project.console.display.times import SECONDS, utc_time
 from gateway_project.console.period import ANY_TIME, Period, row_page, with_query
 from gateway_project.json_types import JsonObject
-from providers.console.currency import usual_currency
+from providers.console.currency import limit_currency
 from providers.console.model_links import model_page, price_form
 from providers.models import Provider
 
@@ -61,15 +62,38 @@ def template_values(
     pages = Pages(providers, period)
     if not outcome:
         price_page = _price_page(document["candidates"], providers)
+    names = list(_names(document, pages))
     verdict = outcome.replace("_", " ") or ("served" if document["allowed"] else "refused")
     return {
-        "sentences": document["sentences"],
+        "sentences": [link_names(sentence, names) for sentence in document["sentences"]],
         "verdict": Cell(verdict, label="success" if document["allowed"] else "danger"),
         "error": error and f"{error['code']} {error['exception']}",
         "facts": list(_facts(document, pages, price_page, has_ended=bool(outcome))),
         "tables": [table for table in _tables(document, pages, has_ended=bool(outcome)) if table.rows or table.note],
         "outgoing": _show_outgoing(document["outgoing"]),
     }
+
+
+def _names(document: JsonObject, pages: Pages) -> Iterator[Name]:
+    """What the sentences may name."""
+    caller = document["caller"]
+    yield Name("user", caller["userName"] or "", pages.row("accounts_user", caller["userId"]))
+    yield Name("key", caller["keyName"] or "", pages.row("keys_apikey", caller["keyId"]))
+    yield Name("rules", "rules", "#rules")
+    for kind, table, rows in (
+        ("group", "accounts_group", caller["groups"]),
+        ("rule", "rules_rule", document["rules"]),
+        ("guardrail", "rules_guardrail", document["guardrails"]),
+    ):
+        yield from (Name(kind, row["name"], pages.row(table, row["id"])) for row in rows)
+    for row in (*document["candidates"], *document["leftOut"]):
+        provider, model, _ = _target(row, pages)
+        yield from (Name("provider", row["provider"], provider.page), Name("model", row["model"] or "", model.page))
+    yield from (Name("limit", row["limit"], _limit_page(row)) for row in document["limits"])
+
+
+def _limit_page(row: JsonObject) -> str:
+    return with_query(reverse("admin:limit-by-name"), {"name": row["name"]})
 
 
 def _price_page(candidates: Sequence[JsonObject], providers: Mapping[str, int]) -> str:
@@ -143,8 +167,7 @@ def _limit(row: JsonObject) -> list[Cell]:
     amounts = [_amount(row[name]) for name in ("amount", "used", "reserved", "remaining")]
     amounts[0] = amounts[0] if row["amount"] is not None else Cell("unlimited")
     resets = datetime.fromisoformat(row["resets"]) if row["resets"] else None
-    page = with_query(reverse("admin:limit-by-name"), {"name": row["name"]})
-    return [Cell(row["limit"], page), *amounts, Cell(utc_time(resets, f"{SECONDS} UTC"))]
+    return [Cell(row["limit"], _limit_page(row)), *amounts, Cell(utc_time(resets, f"{SECONDS} UTC"))]
 
 
 def _guardrail(row: JsonObject, pages: Pages) -> list[Cell]:
@@ -161,7 +184,7 @@ def _guardrail(row: JsonObject, pages: Pages) -> list[Cell]:
 def _amount(value: int | str | None) -> Cell:
     """A number, or money, which is a text."""
     if isinstance(value, str):
-        return Cell(money(Decimal(value), usual_currency()))
+        return Cell(money(Decimal(value), limit_currency()))
     return Cell("" if value is None else f"{value:,}")
 
 

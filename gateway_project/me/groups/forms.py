@@ -77,7 +77,7 @@ class AmountForm(StoredForm):
         """Below the amount of an existing limit: only one of cost has a currency, or several."""
         if limit.measure != Measure.COST:
             self.fields["amount"].help_text = ""
-        elif limit.currency:
+        elif limit.currency.isalpha():  # of several the note about every cost says more
             self.fields["amount"].help_text = f"In {limit.currency}."
 
 

@@ -49,6 +49,7 @@ new MutationObserver(() => (nameBoxes(), nameLandmarks(), takeKeys())).observe(d
 // Search terms are part of the address, whose length the server limits. The field shows the message, because the
 // response to a longer address does not come from the console.
 const LONGEST_ADDRESS = 4000;
+const LONGEST_LABEL = 24;
 
 document.addEventListener("submit", (event) => {
   const form = event.target;
@@ -72,6 +73,14 @@ Chart.defaults.scales.linear.ticks.format = { maximumSignificantDigits: 9 };
 const decimal = new Intl.NumberFormat("en", Chart.defaults.scales.linear.ticks.format);
 Chart.defaults.scales.linear.afterTickToLabelConversion = ({ ticks }) =>
   ticks.forEach((tick) => (tick.label = String(tick.label).replace(String(tick.value), decimal.format(tick.value))));
+
+// No amount is below zero: without data an axis would begin at -1.
+Chart.defaults.scales.linear.min = 0;
+// Long names would run out of the chart; the box at a bar has the whole name.
+const shortLabel = (name) => (name.length > LONGEST_LABEL ? `${name.slice(0, LONGEST_LABEL - 1)}…` : name);
+Chart.defaults.scales.category.ticks.callback = function (value) {
+  return shortLabel(this.getLabelForValue(value));
+};
 
 // A click on what a chart shows of a name opens the page of that name.
 const pageOf = (chart, shown) => shown.length && chart.data.pages?.[shown[0].index];

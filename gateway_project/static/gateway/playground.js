@@ -237,7 +237,8 @@ async function linkEntry(note, requestId) {
     if (entry?.url) {
       const cost = element("span", "", entry.cost);
       cost.title = entry.exactCost;
-      note.append(entry.cost ? ", " : "", cost, ". ", linkTo(entry.url, "Log entry"));
+      note.append(entry.cost ? ", " : "", cost);
+      note.append(note.textContent.endsWith(".") ? " " : ". ", linkTo(entry.url, "Log entry"));
       if (note.getAttribute("role") === "alert") note.append(", ", linkTo(entry.explanation, "Explain"));
       return;
     }

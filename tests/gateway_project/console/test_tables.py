@@ -11,6 +11,7 @@ from accounts.models import User
 from accounts.services import delete_user
 from keys.models import ApiKey
 from keys.services import delete_keys, issue_key
+from providers.services import create_provider
 from telemetry.models import LogEntry
 from tests.support.management import new_user
 from tests.support.pace import in_one_minute
@@ -212,3 +213,20 @@ class TestWritesPerMinute:
 
     def delete_one(self, console):
         return console.post(f"{USERS}{new_user().pk}/delete/", {"post": "yes"})
+
+
+def test_a_list_is_named_after_its_rows(console):
+    """The window of a list was called "Select user to change"."""
+    pages = {"accounts/user": "Users", "telemetry/logentry": "Log entries", "statistics": "Statistics"}
+    for path, name in pages.items():
+        title = console.get(f"/admin/{path}/").text.partition("<title>")[2].partition("</title>")[0]
+        assert title.strip() == f"{name} | Gateway"
+
+
+def test_pages_of_an_empty_installation_say_what_to_do_next(console):
+    playground = 'href="/admin/playground/"'
+    assert f"{playground} class=" in console.get("/admin/telemetry/logentry/").text.partition("There are no such")[2]
+    assert f"{playground}>playground</a>" in console.get("/admin/statistics/").text
+    assert 'href="/admin/providers/provider/add/">Add a provider</a>' in console.get("/admin/playground/").text
+    create_provider(name="p", url="https://a.example", format_name="openai", models=["m"])
+    assert "Add a provider" not in console.get("/admin/playground/").text

@@ -65,6 +65,15 @@ def test_a_cost_that_is_not_known_leads_to_the_form_for_the_price(console):
     assert re.findall('href="([^"]*modelprice[^"]*)"[^>]*>([^<]*)<', page) == [(address, "no price")]
 
 
+def test_a_cost_leads_to_the_prices_of_its_model(console):
+    """Whoever doubts a cost looks at the price."""
+    entry = recorded("WorkRequest", "east", "Lisbon", cost=Decimal("2"), currency="USD")
+    facts = console.get(f"/admin/telemetry/logentry/{entry.pk}/change/").context["facts"]
+    address = "/admin/providers/modelprice/?for_model=east%2Fmodel+of+east&of=all"
+    assert [(value, page) for name, value, page in facts if name == "Cost"] == [("$2.00", address)]
+    assert console.get(address).status_code == 200
+
+
 @pytest.mark.parametrize(
     ("verdict", "status", "shown"),
     [("off", "BYPASS", []), ("bypass", "BYPASS", ["BYPASS"]), ("miss", "MISS", ["MISS"]), (None, "BYPASS", ["BYPASS"])],

@@ -55,8 +55,8 @@ def test_keys_that_expire_soon_the_first_of_many(ann):
     [
         (0, 0, []),
         (5, 100, []),
-        (6, 100, ["6 of 100 requests since 08:00 UTC failed. The log shows them."]),
-        (1200, 1200, ["1,200 of 1,200 requests since 08:00 UTC failed. The log shows them."]),
+        (6, 100, ["6 of 100 requests since 08:00 UTC failed."]),
+        (1200, 1200, ["1,200 of 1,200 requests since 08:00 UTC failed."]),
     ],
 )
 def test_many_errors_of_the_last_hour(errors, requests, texts):
@@ -123,10 +123,13 @@ class TestRemedies:
         error = LastError(timezone.now(), "m", "ProviderError", "down")
         failing = {"p": Health(True, models=(ModelHealth("m", HealthState.FAILING, 6, 5, last_error=error),))}
         (notice,) = attention._about_providers(failing, {row.name: row.pk for row in rows})
-        assert notice.links[0].address == f"/admin/providers/provider/{rows[0].pk}/change/"
-        assert pages([notice]).keys() == {"p", "m", "Its attempts"}
+        assert notice.names[0].page == f"/admin/providers/provider/{rows[0].pk}/change/"
+        assert [name.text for name in notice.names] == ["p", "m"]
+        assert pages([notice]).keys() == {"Show its attempts"}
+        assert 'The provider <a class="text-primary-700' in notice.html
+        assert notice.html.endswith(f'<a class="underline" href="{notice.links[0].address}">Show its attempts</a>')
         (of_deleted,) = attention._about_providers(failing, {})
-        assert of_deleted.links[0].address == "/admin/providers/provider/?q=p"
+        assert of_deleted.names[0].page == "/admin/providers/provider/?q=p"
 
     def test_of_the_log_and_of_the_store(self, pages):
         backlog = attention._about_the_log(Backlog(bytes=5_000, seconds=95.0))

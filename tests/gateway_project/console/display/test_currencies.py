@@ -100,13 +100,23 @@ class TestTheFormOfALimit:
         return console.get(address).context["adminform"].form.fields["amount"].help_text
 
 
+@pytest.mark.parametrize(
+    ("currencies", "text"), [(["EUR", "USD"], "0.00 EUR+USD of 5.00 EUR+USD"), (["CHF"], "0.00 CHF of 5.00 CHF")]
+)
+def test_the_bar_of_a_limit_has_the_currencies_that_it_adds_up(console, ann, currencies, text):
+    set_prices(*currencies)
+    set_limit(measure="cost", window="day", amount=Decimal(5), user=ann)
+    for page in (console.get("/admin/licensing/limit/"), log_in(ann).get("/me/")):
+        assert text in page.text
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("currencies", "measure", "text"),
     [
         (["USD"], "cost", "limit of $500 per month"),
         (["CHF"], "cost", "limit of 500 CHF per month"),
-        (["EUR", "USD"], "cost", "limit of a cost of 500 per month"),
+        (["EUR", "USD"], "cost", "limit of 500 EUR+USD per month"),
         (["USD"], "tokens", "limit of 500 tokens per month"),
         (["USD"], "concurrent", "limit of 500 concurrent requests"),
     ],
