@@ -46,6 +46,24 @@ def test_when_none_has_room_the_client_is_told(world, two):
     assert items(responses[2].headers["RateLimit"])["provider"]["r"] == 0
 
 
+def test_a_client_waits_for_what_ends_first_the_limit_of_one_or_the_rest_of_another(world, two):
+    first, second = two
+    limit(world, second, "requests", "day", 1)
+    name = world.row(second).name
+    assert bypass(world, model=f"{name}/{world.model}").status_code == 200
+    first.answers(status=429, headers={"Retry-After": "3"})
+    assert bypass(world).status_code == 429
+    response = bypass(world)
+    refused(response, "RateLimited", "daily request limit of provider", "The rest of another provider ends in ")
+    assert int(response.headers["Retry-After"]) <= 3
+    assert world.entry(response).outcome == "denied"
+    of_its_own = bypass(world, model=f"{name}/{world.model}")
+    refused(of_its_own, "QuotaExceeded")
+    assert int(of_its_own.headers["Retry-After"]) > 3
+    world.soon(lambda: bypass(world), 200, seconds=5)
+    assert (len(first.seen), len(second.seen)) == (2, 1)
+
+
 def test_what_the_next_one_serves_is_stored_as_its_own(world, two):
     first, second = two
     limit(world, first, "requests", "minute", 1)

@@ -16,9 +16,9 @@ from gateway_project.work.failover.measuring import begin_measuring, measure_fai
 from gateway_project.work.failover.outcomes import note_outcome
 from gateway_project.work.failover.provider_call import call_provider, hide_credential
 from gateway_project.work.failover.provider_response import read_response, refuse_filtered
+from gateway_project.work.failover.rests import error_of_rest
 from gateway_project.work.failover.retries import wait_for_retry
 from gateway_project.work.failover.token_count import count_tokens
-from gateway_project.work.failover.unfit import error_of_rest
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.limits.admission import admit_and_look_up, admit_to_provider
 from gateway_project.work.limits.settlement import drop_provider_statuses, pass_on_to_next_credential

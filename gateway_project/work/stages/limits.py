@@ -1,7 +1,9 @@
 """Part of stage 1, but after stage 4, on which the limits depend: is there room in the limits? Take from them."""
 
+from gateway_project.errors import LimitError
 from gateway_project.work.cache.lookup import choose_key
 from gateway_project.work.exchange import Exchange
+from gateway_project.work.failover.rests import error_of_sooner_rest
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.limits.admission import admit_and_look_up, exclude_unaccountable
 
@@ -13,4 +15,7 @@ def reserve_limits(exchange: Exchange, gateway: Gateway) -> None:
     """
     choose_key(exchange)
     exclude_unaccountable(exchange, gateway)
-    admit_and_look_up(exchange, gateway)
+    try:
+        admit_and_look_up(exchange, gateway)
+    except LimitError as full:
+        raise error_of_sooner_rest(full, exchange, gateway) from None

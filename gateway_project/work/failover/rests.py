@@ -1,13 +1,15 @@
-"""A request that no candidate can express, although a target that rests could: then the request is not wrong."""
+"""The error where no candidate can take a request that a target could which rests: it says when that rest ends."""
 
 import math
 from collections.abc import Iterator
+from operator import itemgetter
 
-from gateway_project.errors import GatewayError, ProviderOverloaded, ValidationError
+from gateway_project.errors import GatewayError, LimitError, ProviderOverloaded, RateLimited, ValidationError
 from gateway_project.wording import plural
 from gateway_project.work.exchange import Exchange
 from gateway_project.work.failover.outcomes import outcome_at
 from gateway_project.work.gateway import Gateway
+from gateway_project.work.limits.kinds import LimitDescription
 from gateway_project.work.routing.readiness import with_accounts
 from gateway_project.work.snapshot.records import Target
 from providers.catalogue import servable_targets
@@ -18,18 +20,31 @@ TEXT = "The provider that can take this request rests. Send it again in {}."
 
 def error_of_rest(failure: GatewayError, exchange: Exchange, gateway: Gateway) -> GatewayError:
     """The failure of the last candidate; if it was unfit and a fit target rests, the error that says how long."""
-    if not isinstance(failure, ValidationError):
+    if not isinstance(failure, ValidationError) or (soonest := _soonest(exchange, gateway)) is None:
         return failure
-    rests = [
-        (_seconds_left(target, gateway), target) for target in _resting_targets(exchange) if _fits(target, exchange)
-    ]
-    if not rests:
-        return failure
-    seconds, target = min(rests, key=lambda rest: rest[0])
+    seconds, target = soonest
     rest = gateway.rests.current(target)
     exchange.attempts.target = None  # it is the error of none that was asked
     code = ProviderOverloaded.code if rest is None else rest.code
     return ProviderOverloaded(TEXT.format(plural(seconds, "second")), code=code, retry_after=seconds)
+
+
+def error_of_sooner_rest(full: LimitError, exchange: Exchange, gateway: Gateway) -> LimitError:
+    """The error of a limit; if it is a provider's, and a target's rest ends before it resets, one that says so."""
+    limit = full.limit
+    if not isinstance(limit, LimitDescription) or not limit.subject.is_upstream:
+        return full
+    soonest = _soonest(exchange, gateway)
+    if soonest is None or (full.retry_after is not None and full.retry_after <= soonest[0]):
+        return full
+    text = f"{full.message} The rest of another provider ends in {plural(soonest[0], 'second')}."
+    return RateLimited(text, retry_after=soonest[0], limit=limit)
+
+
+def _soonest(exchange: Exchange, gateway: Gateway) -> tuple[int, Target] | None:
+    """The target that can take the request and whose rest ends first, with its seconds; None if there is none."""
+    targets = [target for target in _resting_targets(exchange) if _fits(target, exchange)]
+    return min(((_seconds_left(one, gateway), one) for one in targets), key=itemgetter(0), default=None)
 
 
 def _resting_targets(exchange: Exchange) -> Iterator[Target]:
