@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from accounts.models import Group, User
 from gateway_project.console.display.measures import limit_text
-from gateway_project.console.display.money import separated
+from gateway_project.console.display.money import grouped_money
 from keys.models import ApiKey
 from licensing.querysets import DailyPeakQuerySet, LimitQuerySet
 from providers.models import Provider
@@ -172,7 +172,7 @@ class Limit(models.Model):
         ]
 
     def __str__(self) -> str:
-        return limit_text(self.measure, self.window, self.amount, self.currency, separated)
+        return limit_text(self.measure, self.window, self.amount, self.currency, grouped_money)
 
     @property
     def subject(self) -> models.Model:

@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from django.core.cache import caches
 from django.db import OperationalError, connection, transaction
@@ -86,7 +86,7 @@ def count_or_estimate(entries: EntryQuerySet) -> tuple[int, bool]:
     return number, number > MAX_COUNTED
 
 
-def is_cheap(rows: QuerySet[Any, Any]) -> bool:
+def is_cheap(rows: QuerySet) -> bool:
     """Whether PostgreSQL expects to have read the rows soon; True on SQLite."""
     return connection.vendor != "postgresql" or _plan(rows)[1] < CHEAP_COST
 
@@ -101,7 +101,7 @@ def _planner_estimate(entries: EntryQuerySet) -> tuple[int, float]:
     return estimate
 
 
-def _plan(rows: QuerySet[Any, Any]) -> tuple[int, float]:
+def _plan(rows: QuerySet) -> tuple[int, float]:
     """The number of rows that the planner expects, and the cost, in its unit."""
     (plan,) = json.loads(rows.explain(format="json"))
     return plan["Plan"]["Plan Rows"], plan["Plan"]["Total Cost"]

@@ -108,7 +108,9 @@ class ContainsInAnyCase(lookups.IContains):
 class ContainsInName(ContainsInAnyCase):
     """The same, for texts without an index of their upper case."""
 
-    def process_lhs(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, lhs: Any = None) -> tuple[str, Any]:
+    def process_lhs(
+        self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, lhs: models.Expression | None = None
+    ) -> tuple[str, list[str | int] | tuple[str | int, ...]]:
         """With an ASCII term, the upper case of ASCII letters alone, which PostgreSQL finds in half the time."""
         sql, parameters = super().process_lhs(compiler, connection, lhs)
         if connection.vendor == "postgresql" and isinstance(self.rhs, str) and self.rhs.isascii():

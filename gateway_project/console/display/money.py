@@ -53,7 +53,7 @@ def exact_money(amount: Decimal | None, currency: str) -> str:
     return "" if amount is None else f"{amount.normalize():f} {currency}".rstrip()
 
 
-def separated(amount: Decimal, currency: str) -> str:
+def grouped_money(amount: Decimal, currency: str) -> str:
     """The same with separators for thousands."""
     return f"{amount.normalize():,f} {currency}".rstrip()
 
