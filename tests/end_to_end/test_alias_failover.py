@@ -42,6 +42,7 @@ class TestTiers:
         alias = world.alias(*targets(world, *trio, tiers=False))
         for one in trio:
             one.default = Answer(text="slow", delay=0.5)
+        assert world.key  # made here: each thread would need a connection of its own for it
         with ThreadPoolExecutor(8) as pool:
             responses = list(pool.map(lambda _: ask(world, alias, "the same"), range(8)))
         assert {response.status_code for response in responses} == {200}
