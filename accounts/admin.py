@@ -22,6 +22,7 @@ from accounts.second_factor.verification import has_second_factor
 from gateway_project.change_feed.cuts import Credential
 from gateway_project.console.audit import actor, caller, record, session_event_recorder
 from gateway_project.console.display.badges import Badge
+from gateway_project.console.display.devices import device_name
 from gateway_project.console.filters import FlagFilter, equals
 from gateway_project.console.forms.service_form import ServiceForm
 from gateway_project.console.links import linked, links_to, period_of_page
@@ -349,7 +350,7 @@ class SessionAdmin(ReadOnlyAdmin):
     """Current and ended sessions, of the API and of the console."""
 
     empty_message = "Nobody is logged in."
-    list_display = [linked("user"), "device", "address", "created_at", "last_used_at", "state"]
+    list_display = [linked("user"), "program", "address", "created_at", "last_used_at", "state"]
     list_display_links = ["created_at"]
     list_filter = [equals("user", "user", "user__name_key")]
     list_filter_submit = True
@@ -357,6 +358,10 @@ class SessionAdmin(ReadOnlyAdmin):
     list_select_related = ["user"]
     fields = ["user", "device", "address", "created_at", "last_used_at", "expires_at", "ended_at"]
     actions_detail = ["end"]
+
+    @display(description="Device", ordering="device")
+    def program(self, row: Session) -> str:
+        return device_name(row.device)
 
     @display(description="State")
     def state(self, row: Session) -> SafeString:
