@@ -22,6 +22,7 @@ from accounts.second_factor.verification import has_second_factor
 from gateway_project.change_feed.cuts import Credential
 from gateway_project.console.audit import actor, caller, record_change, session_event_recorder
 from gateway_project.console.display.badges import Badge
+from gateway_project.console.display.devices import device_name
 from gateway_project.console.filters import FlagFilter, text_filter
 from gateway_project.console.forms.service_form import ServiceForm
 from gateway_project.console.links import link_column, links_to, period_of_page
@@ -349,7 +350,7 @@ class SessionAdmin(ReadOnlyAdmin):
     """Current and ended sessions, of the API and of the console."""
 
     empty_message = "Nobody is logged in."
-    list_display = [link_column("user"), "device", "address", "created_at", "last_used_at", "state"]
+    list_display = [link_column("user"), "program", "address", "created_at", "last_used_at", "state"]
     list_display_links = ["created_at"]
     list_filter = [text_filter("user", "user", "user__name_key")]
     list_filter_submit = True
@@ -357,6 +358,10 @@ class SessionAdmin(ReadOnlyAdmin):
     list_select_related = ["user"]
     fields = ["user", "device", "address", "created_at", "last_used_at", "expires_at", "ended_at"]
     actions_detail = ["end"]
+
+    @display(description="Device", ordering="device")
+    def program(self, row: Session) -> str:
+        return device_name(row.device)
 
     @display(description="State")
     def state(self, row: Session) -> SafeString:

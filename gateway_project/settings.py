@@ -164,7 +164,8 @@ TEMPLATES = [
                 "django.contrib.messages.context_processors.messages",
             ],
             "builtins": [
-                f"gateway_project.console.display.{module}" for module in ("times", "chart_tables", "list_filters")
+                f"gateway_project.console.display.{module}"
+                for module in ("times", "chart_tables", "list_filters", "devices")
             ],
         },
     }

@@ -16,8 +16,8 @@ PLACES = {
     "group": (r"\bgroup ({})",),
     "rule": (r"\brule ({})",),
     "rules": (r"\bnone of (\d[\d,]* {})",),
-    "provider": (r"\bprovider ({})", r"(?:^|: )({})(?=: )", r"(?:would be|\),) ({})(?= \()"),
-    "model": (r"\bmodel ({})", r"\basked for ({})", r"\bof ({})(?=, )"),
+    "provider": (r"\bprovider ({})", r"(?:^|: )({})(?=: )", r"(?:would be|\),) ({})(?= \()", r"\banswered by ({})"),
+    "model": (r"\bmodel ({})", r"\basked for ({})", r"\bof ({})(?=, )", r"^({})(?= answered by )"),
     "guardrail": (r"\bguardrail ({})",),
     "limit": (r"\b({})",),  # with its owner: daily cost limit of user bob
     "refusing limit": (r"(?<=\bthe )((?:\w+ ){{0,2}}{})(?= of (?:user|key|group|provider) )",),

@@ -38,6 +38,7 @@ def links_in(text: str) -> list[tuple[str, str]]:
             "The provider p2 fails. Its last error: Error of gpt-5, 08:00 UTC.",
             [("/p2", "p2"), ("/gpt-5", "gpt-5")],
         ),
+        ("gpt-5 answered by p.1.", [("/gpt-5", "gpt-5"), ("/p1", "p.1")]),
         ("Rule All allows it.", [("/rule", "All")]),
         ("The daily cost limit of user ann (1 USD) is used up.", [("/limit", "daily cost limit of user ann")]),
         ("User anna, user ann-b and user ann.b use model gpt-5.2.", []),
