@@ -12,6 +12,7 @@ class UpstreamError(GatewayError):
     `may_have_worked` is False if the provider certainly did nothing: it was not reached, or it refused the request.
     `is_transient` is False if the same request would fail in the same way a moment later.
     `refuses_account` is True if it was refused whatever the request is: its credential is wrong, or has no credit.
+    `own_message` is the message without the provider's words, which may quote the request; '' if it has none of them.
     """
 
     code = 502
@@ -20,8 +21,10 @@ class UpstreamError(GatewayError):
     is_transient = True
     refuses_account = False
 
-    def __init__(self, message: str = "", *, code: int | None = None, **options: Unpack[ErrorOptions]) -> None:
-        self.code = code or self.code
+    def __init__(
+        self, message: str = "", *, code: int | None = None, own_message: str = "", **options: Unpack[ErrorOptions]
+    ) -> None:
+        self.code, self.own_message = code or self.code, own_message
         super().__init__(message, **options)
 
     @property

@@ -235,7 +235,10 @@ class Format(ABC):
         """As refusal_from_response(), from the status and the body; `retry_after` is in seconds."""
         text = self.error_text(body)
         if status in (429, 503, 529):
-            return ProviderOverloaded(text, code=429 if status == 429 else 503, retry_after=retry_after)
+            own_message = f"The provider is overloaded (status {status})."
+            return ProviderOverloaded(
+                text, code=429 if status == 429 else 503, own_message=own_message, retry_after=retry_after
+            )
         if status in (401, 403):
             refusal = ProviderError(f"The provider refused the gateway's credential (status {status}).")
             refusal.refuses_account = status == 401  # 403 may be about the model
@@ -244,9 +247,11 @@ class Format(ABC):
             error = as_dict(as_dict(read_json(body)).get("error"))
             code = _short_text(error.get("code") or as_dict(error.get("details")).get("error_code"))
             phrase = self._too_long_phrase(text, code, _short_text(error.get("type")))
+            own_message = f"The provider refused the request with status {status}."
             rejection = ProviderRejected(
-                text or f"The provider refused the request with status {status}.",
+                text or own_message,
                 code=status,
+                own_message=own_message,
                 reason=CONTEXT_LENGTH_EXCEEDED if phrase else code,
                 field=_short_text(error.get("param")),
             )
@@ -255,7 +260,7 @@ class Format(ABC):
             return rejection
         if 300 <= status < 400:
             return ProviderError(f"The provider answered with a redirect (status {status}), which is not followed.")
-        return ProviderError(f"The provider failed with status {status}." + (f" It said: {text}" if text else ""))
+        return failure_with_words(f"The provider failed with status {status}.", text)
 
     def _too_long_phrase(self, *texts: str) -> str:
         """The phrase in an error's texts that says that the conversation is too long; '' if there is none."""
@@ -290,6 +295,11 @@ def error_message(value: object) -> str:
     return message if isinstance(message, str) else json.dumps(message) if message else ""
 
 
+def failure_with_words(message: str, words: str) -> ProviderError:
+    """The failure that this message tells, with the provider's words, if it has said any."""
+    return ProviderError(f"{message} It said: {words}", own_message=message) if words else ProviderError(message)
+
+
 def error_in(value: JsonObject) -> ProviderError | ProviderRejected | None:
     """The error inside the body of a 200, if there is one."""
     error = value.get("error")
@@ -298,7 +308,10 @@ def error_in(value: JsonObject) -> ProviderError | ProviderRejected | None:
     text = error_message(value)
     if is_refusal(status := status_in(value)):
         return late_rejection(text, status, code_in(value))
-    return ProviderError("The provider answered 200 with an error" + (f": {text}" if text else "."))
+    if not text:
+        return ProviderError("The provider answered 200 with an error.")
+    message = "The provider answered 200 with an error"
+    return ProviderError(f"{message}: {text}", own_message=f"{message}.")
 
 
 def status_in(value: JsonObject) -> int:
@@ -325,7 +338,7 @@ def late_rejection(message: str, status: int = 400, code: object = "") -> Provid
     """The error for a request that its provider refuses inside a 200: that is no failure of the provider."""
     reason = CONTEXT_LENGTH_EXCEEDED if code == CONTEXT_LENGTH_EXCEEDED else ""
     text = f"The provider refused the request: {message}" if message else ""
-    error = ProviderRejected(text, code=status, reason=reason)
+    error = ProviderRejected(text, code=status, reason=reason, own_message=ProviderRejected.default_message)
     error.context_length_phrase = reason
     error.may_have_worked, error.refuses_account = True, status == ProviderRejected.PAYMENT_REQUIRED
     return error

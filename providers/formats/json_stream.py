@@ -168,8 +168,15 @@ class JsonLinesReader(JsonStreamReader):
 
 def stream_error(value: JsonObject) -> UpstreamError:
     """The error that a provider reports inside a stream; its `code` says whose fault it is."""
-    text = f"The provider failed in the middle of its answer: {error_message(value)}"
-    status = status_in(value)
+    words, status = error_message(value), status_in(value)
     if status in (429, 503, 529):
-        return ProviderOverloaded(text, code=429 if status == 429 else 503)
-    return late_rejection(error_message(value), status, code_in(value)) if is_refusal(status) else ProviderError(text)
+        return failure_midway(words, ProviderOverloaded, 429 if status == 429 else 503)
+    return late_rejection(words, status, code_in(value)) if is_refusal(status) else failure_midway(words)
+
+
+def failure_midway(
+    words: str, kind: type[ProviderError] | type[ProviderOverloaded] = ProviderError, code: int | None = None
+) -> UpstreamError:
+    """The failure in the middle of an answer, with the provider's words."""
+    message = "The provider failed in the middle of its answer"
+    return kind(f"{message}: {words}", code=code, own_message=f"{message}.")

@@ -305,6 +305,26 @@ class TestContent:
                 if kind == "none":
                     assert payload == ""
 
+    @pytest.mark.parametrize(
+        ("status", "own_message"),
+        [
+            (400, "The provider refused the request with status 400."),
+            (429, "The provider is overloaded (status 429)."),
+            (500, "The provider failed with status 500."),
+        ],
+    )
+    def test_nor_does_a_key_keep_the_words_of_a_provider_that_quotes_the_prompt(
+        self, world, provider, status, own_message
+    ):
+        provider.default = Answer(status=status, body={"error": {"message": "What is 'the secret'?"}})
+        for kind, words in (("none", False), ("redacted", False), ("default", True)):
+            response = world.ask("the secret", key=world.new_key(content_logging=kind).text)
+            assert "the secret" in response.json()["message"]
+            entry, message = world.entry(response), world.entry(response, "Message")
+            for row in (entry, message):
+                assert ("the secret" in f"{row.message} {row.candidates} {row.attempts}") is words
+                assert (f"{own_message} Its words are not kept." in row.message) is not words
+
     def test_the_list_of_cached_answers_keeps_no_more(self, world, provider):
         provider.default = Answer(text="Lisbon")
         hidden = world.ask("hidden", key=world.new_key(content_logging="none").text)

@@ -7,6 +7,7 @@ from gateway_project.work.bill import Bill
 from gateway_project.work.exchange import Attempt, Exchange
 from gateway_project.work.failover.causes import cause_of
 from gateway_project.work.gateway import Gateway
+from gateway_project.work.log.content import kept_message
 from gateway_project.work.log.secret_masking import mask_secrets_in_message
 from gateway_project.work.log.timestamps import as_timings, milliseconds
 from gateway_project.work.snapshot.records import Snapshot, Target
@@ -46,7 +47,7 @@ def note_failure(exchange: Exchange, gateway: Gateway, target: Target, error: Ga
         gateway.metrics.note_attempt(AttemptSuccess(subject_of(target), time()))
         return
     is_broken = exchange.call.end is not End.TOTAL and _is_broken(error)
-    gateway.metrics.note_attempt(failure_event(target, error, is_broken=is_broken))
+    gateway.metrics.note_attempt(failure_event(target, error, kept_message(error, exchange), is_broken=is_broken))
 
 
 def note_cost(exchange: Exchange, cost: Cost | None) -> None:
@@ -59,12 +60,14 @@ def take_answer(exchange: Exchange, repair: Exchange) -> None:
     exchange.attempts.answer, exchange.attempts.dropped = repair.attempts.answer, repair.attempts.dropped
 
 
-def failure_event(target: Target, error: GatewayError, *, is_broken: bool, is_check: bool = False) -> AttemptFailure:
+def failure_event(
+    target: Target, error: GatewayError, message: str, *, is_broken: bool, is_check: bool = False
+) -> AttemptFailure:
     """The event of a failure. Its message, which may name internal addresses, is for administrators."""
     cause = error.__cause__
     context = f" ({type(cause).__name__}: {cause})" if cause is not None else ""
-    message = mask_secrets_in_message(target.provider.redact(f"{error.message}{context}"))[:MESSAGE_LENGTH]
-    return AttemptFailure(subject_of(target), time(), error.exception, message, is_broken, is_check)
+    text = mask_secrets_in_message(target.provider.redact(f"{message}{context}"))[:MESSAGE_LENGTH]
+    return AttemptFailure(subject_of(target), time(), error.exception, text, is_broken, is_check)
 
 
 def subject_of(target: Target) -> Subject:

@@ -5,6 +5,7 @@ Stages note what only they know; everything else follows from the exchange once 
 
 from gateway_project.errors import GatewayError, UpstreamError
 from gateway_project.work.exchange import Exchange, Outcome
+from gateway_project.work.log.content import kept_message
 from gateway_project.work.log.secret_masking import mask_secrets_in_message
 from gateway_project.work.snapshot.records import Target, target_key
 from telemetry.models import Candidate
@@ -14,7 +15,7 @@ MAX_PROVIDERS, DETAIL_LENGTH = 20, 200
 
 def note_outcome(exchange: Exchange, target: Target, outcome: Candidate, error: GatewayError | None = None) -> None:
     """Record the outcome of one candidate, with the error that explains it."""
-    exchange.attempts.outcomes[target_key(target)] = (outcome, _detail(error))
+    exchange.attempts.outcomes[target_key(target)] = (outcome, _detail(error, exchange))
 
 
 def candidate_outcomes(exchange: Exchange, served: Target | None) -> list[tuple[str, str, str]]:
@@ -57,8 +58,10 @@ def _target_outcome(exchange: Exchange) -> Outcome:
         return Candidate.ANSWERED, ""
     if not exchange.attempts.count and exchange.cache.subscription is None:
         return Candidate.NOT_TRIED, ""
-    return Candidate.FAILED if isinstance(error, UpstreamError) else Candidate.INTERRUPTED, _detail(error)
+    return Candidate.FAILED if isinstance(error, UpstreamError) else Candidate.INTERRUPTED, _detail(error, exchange)
 
 
-def _detail(error: GatewayError | None) -> str:
-    return f"{error.exception}: {mask_secrets_in_message(error.message)}"[:DETAIL_LENGTH] if error is not None else ""
+def _detail(error: GatewayError | None, exchange: Exchange) -> str:
+    if error is None:
+        return ""
+    return f"{error.exception}: {mask_secrets_in_message(kept_message(error, exchange))}"[:DETAIL_LENGTH]

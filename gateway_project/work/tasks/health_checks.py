@@ -68,7 +68,7 @@ class HealthChecker(BackgroundThread):
             gateway.rests.record_success(target)
             gateway.metrics.note_attempt(AttemptSuccess(subject_of(target), time.time(), is_check=True))
         else:
-            gateway.metrics.note_attempt(failure_event(target, error, is_broken=True, is_check=True))
+            gateway.metrics.note_attempt(failure_event(target, error, error.message, is_broken=True, is_check=True))
         exception = error.exception if error is not None else ""
         if store_result(target.provider.id, model=target.model, exception=exception, duration_ms=duration_ms):
             with suppress(JournalFull):

@@ -2,7 +2,7 @@
 
 import re
 
-from gateway_project.errors import GatewayError, ProviderError, ProviderOverloaded
+from gateway_project.errors import GatewayError, ProviderOverloaded
 from gateway_project.json_types import JsonObject
 from providers.formats.anthropic.kept_state import ids_in
 from providers.formats.anthropic.reply import FINISH_REASONS, cited_page, pages_of, refusal_text, usage_of
@@ -10,7 +10,7 @@ from providers.formats.anthropic.request import NAME
 from providers.formats.base import error_message, late_rejection
 from providers.formats.cited_blocks import CitedBlocks
 from providers.formats.dialect import WorkRequest
-from providers.formats.json_stream import JsonStreamReader
+from providers.formats.json_stream import JsonStreamReader, failure_midway
 from providers.formats.json_values import as_dict, as_text, dump_value
 from providers.formats.neutral.deltas import (
     AnswerEnd,
@@ -55,12 +55,10 @@ class AnthropicReader(JsonStreamReader):
         if value.get("type") != "error":
             return super().error_in_event(value)
         kind = as_text(as_dict(value.get("error")).get("type"))
-        text = f"The provider failed in the middle of its answer: {error_message(value)}"
+        words = error_message(value)
         if kind in ("overloaded_error", "rate_limit_error"):
-            return ProviderOverloaded(text, code=429 if kind == "rate_limit_error" else 503)
-        if kind in REFUSALS:
-            return late_rejection(error_message(value), REFUSALS[kind])
-        return ProviderError(text)
+            return failure_midway(words, ProviderOverloaded, 429 if kind == "rate_limit_error" else 503)
+        return late_rejection(words, REFUSALS[kind]) if kind in REFUSALS else failure_midway(words)
 
     def read(self, value: JsonObject) -> None:
         if read := EVENTS.get(as_text(value.get("type"))):

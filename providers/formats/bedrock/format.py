@@ -7,12 +7,12 @@ import re
 from collections.abc import Mapping, Set
 from dataclasses import replace
 
-from gateway_project.errors import GatewayError, ProviderError, ProviderRejected, ProviderTimeout
+from gateway_project.errors import GatewayError, ProviderRejected, ProviderTimeout
 from gateway_project.json_types import JsonObject
 from providers.formats.anthropic.models import claude
 from providers.formats.anthropic.request import lost_stops
 from providers.formats.anthropic.thinking import can_think, conflicting_sampling, thinking_of, unsupported_parameters
-from providers.formats.base import ClientResponse, Options, StreamReader, read_object
+from providers.formats.base import ClientResponse, Options, StreamReader, failure_with_words, read_object
 from providers.formats.bedrock import embedding as bedrock_embedding
 from providers.formats.bedrock.embedding import family_of, reported_usage
 from providers.formats.bedrock.event_stream import MEDIA_TYPE
@@ -130,6 +130,5 @@ class Bedrock(TranslatedFormat):
         if status == MODEL_TIMEOUT:
             return ProviderTimeout("The provider's model did not answer in time.")
         if status == MODEL_ERROR:
-            text = self.error_text(body)
-            return ProviderError("The provider's model failed." + (f" It said: {text}" if text else ""))
+            return failure_with_words("The provider's model failed.", self.error_text(body))
         return super().refusal(status, body, retry_after)

@@ -8,7 +8,7 @@ from providers.formats.bedrock.reply import FINISH_REASONS, cited_page, usage_of
 from providers.formats.bedrock.request import NAME
 from providers.formats.cited_blocks import CitedBlocks
 from providers.formats.dialect import WorkRequest
-from providers.formats.json_stream import JsonStreamReader
+from providers.formats.json_stream import JsonStreamReader, failure_midway
 from providers.formats.json_values import as_dict, as_text, dump_value
 from providers.formats.neutral.deltas import AnswerEnd, AnswerStart, CallDelta, CallStart, ReasoningDelta, TextDelta
 from providers.formats.parts import normalise_reason
@@ -69,8 +69,8 @@ class BedrockReader(JsonStreamReader):
         reason = as_text(value.get("message")) or headers.get(":error-message", "") or kind
         if kind == INVALID:
             return late_rejection(reason)
-        text = f"The provider failed in the middle of its answer: {reason}"
-        return ProviderOverloaded(text, code=OVERLOADS[kind]) if kind in OVERLOADS else ProviderError(text)
+        overload = OVERLOADS.get(kind)
+        return failure_midway(reason) if overload is None else failure_midway(reason, ProviderOverloaded, overload)
 
     def read(self, value: JsonObject) -> None:
         if read := EVENTS.get(self._frame.headers.get(":event-type", "")):
