@@ -7,7 +7,7 @@ from gateway_project.work.bill import Bill
 from gateway_project.work.exchange import Attempt, Exchange
 from gateway_project.work.failover.causes import cause_of
 from gateway_project.work.gateway import Gateway
-from gateway_project.work.log.content import kept_message
+from gateway_project.work.log.content import loggable_message
 from gateway_project.work.log.secret_masking import mask_secrets_in_message
 from gateway_project.work.log.timestamps import as_timings, milliseconds
 from gateway_project.work.snapshot.records import Snapshot, Target
@@ -47,7 +47,7 @@ def note_failure(exchange: Exchange, gateway: Gateway, target: Target, error: Ga
         gateway.metrics.note_attempt(AttemptSuccess(subject_of(target), time()))
         return
     is_broken = exchange.call.end is not End.TOTAL and _is_broken(error)
-    gateway.metrics.note_attempt(failure_event(target, error, kept_message(error, exchange), is_broken=is_broken))
+    gateway.metrics.note_attempt(failure_event(target, error, loggable_message(error, exchange), is_broken=is_broken))
 
 
 def note_cost(exchange: Exchange, cost: Cost | None) -> None:

@@ -5,7 +5,7 @@ Stages note what only they know; everything else follows from the exchange once 
 
 from gateway_project.errors import GatewayError, UpstreamError
 from gateway_project.work.exchange import Exchange, Outcome
-from gateway_project.work.log.content import kept_message
+from gateway_project.work.log.content import loggable_message
 from gateway_project.work.log.secret_masking import mask_secrets_in_message
 from gateway_project.work.snapshot.records import Target, target_key
 from telemetry.models import Candidate
@@ -64,4 +64,4 @@ def _target_outcome(exchange: Exchange) -> Outcome:
 def _detail(error: GatewayError | None, exchange: Exchange) -> str:
     if error is None:
         return ""
-    return f"{error.exception}: {mask_secrets_in_message(kept_message(error, exchange))}"[:DETAIL_LENGTH]
+    return f"{error.exception}: {mask_secrets_in_message(loggable_message(error, exchange))}"[:DETAIL_LENGTH]

@@ -24,7 +24,7 @@ def content_kind(exchange: "Exchange") -> str:
     return min(KIND, key.restrictions.content_logging.value, key=LEVELS.index)
 
 
-def kept_message(error: GatewayError, exchange: "Exchange") -> str:
+def loggable_message(error: GatewayError, exchange: "Exchange") -> str:
     """The error's message, without the provider's words, which may quote the request, where content is not kept."""
     if isinstance(error, UpstreamError) and error.own_message and content_kind(exchange) != "full":
         return f"{error.own_message} {NOT_KEPT}"

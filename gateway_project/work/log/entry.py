@@ -25,7 +25,7 @@ from gateway_project.work.failover.attempts import failure_count, logged_attempt
 from gateway_project.work.failover.outcomes import candidate_outcomes
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.guardrails.reports import conclude_guarding, logged_guardrails
-from gateway_project.work.log.content import kept_message
+from gateway_project.work.log.content import loggable_message
 from gateway_project.work.log.decision import logged_decision
 from gateway_project.work.log.payload import listed_answer, logged_payload
 from gateway_project.work.log.refusals import summary_entry
@@ -337,7 +337,7 @@ def _message(exchange: Exchange, target: Target | None, outcome: str) -> str:
 
 def _error_message(exchange: Exchange, error: GatewayError) -> str:
     """The error's message, prefixed with the provider's name if it is the provider's error."""
-    message, target = mask_secrets_in_message(kept_message(error, exchange)), exchange.target
+    message, target = mask_secrets_in_message(loggable_message(error, exchange)), exchange.target
     if target is not None and isinstance(error, UpstreamError):
         return f"{target.provider.name}: {message}"
     return message
