@@ -38,6 +38,7 @@ from gateway_project.work.streaming.subscription import (
     guard_of,
     guarded_error,
     holds_events,
+    last_event,
     subscriber_stream,
 )
 from providers.formats import ClientResponse
@@ -83,7 +84,10 @@ def live_chunks(exchange: Exchange, gateway: Gateway, stream: Stream) -> Iterato
         exchange.connection.bind_pace(None)  # the end of the call does not cut off the event that tells of it
         if exchange.error is not None and exchange.outcome != "client_closed":
             yield _final_error(exchange, stream, exchange.error)
-    elif not has_left:
+    elif has_left:
+        if live.subscription.outcome != "client_closed":
+            yield last_event(exchange, live.subscription, live.subscription.last_chunk)
+    else:
         conclude = partial(_conclude_client, exchange, gateway, live.subscription)
         own = subscriber_stream(exchange, gateway, live.subscription, conclude)
         next(own)
@@ -123,9 +127,10 @@ def _forward(
                 on_lag = partial(_release_followers, exchange, gateway, live)
                 assert connection.pace is not None
                 texts = guard_chunks(exchange, chunks)
-                relayed = RelayedStream(stream, exchange.call, texts, on_chunks, connection.pace, on_lag, live.lock)
-                relayed.last_chunk = last
-                if live.relay(relayed):
+                create = partial(
+                    RelayedStream, stream, exchange.call, texts, on_chunks, connection.pace, on_lag, live.lock, last
+                )
+                if (relayed := live.relay(create)) is not None:
                     gateway.relay.forward(relayed, heartbeat)
                 return
 

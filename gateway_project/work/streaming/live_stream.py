@@ -66,12 +66,14 @@ class LiveStream:
         while (chunk := self._next_chunk(chunks)) is not OVER:
             yield chunk
 
-    def relay(self, relayed: "RelayedStream") -> bool:
-        """Let the relay read from the provider; False if somebody follows already."""
+    def relay(self, create: Callable[[], RelayedStream]) -> RelayedStream | None:
+        """The stream that the relay is to read from the provider; None if somebody follows already.
+
+        It is created here because the thread of those who follow may have closed the provider's answer meanwhile.
+        """
         with self.lock:
-            if self.subscription is None:
-                self.relayed = relayed
-            return self.subscription is None
+            self.relayed = create() if self.subscription is None else None
+            return self.relayed
 
     def close(self) -> bool:
         """Admit no followers from now on; False if there are some already, who go on without this request."""

@@ -47,6 +47,7 @@ class RelayedStream:
         pace: ReaderPace,
         on_lag: Callable[[], None] = lambda: None,
         lock: "threading.Lock | None" = None,
+        last_chunk: bytes = b"",
     ) -> None:
         self.pace = pace  # bounds how long the client may be waited for
         self.stream, self.call, self.chunks, self.on_chunks, self.on_lag = stream, call, chunks, on_chunks, on_lag
@@ -61,7 +62,7 @@ class RelayedStream:
         self.unsent = b""  # what the client's socket did not accept at once
         self.size = 0  # of what was written and reported, in bytes
         self.last_write = call.waiting_since
-        self.last_chunk = b""  # of those that were parsed: others are whole events
+        self.last_chunk = last_chunk  # of those that were parsed: others are whole events
         self.ended = False
         self.is_withdrawn = False  # another thread reads from the provider now, and nothing more is forwarded here
         self.error: BaseException | None = None

@@ -70,7 +70,7 @@ def subscriber_stream(
         subscription.leave()
         conclude()
     if subscription.outcome != "client_closed":
-        yield _last_event(exchange, subscription, last)
+        yield last_event(exchange, subscription, last)
 
 
 def end_of(problem: BaseException) -> tuple[GatewayError, str]:
@@ -148,7 +148,7 @@ def guarded_error(exchange: Exchange, stream: Stream, guard: StreamGuard, error:
     return guard.take_unsent() + final_error(exchange, stream, error, b"", write)
 
 
-def _last_event(exchange: Exchange, subscription: Subscription, after: bytes) -> bytes:
+def last_event(exchange: Exchange, subscription: Subscription, after: bytes) -> bytes:
     """The error event of a client whose stream has ended, b"" if it ended well."""
     broadcast, request = subscription.broadcast, exchange.request
     assert request is not None

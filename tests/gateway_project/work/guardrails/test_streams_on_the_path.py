@@ -1,15 +1,19 @@
 """Guardrails on the path of streamed answers, through running gateways."""
 
 import json
+import time
 
 import pytest
 
 from gateway_project.work.guardrails.channels import MAX_CHANNELS
+from gateway_project.work.streaming.live_stream import JOIN_SECONDS
 from providers.formats.sse import data_of, events_in
 from rules.guardrails.services import update_guardrail
 from tests.support.guardrail_path import DOORS, SECRET, TEXT, ask, body_for, text_of_events
 from tests.support.provider import ScriptedProvider
 from tests.support.provider_answers import Answer
+from tests.support.stepped_streams import Client, SteppedProvider
+from tests.support.streaming import error_in, part
 
 pytestmark = pytest.mark.either_store
 
@@ -152,3 +156,24 @@ def test_lines_of_json_that_are_announced_as_events_are_searched(world, guard, a
     response = ask(world, stream=True)
     assert SECRET not in response.text
     assert world.entry(response).outcome == ("blocked" if action == "block" else "completed")
+
+
+def test_the_first_client_is_told_if_its_stream_is_blocked_as_another_joins(world, guard):
+    """Its thread waits for the provider, so that the other one joins with the chunk that is blocked."""
+    guard(direction="response")
+    stepped = SteppedProvider()
+    world.provider(url=stepped.url)
+    assert world.key
+    world.settle()
+    first = Client(world, version="1.0")  # the relay, which others can interrupt, has no such clients
+    stream = stepped.stream()
+    opening = f"This comes first, and it is long enough to be sent at once: {'so ' * 40}"
+    stream.send(part(opening))
+    first.read_until(b"so so")
+    second = Client(world)
+    time.sleep(2 * JOIN_SECONDS)
+    stream.send(part(f"{TEXT} And it goes on for long enough. "))
+    assert error_in(first.read())["exception"] == "GuardrailBlocked"
+    assert world.entry(first.id).outcome == "blocked"
+    second.leave()
+    stepped.close()
