@@ -6,6 +6,7 @@ fails until it has.
 
 import ast
 import json
+from argparse import ArgumentTypeError
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -35,13 +36,15 @@ from gateway_project.work.explain import options
 from gateway_project.work.revocation.acknowledging import read_report
 from gateway_project.work.tasks.releases import read_version
 from gateway_project.work.what_if.drafts import read_draft
-from keys import restrictions
+from keys import restrictions, secrets
 from licensing.signing import read_public_key
+from providers import demo
 from providers.formats.anthropic.foreign import read_signature
 from rules.access_tests.documents import ROOT as TESTS
 from rules.access_tests.documents import read_document
 from rules.aliases import drafts, lines
 from rules.guardrails import audience
+from telemetry.management.commands.verify_usage import parse_moment
 from telemetry.usage.rollups import parse_timestamp
 from tests.support.issuers import Issuer
 from tests.support.promises import parses
@@ -269,7 +272,13 @@ CASES = {
     "keys.restrictions.read_models": Case(restrictions.read_models, JSON),
     "keys.restrictions.read_networks": Case(restrictions.read_networks, JSON),
     "keys.restrictions.read_tags": Case(restrictions.read_tags, JSON),
+    "keys.secrets.parse_key": Case(secrets.parse_key, TEXTS | JSON | st.just(secrets.generate_key().text), ()),
     "licensing.signing.read_public_key": Case(read_public_key, TEXTS, (GatewayError, ValueError)),
+    "providers.demo.parse_request": Case(
+        demo.parse_request,
+        TEXTS.map(str.encode) | (OBJECTS | JSON).map(lambda value: json.dumps(value).encode()),
+        (demo.BadRequest,),
+    ),
     "providers.formats.anthropic.foreign.read_signature": Case(read_signature, TEXTS, ()),
     "rules.access_tests.documents.read_document": Case(
         read_document, TEXTS | JSON.map(lambda tests: json.dumps({TESTS: tests}))
@@ -279,9 +288,11 @@ CASES = {
     "rules.aliases.drafts.read_match": Case(drafts.read_match, OBJECTS | JSON),
     "rules.guardrails.audience.read_audience": Case(audience.read_audience, OBJECTS | JSON),
     "rules.guardrails.audience.read_parameters": Case(audience.read_parameters, JSON),
+    "telemetry.management.commands.verify_usage.parse_moment": Case(parse_moment, TEXTS, (ArgumentTypeError,)),
     "telemetry.usage.rollups.parse_timestamp": Case(parse_timestamp, TEXTS, (ValueError,)),
 }
 ELSEWHERE = {
+    "accounts.second_factor.pending.read_login": "the server's own session",
     "accounts.scim.operations": "test_body_parsers.py",
     "accounts.scim.handlers": "answers of handlers, which read rows",
     "accounts.sso.protocol.tokens": "test_body_parsers.py",
@@ -291,9 +302,11 @@ ELSEWHERE = {
     "gateway_project.server.proxies": "test_parsers.py",
     "gateway_project.work.doors": "test_body_parsers.py",
     "gateway_project.work.failover.provider_response": "test_parsers.py and the formats",
+    "gateway_project.work.guardrails.detectors.expressions": "patterns that RE2 accepts: test_window.py there",
     "gateway_project.work.reading": "test_parsers.py",
     "gateway_project.work.tasks.releases.read_feed": "fetches; its document: test_body_parsers.py",
     "providers.formats": "tests/providers/formats: contract, round trips and test_parsers.py",
+    "providers.pricing.public_prices": "files of operators: tests/providers/pricing",
     "rules.aliases.lines.read_lines": "below: it asks for the names of providers",
     "telemetry.journal.files": "test_parsers.py and tests/telemetry/journal",
     "telemetry.audit.head": "reads the newest row",

@@ -63,15 +63,15 @@ def unpack_answer(value: bytes) -> CachedAnswer | None:
             dropped,
             *more,
         ) = orjson.loads(line)
-        added = more[0] if len(more) == 1 else ""
+        (added,) = more or ("",)
         # Raises TypeError if one is not a string.
         "".join((content_type, provider, finish, provider_finish, dropped, added))
     except (ValueError, TypeError):
         return None
     good = version == VERSION and newline and _is_count(provider_id)
-    if not good or len(more) > 1 or not _is_printable(content_type + provider) or not content_type.isascii():
+    if not good or not _is_printable(content_type + provider) or not content_type.isascii():
         return None
-    if len(finish) > MAX_FINISH_REASON or not _is_header(dropped) or not _is_header(added):
+    if len(finish) > MAX_FINISH_REASON or (dropped and not _is_header(dropped)) or (added and not _is_header(added)):
         return None
     if not _is_usage(usage) or type(estimated) is not bool or not _are_chunk_sizes(chunk_sizes, len(body)):
         return None

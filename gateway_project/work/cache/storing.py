@@ -64,8 +64,8 @@ def cached_answer(
         bill.estimated,
         answer.finish_reason,
         answer.provider_finish_reason,
-        exchange.dropped,
-        exchange.added,
+        exchange.attempts.dropped,
+        exchange.attempts.added,
     )
 
 

@@ -50,7 +50,7 @@ def read_response(exchange: Exchange, gateway: Gateway) -> None:
 
 def refuse_filtered(exchange: Exchange) -> None:
     """Raise ProviderRejected for an answer that the provider's content filter stopped, if another target may serve."""
-    if not _leaves_filtered(exchange):
+    if exchange.decision.alias is None or not _leaves_filtered(exchange):  # only aliases have this cause
         return
     attempts = exchange.attempts
     source = attempts.answer if attempts.stream is None else attempts.stream.reader

@@ -28,7 +28,8 @@ def choose_candidates(exchange: Exchange, gateway: Gateway) -> None:
             field=name,
             reason=request.dialect.stateful_unsupported_code,
         )
-    request = bound_for_unknown_shapes(exchange, usable)
+    if request.operation == "embedding":
+        request = bound_for_unknown_shapes(exchange, usable)
     if exchange.options.cache_control != "bypass":
         exchange.selection.digest = digest(request.body)
     if len(usable) > 1 or usable[0].provider.siblings:

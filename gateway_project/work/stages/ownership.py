@@ -47,12 +47,14 @@ def _references(exchange: Exchange) -> Sequence[Reference]:
     """What the request refers to of the state that its candidates may keep."""
     request, candidates = exchange.request, exchange.candidates
     assert request is not None
-    formats = dict.fromkeys(target.provider.format for target in candidates)
-    references = dict.fromkeys(
-        reference for format_ in formats if format_ is not None for reference in format_.references(request)
-    )
-    if not references or not settings.GATEWAY_SHARED_PROVIDER_FILES:
-        return list(references)
+    only = candidates[0].provider.format
+    formats = dict.fromkeys(target.provider.format for target in candidates) if len(candidates) > 1 else (only,)
+    references = [reference for format_ in formats if format_ is not None for reference in format_.references(request)]
+    if not references:
+        return references
+    references = list(dict.fromkeys(references))
+    if not settings.GATEWAY_SHARED_PROVIDER_FILES:
+        return references
     return [reference for reference in references if reference.kind.access is not Access.ACCOUNT]
 
 
