@@ -328,20 +328,12 @@ class Exchange:
         return self.cache.answer or self.attempts.answer or self.delivery.answer
 
     @property
-    def dropped(self) -> str:
-        """Names of parameters that the provider did not get, and of parts of its answer that the client does not."""
+    def parameter_changes(self) -> "CachedAnswer | Broadcast | Attempts":
+        """What says as `dropped` and `added` which parameters the provider did not get, or got beyond the client's."""
         if self.cache.hit is not None:
-            return self.cache.hit.dropped
+            return self.cache.hit
         subscription = self.cache.subscription
-        return self.attempts.dropped if subscription is None else subscription.broadcast.dropped
-
-    @property
-    def added(self) -> str:
-        """The parameter that the provider got although the client did not send it."""
-        if self.cache.hit is not None:
-            return self.cache.hit.added
-        subscription = self.cache.subscription
-        return self.attempts.added if subscription is None else subscription.broadcast.added
+        return self.attempts if subscription is None else subscription.broadcast
 
     @property
     def has_begun(self) -> bool:

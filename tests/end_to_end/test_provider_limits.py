@@ -54,7 +54,7 @@ def test_a_client_waits_for_what_ends_first_the_limit_of_one_or_the_rest_of_anot
     first.answers(status=429, headers={"Retry-After": "3"})
     assert bypass(world).status_code == 429
     response = bypass(world)
-    refused(response, "RateLimited", "daily request limit of provider", "The rest of another provider ends in ")
+    refused(response, "RateLimited", "daily request limit of provider", "Another provider may be asked again in ")
     assert int(response.headers["Retry-After"]) <= 3
     assert world.entry(response).outcome == "denied"
     of_its_own = bypass(world, model=f"{name}/{world.model}")

@@ -50,49 +50,28 @@ def unpack_answer(value: bytes) -> CachedAnswer | None:
     """The answer in a cached value; None, which is a miss, for anything that pack_answer() did not write."""
     line, newline, body = value.partition(b"\n")
     try:
-        (
-            version,
-            content_type,
-            chunk_sizes,
-            provider_id,
-            provider,
-            usage,
-            estimated,
-            finish,
-            provider_finish,
-            dropped,
-            *more,
-        ) = orjson.loads(line)
-        (added,) = more or ("",)
-        # Raises TypeError if one is not a string.
-        "".join((content_type, provider, finish, provider_finish, dropped, added))
-    except (ValueError, TypeError):
+        version, *fields = orjson.loads(line)
+        answer = CachedAnswer(body, *fields)
+        reasons = answer.finish_reason, answer.provider_finish_reason
+        "".join((answer.content_type, answer.provider, *reasons, answer.dropped, answer.added))  # raises TypeError
+    except (ValueError, TypeError):  # another number of fields, or one that must be a string
         return None
-    good = version == VERSION and newline and _is_count(provider_id)
-    if not good or not _is_printable(content_type + provider) or not content_type.isascii():
+    good = version == VERSION and newline and _is_count(answer.provider_id)
+    if not good or not _is_printable(answer.content_type + answer.provider) or not answer.content_type.isascii():
         return None
-    if len(finish) > MAX_FINISH_REASON or (dropped and not _is_header(dropped)) or (added and not _is_header(added)):
+    if len(answer.finish_reason) > MAX_FINISH_REASON or not _are_headers(answer.dropped, answer.added):
         return None
-    if not _is_usage(usage) or type(estimated) is not bool or not _are_chunk_sizes(chunk_sizes, len(body)):
+    if not _is_usage(answer.usage) or type(answer.estimated) is not bool:
         return None
-    return CachedAnswer(
-        body,
-        content_type,
-        chunk_sizes,
-        provider_id,
-        provider,
-        usage,
-        estimated,
-        finish,
-        provider_finish,
-        dropped,
-        added,
+    return answer if _are_chunk_sizes(answer.chunk_sizes, len(body)) else None
+
+
+def _are_headers(*texts: str) -> bool:
+    """Whether each of the texts may be the value of a header of our own; most answers have none."""
+    present = [text for text in texts if text]
+    return not present or all(
+        text.isascii() and text.isprintable() and len(text) <= MAX_HEADER_LENGTH for text in present
     )
-
-
-def _is_header(text: str) -> bool:
-    """Whether the text may be the value of a header of our own."""
-    return text.isascii() and text.isprintable() and len(text) <= MAX_HEADER_LENGTH
 
 
 def _is_printable(text: str) -> bool:

@@ -37,21 +37,22 @@ def error_of_sooner_rest(full: LimitError, exchange: Exchange, gateway: Gateway)
     soonest = _soonest(exchange, gateway)
     if soonest is None or (full.retry_after is not None and full.retry_after <= soonest[0]):
         return full
-    text = f"{full.message} The rest of another provider ends in {plural(soonest[0], 'second')}."
+    text = f"{full.message} Another provider may be asked again in {plural(soonest[0], 'second')}."
     return RateLimited(text, retry_after=soonest[0], limit=limit)
 
 
 def _soonest(exchange: Exchange, gateway: Gateway) -> tuple[int, Target] | None:
     """The target that can take the request and whose rest ends first, with its seconds; None if there is none."""
-    targets = [target for target in _resting_targets(exchange) if _fits(target, exchange)]
-    return min(((_seconds_left(one, gateway), one) for one in targets), key=itemgetter(0), default=None)
+    rests = ((_seconds_left(account, gateway), account) for account in _resting_accounts(exchange))
+    return min(rests, key=itemgetter(0), default=None)
 
 
-def _resting_targets(exchange: Exchange) -> Iterator[Target]:
+def _resting_accounts(exchange: Exchange) -> Iterator[Target]:
+    """The accounts that rest at targets which can take the request."""
     for target in servable_targets(exchange.decision.allowed):
-        for account in with_accounts(target):
-            if outcome_at(account, exchange)[0] == Candidate.RESTING:
-                yield account
+        accounts = [one for one in with_accounts(target) if outcome_at(one, exchange)[0] == Candidate.RESTING]
+        if accounts and _fits(target, exchange):
+            yield from accounts
 
 
 def _fits(target: Target, exchange: Exchange) -> bool:

@@ -85,7 +85,8 @@ def _heartbeats_then_answer(exchange: Exchange, resume: Callable[[], Delivery | 
 
 def _late_headers(exchange: Exchange) -> bytes:
     """The headers that only an answer has, as comments, which clients skip: its head has been sent already."""
-    late_headers = {DROPPED: exchange.dropped, ADDED: exchange.added}
+    changes = exchange.parameter_changes
+    late_headers = {DROPPED: changes.dropped, ADDED: changes.added}
     return b"".join(f": {name}: {value}\n\n".encode() for name, value in late_headers.items() if value)
 
 
@@ -123,10 +124,11 @@ def add_headers(headers: list[tuple[str, str]], exchange: Exchange) -> None:
     if (target := exchange.target) is not None:
         headers.append(("X-Svc-Provider", target.provider.header_name))
         headers.append(("X-Svc-Model", target.model if target.model.isascii() else quote(target.model)))
-    if dropped := exchange.dropped:
-        headers.append((DROPPED, dropped))
-    if added := exchange.added:
-        headers.append((ADDED, added))
+    changes = exchange.parameter_changes
+    if changes.dropped:
+        headers.append((DROPPED, changes.dropped))
+    if changes.added:
+        headers.append((ADDED, changes.added))
     if (answer := exchange.answer) is not None and answer.estimated:
         headers.append(("X-Svc-Estimate", "tokens"))
     if exchange.limits.statuses:

@@ -113,7 +113,7 @@ class LiveStream:
             return
         assert exchange.attempts.stream is not None
         exchange.connection.bind_pace(client_call)
-        names = exchange.dropped, exchange.added
+        names = exchange.attempts.dropped, exchange.attempts.added
         broadcast = Broadcast(exchange.attempts.stream, exchange.delivery.chunks, exchange.call, *names)
         self.subscription = broadcast.subscribe(client_call, len(exchange.delivery.chunks))
         exchange.delivery.broadcast = broadcast
