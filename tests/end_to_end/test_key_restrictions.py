@@ -313,7 +313,7 @@ class TestContent:
             (500, "The provider failed with status 500."),
         ],
     )
-    def test_nor_does_a_key_keep_the_words_of_a_provider_that_quotes_the_prompt(
+    def test_nor_does_a_key_keep_the_message_of_a_provider_that_quotes_the_prompt(
         self, world, provider, status, own_message
     ):
         provider.default = Answer(status=status, body={"error": {"message": "What is 'the secret'?"}})
@@ -323,7 +323,7 @@ class TestContent:
             entry, message = world.entry(response), world.entry(response, "Message")
             for row in (entry, message):
                 assert ("the secret" in f"{row.message} {row.candidates} {row.attempts}") is words
-                assert (f"{own_message} Its words are not kept." in row.message) is not words
+                assert (f"{own_message} Its message is not kept." in row.message) is not words
 
     def test_the_list_of_cached_answers_keeps_no_more(self, world, provider):
         provider.default = Answer(text="Lisbon")

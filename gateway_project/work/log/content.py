@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 # Read once: each request asks several times, and Django's settings answer with function calls.
 KIND: str = settings.GATEWAY_LOG_PAYLOAD
 MAX_BYTES: int = settings.GATEWAY_LOG_PAYLOAD_MAX_BYTES
-NOT_KEPT = "Its words are not kept."
+NOT_KEPT = "Its message is not kept."
 LEVELS = ("none", "redacted", "full")  # of GATEWAY_LOG_PAYLOAD, the least content first
 
 
