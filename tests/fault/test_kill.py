@@ -32,6 +32,7 @@ def slow_provider(world, seconds: float):
     provider.default.delay = seconds
     assert world.key
     time.sleep(patience(0.5))  # every worker has looked at the database by then
+    world.settle()  # a single one certainly has
     return provider
 
 

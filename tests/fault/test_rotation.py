@@ -29,6 +29,7 @@ def all_served(load: Load, more: int = 60) -> None:
     assert [one for one in load.sent if not one.served] == []
 
 
+@pytest.mark.servers  # without Redis two gateways count each for itself
 @ROTATED
 def test_workers_that_started_before_the_rotation_and_after_it_serve_on(start, tmp_path, figure):
     old = settings.GATEWAY_ENCRYPTION_KEYS[0]
