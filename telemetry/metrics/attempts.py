@@ -5,7 +5,7 @@ Requests queue events (counters.py), and a background thread counts them here. T
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gateway_project.json_types import JsonObject
@@ -149,18 +149,17 @@ class AttemptBook:
             records[provider_id][model] = record
         return records
 
-    def to_json(self) -> list[JsonObject]:
-        return [{"pair": pair, **asdict(record)} for pair, record in self.records.items()]
+    def to_json(self) -> list[tuple[Pair, Record]]:
+        """The records as orjson writes them: it knows dataclasses."""
+        return list(self.records.items())
 
     @classmethod
-    def from_json(cls, rows: Iterable[JsonObject]) -> "AttemptBook":
+    def from_json(cls, rows: Iterable[tuple[Pair, JsonObject]]) -> "AttemptBook":
         """The inverse of to_json()."""
         book = cls()
-        for row in rows:
-            values = {name: value for name, value in row.items() if name != "pair"}
-            values["latest"] = [(at, succeeded) for at, succeeded in row["latest"]]
-            values["minutes"] = [(at, results, failures) for at, results, failures in row.get("minutes", ())]
-            provider_id, model = row["pair"]
+        for (provider_id, model), values in rows:
+            values["latest"] = [(at, succeeded) for at, succeeded in values["latest"]]
+            values["minutes"] = [(at, results, failures) for at, results, failures in values["minutes"]]
             book.records[provider_id, model] = Record(**values)
         return book
 

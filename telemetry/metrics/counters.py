@@ -19,7 +19,7 @@ from gateway_project.errors import LIMIT_ERROR_NAMES
 from gateway_project.json_types import JsonObject
 from telemetry.attempts import LoggedAttempt, Timing
 from telemetry.metrics import slots
-from telemetry.metrics.attempts import AttemptBook, AttemptFailure, AttemptStart, AttemptSuccess
+from telemetry.metrics.attempts import AttemptBook, AttemptFailure, AttemptStart, AttemptSuccess, Pair
 from telemetry.metrics.slots import Slots
 from telemetry.metrics.sums import OTHER, Labels, Sums, SumsAsJson
 
@@ -54,7 +54,7 @@ class Published(TypedDict):
 
     pid: int
     sums: SumsAsJson
-    attempts: list[JsonObject]
+    attempts: list[tuple[Pair, JsonObject]]
     gauges: Gauges
 
 

@@ -1,5 +1,7 @@
 """What became of attempts at providers, added up over threads and processes."""
 
+import time
+
 import orjson
 import pytest
 
@@ -8,6 +10,7 @@ from telemetry.metrics.attempts import LATEST, AttemptBook, AttemptFailure, Atte
 from telemetry.metrics.counters import Metrics
 from telemetry.metrics.slots import Slots
 from telemetry.metrics.sums import OTHER
+from tests.support.pace import slowness
 
 FAST = Subject(1, "first", "fast")
 
@@ -96,6 +99,19 @@ def test_it_survives_the_trip_to_other_processes():
     copy = AttemptBook.from_json(orjson.loads(orjson.dumps(one.to_json())))
     assert copy.records == one.records
     assert one.by_provider().keys() == {1, 2}
+
+
+def test_a_thousand_models_are_published_within_a_few_milliseconds():
+    """It happens once a second, and requests wait for the interpreter meanwhile."""
+    slots = Slots(1)
+    metrics = Metrics(slots, slots.take())
+    for subject in (Subject(number, "first", "fast") for number in range(1000)):
+        for minute in range(20):
+            metrics.note_attempt(AttemptSuccess(subject, minute * 60.0))
+    metrics.aggregate({"fast"})
+    begun = time.thread_time()
+    metrics.publish({})
+    assert time.thread_time() - begun < 0.04 * slowness()
 
 
 @pytest.mark.parametrize("is_replaced", [False, True])
