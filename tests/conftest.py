@@ -14,6 +14,7 @@ from django.db import connection
 from django.test import Client as DjangoClient
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
+from xdist.remote import Producer
 
 from accounts.models import User
 from gateway_project.console.loading import load_console
@@ -25,7 +26,7 @@ from tests.support.fault_proxy import FaultProxy
 from tests.support.hashing import QUICK_HASHERS
 from tests.support.licences import Vendor
 from tests.support.management import PASSWORD, Client, new_admin, new_user
-from tests.support.order import mixed
+from tests.support.order import SharedBrowsers, mixed
 from tests.support.pace import lengthen_timeouts
 from tests.support.promises import FOLDERS, figure, mark_promises, pytest_addoption, pytest_configure, suite_of
 from tests.support.running import RunningGateway, Store, fresh_store
@@ -197,6 +198,11 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     """Whether a file need not be loaded; None leaves it to others."""
     is_left_out = collection_path.suffix == ".py" and has_no_test_for(config.option.markexpr, collection_path)
     return is_left_out or None
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> SharedBrowsers | None:
+    return SharedBrowsers(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def pytest_collection_finish() -> None:

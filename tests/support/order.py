@@ -1,4 +1,4 @@
-"""The order in which the processes of a run take the files of tests."""
+"""The order in which the processes of a run take the files of tests, and which files one process takes together."""
 
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -6,6 +6,7 @@ from itertools import chain, islice
 from pathlib import Path
 
 import pytest
+from xdist.scheduler import LoadFileScheduling
 
 TESTS = Path(__file__).parent.parent
 # These take long: they must not come last, nor all at the same time, since they compute while most tests wait.
@@ -16,6 +17,26 @@ LONG = (
     *("test_operations.py", "test_structure.py", "attacks/test_matrix.py", "attacks/test_canaries.py"),
 )
 SHORT_FILES_AFTER_A_LONG_ONE = 3
+CONSOLE = "tests/console/"
+CONSOLE_SHARES = 3
+
+
+class SharedBrowsers(LoadFileScheduling):
+    """`--dist loadfile`, but for the files of the console: a process takes a third of them, one after the other.
+
+    They share a browser and a gateway, which would start anew after each file of another folder.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        file: str = super()._split_scope(nodeid)
+        return file if not file.startswith(CONSOLE) else share_of(file)
+
+
+@cache
+def share_of(file: str) -> str:
+    """The name of the share that a file of the console belongs to."""
+    names = sorted(path.name for path in (TESTS / "console").glob("test_*.py"))
+    return f"{CONSOLE}{names.index(Path(file).name) % CONSOLE_SHARES}"
 
 
 def mixed(items: Sequence[pytest.Item]) -> Iterator[pytest.Item]:

@@ -18,13 +18,14 @@ Value = TypeVar("Value")
 
 THOROUGH = bool(os.environ.get("THOROUGH"))
 QUICK = bool(os.environ.get("QUICK"))
-PART, FEWEST = 4, 5
+PART, FEWEST = 8, 5
+QUARTER = 4
 QUICK_CASES = 4  # of a test
 TRY_MORE = {"some", "number_of", "try_wrong", "check_looks"}  # names of functions that ask here
 
 
 def some(values: Sequence[Value], turn: int) -> Sequence[Value]:
-    """All values; in `make test` every fourth: each turn has others."""
+    """All values; in `make test` every eighth: each turn has others."""
     return values if THOROUGH else values[turn % PART :: PART]
 
 
@@ -38,8 +39,8 @@ def first_of(*cases: object, values: int = 1) -> list[object]:
 
 def quarter_of(*cases: object) -> list[object]:
     """All cases of a test; `make test` runs every fourth, and `make test-slow` the others."""
-    first = cases[::PART]
-    return first_of(*first, *(case for place, case in enumerate(cases) if place % PART), values=len(first))
+    first = cases[::QUARTER]
+    return first_of(*first, *(case for place, case in enumerate(cases) if place % QUARTER), values=len(first))
 
 
 def number_of(thorough: int) -> int:

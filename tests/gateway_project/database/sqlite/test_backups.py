@@ -16,7 +16,8 @@ from django.db import connection
 from gateway_project.database.sqlite.backups import back_up, put_back
 from gateway_project.database.sqlite.usage_lock import InUse, claim_use, no_gateway
 from tests.support.pace import patience
-from tests.support.running import ROOT, RunningGateway, Store, manage
+from tests.support.running import ROOT, RunningGateway, Store
+from tests.support.template import copy_template_file
 from tests.support.thoroughness import first_of
 
 pytestmark = [pytest.mark.embedded, pytest.mark.skipif(connection.vendor != "sqlite", reason="SQLite alone")]
@@ -27,9 +28,9 @@ NAMES = "SELECT name FROM accounts_user ORDER BY name"
 @pytest.fixture(scope="module")
 def migrated(tmp_path_factory):
     """A migrated database."""
-    folder = tmp_path_factory.mktemp("migrated")
-    manage(Store(f"sqlite:///{folder}/gateway.sqlite3"), folder, "migrate", "-v0")
-    return folder / "gateway.sqlite3"
+    database = tmp_path_factory.mktemp("migrated") / "gateway.sqlite3"
+    copy_template_file(database)
+    return database
 
 
 @pytest.fixture
@@ -81,8 +82,8 @@ def test_what_is_restored_is_what_was_backed_up(store, tmp_path):
 
 
 def test_a_second_restore_keeps_the_database_that_served(store, tmp_path):
-    command(store, "backup", tmp_path / "monday")
-    command(store, "backup", tmp_path / "tuesday")
+    for day in ("monday", "tuesday"):
+        back_up(Path(store.name), tmp_path / day)
     add_group(store.name, "since the backups")
     assert command(store, "restore", tmp_path / "monday")[0] == 0  # the wrong one
     status, words = command(store, "restore", tmp_path / "tuesday")
@@ -129,7 +130,7 @@ def test_a_damaged_database_is_kept_with_all_its_files(store, tmp_path, content)
 
 
 def test_it_is_restored_where_there_was_no_database(store, tmp_path):
-    command(store, "backup", tmp_path / "copy")
+    back_up(Path(store.name), tmp_path / "copy")
     Path(store.name).unlink()
     status, words = command(store, "restore", tmp_path / "copy")
     assert (status, "before-restore" in words) == (0, False)
@@ -218,7 +219,7 @@ def damaged(path):
 )
 def test_a_file_that_is_no_backup_of_ours_is_refused(store, tmp_path, spoil, words):
     copy = tmp_path / "copy"
-    command(store, "backup", copy)
+    back_up(Path(store.name), copy)
     before = Path(store.name).read_bytes()
     spoil(copy)
     status, result = command(store, "restore", copy)
