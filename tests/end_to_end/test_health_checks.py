@@ -22,11 +22,6 @@ def checks_seen(provider):
     return [request for request in provider.seen if request.json["messages"][0]["content"] == "Hi"]
 
 
-def forget_turn(world, provider):
-    """As if the interval were over."""
-    HealthCheck.objects.filter(provider=world.row(provider)).update(begun_at="2020-01-01T00:00Z")
-
-
 def test_one_that_fails_is_checked_until_it_answers(world):
     world.allow()
     provider = world.provider(health_check_seconds=EVERY)

@@ -17,7 +17,7 @@ from telemetry.journal.batches import insert_log_entries
 from tests.me.test_access import log_in
 from tests.me.test_pages import logged
 from tests.support.management import new_admin, new_user
-from tests.telemetry.usage.test_rollups import done
+from tests.support.usage_entries import done
 
 pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
 DAY = {"measure": "requests", "window": "day"}

@@ -13,7 +13,7 @@ from licensing.services import set_limit
 from providers.services import create_provider, set_price
 from telemetry.journal.batches import insert_log_entries
 from tests.me.test_access import ask, log_in
-from tests.telemetry.usage.test_rollups import done
+from tests.support.usage_entries import done
 
 pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
 
