@@ -24,8 +24,8 @@ class ValidationError(RequestError):
     def from_problems(cls, problems: Sequence[Problem]) -> Self:
         """One error for all problems; the message of several has the names of their places."""
         if len(problems) == 1:
-            (one,) = problems
-            return cls(one.detail, field=one.field, parameter=one.parameter, header=one.header)
+            (problem,) = problems
+            return cls(problem.detail, field=problem.field, parameter=problem.parameter, header=problem.header)
         error = cls(sentence_of(problems))
         error._problems = tuple(problems)
         return error

@@ -225,8 +225,12 @@ def _leads_here(url: str, credential: str) -> str:
     """Why this would make the gateway its own provider, as the exports in docs/clients.md would; '' if it would not."""
     if credential.startswith(key_secrets.PREFIX):
         return "it is a key of this gateway"
-    here = (settings.GATEWAY_BASE_URL, f"http://127.0.0.1:{settings.PORT}", f"http://localhost:{settings.PORT}")
-    if any(f"{url}/".startswith(f"{address}/") for address in here):
+    own_addresses = (
+        settings.GATEWAY_BASE_URL,
+        f"http://127.0.0.1:{settings.PORT}",
+        f"http://localhost:{settings.PORT}",
+    )
+    if any(f"{url}/".startswith(f"{address}/") for address in own_addresses):
         return f"its base URL, {url}, is the gateway itself"
     return ""
 

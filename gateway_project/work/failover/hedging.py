@@ -48,7 +48,7 @@ def _rival_target(exchange: Exchange, gateway: Gateway) -> Target | None:
     assert request is not None
     if request.operation == COUNT_TOKENS:
         return None
-    return next((one for one in others if one.key != first.key and _is_ready(one, exchange, gateway)), None)
+    return next((target for target in others if target.key != first.key and _is_ready(target, exchange, gateway)), None)
 
 
 def _is_ready(target: Target, exchange: Exchange, gateway: Gateway) -> bool:
@@ -171,7 +171,9 @@ class Race:
             return
         exchange.attempts.sendings[-1:-1] = rival.attempts.sendings
         exchange.attempts.outcomes.update(rival.attempts.outcomes)
-        exchange.attempts.targets = tuple(one for one in exchange.candidates if one.key != self._rival_target.key)
+        exchange.attempts.targets = tuple(
+            target for target in exchange.candidates if target.key != self._rival_target.key
+        )
 
     def _adopt_rival(self, target: Target) -> None:
         """The rival serves: its call and its attempt become the request's. The answer is not cached as the first's."""

@@ -50,7 +50,9 @@ def _soonest(exchange: Exchange, gateway: Gateway) -> tuple[int, Target] | None:
 def _resting_accounts(exchange: Exchange) -> Iterator[Target]:
     """The accounts that rest at targets which can take the request."""
     for target in servable_targets(exchange.decision.allowed):
-        accounts = [one for one in with_accounts(target) if outcome_at(one, exchange)[0] == Candidate.RESTING]
+        accounts = [
+            account for account in with_accounts(target) if outcome_at(account, exchange)[0] == Candidate.RESTING
+        ]
         if accounts and _fits(target, exchange):
             yield from accounts
 

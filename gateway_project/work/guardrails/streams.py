@@ -138,17 +138,17 @@ class StreamGuard:
         """What the client gets at the end of the stream. Raises GuardrailBlocked."""
         before = b""
         if self._ask is not None:
-            whole, self._whole = b"".join(self._whole), []
-            self._ask(self._read(whole))
-            before = self._feed_chunk(whole) if self._holds else b""
+            chunks, self._whole = b"".join(self._whole), []
+            self._ask(self._read(chunks))
+            before = self._feed_chunk(chunks) if self._holds else b""
         return (before if self._is_changed else b"") + self._end()
 
     def leave(self) -> None:
         """Ask about what came so far of a stream that does not reach its end, if it was not held: all of it counts."""
-        whole, self._whole = b"".join(self._whole), []
-        if self._ask is not None and whole and not self._holds:
+        chunks, self._whole = b"".join(self._whole), []
+        if self._ask is not None and chunks and not self._holds:
             with suppress(GuardrailBlocked):  # another guardrail has already blocked the stream
-                self._ask(self._read(whole))
+                self._ask(self._read(chunks))
 
     def _end(self) -> bytes:
         if not self._is_readable:
@@ -272,14 +272,14 @@ class StreamGuard:
         return output
 
     def _end_unreadable(self) -> bytes:
-        whole = bytes(self._held)
+        data = bytes(self._held)
         self._held.clear()
         if self._search is not None:
-            text = self._read(whole)
+            text = self._read(data)
             if self._search.visit(text, Kind.MIXED) != text:
                 self._search.refuse_redaction()
             self._search.raise_if_blocked("answer")
-        return self._pass_on(whole, whole) if self._is_changed else b""
+        return self._pass_on(data, data) if self._is_changed else b""
 
 
 def without_beginnings(value: object) -> object:

@@ -48,13 +48,13 @@ class UnseenInput(NamedTuple):
 def unseen_input(work: WorkRequest, formats: Iterable[Format | None]) -> UnseenInput | None:
     """A field with such input, preferably one that need not fit into the context; None if there is none."""
     fields = [*_fields(work.body, ""), *_references(work, formats)]
-    return min(fields, key=lambda one: one.fits_context, default=None)
+    return min(fields, key=lambda field: field.fits_context, default=None)
 
 
 def _references(work: WorkRequest, formats: Iterable[Format | None]) -> Iterator[UnseenInput]:
     """What providers keep and the body names."""
-    for one in dict.fromkeys(formats):
-        for reference in one.references(work) if one is not None else ():
+    for format in dict.fromkeys(formats):
+        for reference in format.references(work) if format is not None else ():
             if reference.kind is not Kind.RESENT_ITEM:
                 yield UnseenInput(reference.field, reference.kind not in WITH_STEPS)
 
