@@ -29,18 +29,8 @@ def log_in(user) -> Client:
 
 
 @pytest.fixture
-def group(db):
-    return create_group(name="search")
-
-
-@pytest.fixture
 def browser(ann) -> Client:
     return log_in(ann)
-
-
-@pytest.fixture
-def boss(group):
-    return add_member(group, user_id=new_user(username="boss").pk, is_admin=True)
 
 
 def ask(browser, kind="membership", **values) -> AccessRequest:
