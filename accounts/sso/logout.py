@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from accounts import sessions
 from accounts.models import User
-from accounts.sso.configured import provider_of
+from accounts.sso.login_providers import provider_of
 from accounts.sso.models import FederatedLogin, IdentityProvider
 from accounts.sso.protocol.flow import spend_token
 from accounts.sso.protocol.metadata import recall_provider
