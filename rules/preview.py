@@ -115,7 +115,7 @@ def _describe_unreadable(error: ValidationError) -> RuleProblem:
 
 
 def _enabled_rules(rules: Iterable[Rule], parents: Mapping[int, int]) -> list[RuleSnapshot]:
-    """The enabled rules for whoever these rules are for."""
+    """The enabled rules for the users and groups of these rules, and for the groups above."""
     _, users, groups = _audiences_of(rules)
     enabled = Rule.objects.enabled().for_any_of(users, with_ancestors(groups, parents))
     return list(filter(None, map(judged_snapshot_of, enabled)))

@@ -180,7 +180,7 @@ class SecondFactorMissing(AccessError):
 
 
 class CredentialRevoked(AccessError):
-    """The request was ended while it ran: whoever revoked or changed its credential wanted that."""
+    """The request was ended while it ran, because its credential was revoked or changed with `cut=true`."""
 
     code = 401
     default_message = "The request was ended: its credential was revoked or changed."

@@ -198,7 +198,7 @@ def _record(viewset: type[ApiViewSet[models.Model]], row: models.Model) -> None:
 
 
 def _model() -> str | None:
-    """A model to begin with: that of the demonstration provider, or the first one of another provider."""
+    """A model to begin with: the demonstration provider's, or the first one of another provider."""
     enabled = Provider.objects.enabled()
     if enabled.offering(DEMO_MODEL).exists():
         return DEMO_MODEL

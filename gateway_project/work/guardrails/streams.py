@@ -144,7 +144,7 @@ class StreamGuard:
         return (before if self._is_changed else b"") + self._end()
 
     def leave(self) -> None:
-        """Ask about what came so far of a stream that does not reach its end, if it was not held: all of it counts."""
+        """Ask about the chunks so far of a stream that ends early, unless it was held: then nobody has got them."""
         data, self._chunks = b"".join(self._chunks), []
         if self._ask is not None and data and not self._holds:
             with suppress(GuardrailBlocked):  # another guardrail has already blocked the stream

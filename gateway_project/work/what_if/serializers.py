@@ -1,4 +1,4 @@
-"""Attributes of what-ifs: drafts and periods in requests; how far they are and what came of them in answers."""
+"""Attributes of what-ifs: drafts and periods in requests, progress and results in answers."""
 
 from rest_framework import serializers
 
