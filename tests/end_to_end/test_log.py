@@ -353,6 +353,6 @@ class TestPayload:
 
     def limits_follow_the_setting(self, world):
         """In the same gateway, whose keys have five requests a minute."""
-        in_one_minute()
+        in_one_minute(6)
         key = world.new_key().text
         assert [world.ask(key=key).status_code for _ in range(7)] == [200] * 5 + [429] * 2

@@ -212,8 +212,8 @@ def _book_loser(loser: Exchange, exchange: Exchange, snapshot: Snapshot) -> None
     """End the loser's attempt, and book what it has cost."""
     for attempt in loser.attempts.sendings[-1:]:
         if attempt.error is None:
-            answer = loser.attempts.answer if attempt.ended else None
-            attempt.ended, attempt.error = attempt.ended or perf_counter(), Outpaced()
+            answer = loser.attempts.answer if attempt.ended_at else None
+            attempt.ended_at, attempt.error = attempt.ended_at or perf_counter(), Outpaced()
             attempt.cost = _loser_cost(attempt, answer, exchange, snapshot)
             exchange.attempts.hedge_cost = total_cost(exchange.attempts.hedge_cost, attempt.cost)
 
