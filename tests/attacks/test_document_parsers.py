@@ -160,6 +160,7 @@ ELSEWHERE = {
     "rules.aliases.lines.read_lines": "below: it asks for the names of providers",
     "telemetry.journal.files": "test_parsers.py and tests/telemetry/journal",
     "telemetry.audit.head": "reads the newest row",
+    "gateway_project.work.runtime": "hooks, which read the state of this process",
 }
 
 

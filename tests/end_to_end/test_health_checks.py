@@ -5,8 +5,8 @@ import pytest
 from providers.health import checks
 from providers.health.models import HealthCheck
 from telemetry.models import LogEntry, UsageHour
-from tests.end_to_end.test_metrics import samples
 from tests.support.management import Client, new_admin
+from tests.support.metrics import samples
 from tests.support.provider_answers import Answer
 
 pytestmark = pytest.mark.either_store

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from providers.services import update_provider
-from tests.end_to_end.test_metrics import samples
+from tests.support.metrics import samples
 from tests.support.provider import counts, refusing_port
 from tests.support.provider_answers import Answer
 

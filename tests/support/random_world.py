@@ -1,23 +1,28 @@
 """A random world of providers, rules, limits and keys, and random requests to it."""
 
+import io
 import json
 import math
 import time
 from random import Random
 
+from gateway_project.work.doors import WORK
+from gateway_project.work.exchange import Exchange
 from gateway_project.work.guardrails.book import Audience, GuardrailBook, GuardrailSnapshot
 from gateway_project.work.guardrails.remote.compilation import compile_guardrail
 from gateway_project.work.limits.book import LimitBook, LimitRow
 from gateway_project.work.limits.kinds import Subject
 from gateway_project.work.routing.aliases import AliasRow, Condition, MirrorRow, TargetRow
 from gateway_project.work.snapshot.records import Caller, KeySnapshot, Target, as_siblings
+from gateway_project.work.streaming.stream import ClientConnection
 from keys.restrictions import KeyRestrictions, restrictions_of
 from keys.secrets import generate_key
 from licensing.terms import Terms
+from providers.transport.calls import Call
 from providers.transport.transport import TransportLimits
 from rules.matching import RuleSnapshot
 from rules.patterns import compile_pattern
-from tests.gateway_project.work.snapshot.test_records import provider
+from tests.support.snapshot_records import provider
 
 MODELS = [f"m{number}" for number in range(8)]
 PATTERNS = ["", "m[0-3]", "m.*", "m1|m2", "a.*", "a[02]", "m7", "nothing"]
@@ -202,3 +207,9 @@ class RandomWorld:
                 self.gateway.rests.pause(target)
             else:
                 self.gateway.rests.begin(target, self.random.choice([429, 503]), 3)
+
+
+def exchange_of(environ, body, gateway):
+    values = environ | {"wsgi.input": io.BytesIO(body), "CONTENT_LENGTH": str(len(body)), "REQUEST_METHOD": "POST"}
+    call = Call(client=None, total_seconds=gateway.total_seconds)
+    return Exchange(ClientConnection(values, None, "127.0.0.1"), "request", WORK, call=call)

@@ -1,6 +1,5 @@
 """The explanation of a request and the pipeline decide alike, for thousands of requests of a random world."""
 
-import io
 import time
 from random import Random
 from types import SimpleNamespace
@@ -10,8 +9,6 @@ import pytest
 
 from gateway_project.errors import ActiveUseLimitReached, ProviderOverloaded
 from gateway_project.work import pipeline
-from gateway_project.work.doors import WORK
-from gateway_project.work.exchange import Exchange
 from gateway_project.work.explain import subjects
 from gateway_project.work.explain.document import describe_decision
 from gateway_project.work.explain.rules import ALIAS_ONLY
@@ -20,13 +17,11 @@ from gateway_project.work.explain.walk import walk_request
 from gateway_project.work.routing.full_providers import FullProviders
 from gateway_project.work.runtime import make_gateway
 from gateway_project.work.snapshot.records import target_key
-from gateway_project.work.streaming.stream import ClientConnection
 from providers.health.breakers import Breakers
 from providers.health.rests import Rests
-from providers.transport.calls import Call
 from telemetry.models import Candidate
 from tests.support.provider import ScriptedProvider
-from tests.support.random_world import RandomWorld
+from tests.support.random_world import RandomWorld, exchange_of
 from tests.support.thoroughness import number_of
 
 pytestmark = pytest.mark.either_store
@@ -36,12 +31,6 @@ SHOW_SECONDS = (ActiveUseLimitReached, ProviderOverloaded)  # their messages cha
 AFTERWARDS = "blocked the answer"  # in the message of a guardrail
 PASSED_OVER = (Candidate.FULL, Candidate.UNFIT, Candidate.RESTING)  # what a target is that is never asked
 REFUSED_BY = {"network": "from the address", "model": "its list of models", "tokens": "this key allows"}
-
-
-def exchange_of(environ, body, gateway):
-    values = environ | {"wsgi.input": io.BytesIO(body), "CONTENT_LENGTH": str(len(body)), "REQUEST_METHOD": "POST"}
-    call = Call(client=None, total_seconds=gateway.total_seconds)
-    return Exchange(ClientConnection(values, None, "127.0.0.1"), "request", WORK, call=call)
 
 
 def decision(exchange, target):
