@@ -31,7 +31,7 @@ class AccountsConfig(AppConfig):
         from accounts.second_factor.login_step import second_step
         from accounts.second_factor.sites import CONSOLE
         from accounts.sso import admin  # noqa: F401
-        from accounts.sso.configured import login_choices
+        from accounts.sso.login_providers import login_choices
         from accounts.sso.logout import leave_provider
         from accounts.trusted_issuers import admin as trusted_issuers  # noqa: F401
         from gateway_project.console import site

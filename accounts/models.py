@@ -94,7 +94,7 @@ class Feature(models.Model):
 
     @property
     def risk(self) -> str:
-        """What whoever grants it should know."""
+        """What an admin should know before granting it."""
         return RISKS.get(self.name, "Allows nothing in the gateway itself.")
 
     @property
@@ -123,7 +123,7 @@ class Role(models.Model):
 
     @property
     def granted(self) -> Iterable[Feature]:
-        """The features that whoever has it may use: of the role admin all, those made since included."""
+        """The features that its users may use; the role admin has all, also those that are created later."""
         return Feature.objects.order_by("id") if self.name == ADMIN_ROLE else self.features.all()
 
 

@@ -16,7 +16,7 @@ in AppConfig.ready(), or in load_console() if the console calls it. HOOKS lists 
 | `set_own_limits` | `keys.viewsets`, `keys.admin` | `licensing.key_limits` |
 | `has_live_login` | `gateway_project.console.site` | `accounts.console` |
 | `second_step` | `gateway_project.console.site` | `accounts.second_factor.login_step` |
-| `sign_on_choices` | `gateway_project.console.site` | `accounts.sso.configured` |
+| `sign_on_choices` | `gateway_project.console.site` | `accounts.sso.login_providers` |
 | `leave_provider` | `gateway_project.console.site` | `accounts.sso.logout` |
 | `count_active_uses` | `licensing.statistics` | `gateway_project.work.runtime` |
 | `read_limit_statuses` | `licensing.status` | `gateway_project.work.runtime` |

@@ -62,7 +62,7 @@ urlpatterns = [
     *[
         re_path(
             rf"^{root[1:]}/models{pattern}/?$",
-            views.DoorView(get=models_operation(door, one=bool(pattern))),
+            views.DoorView(get=models_operation(door, is_single=bool(pattern))),
             name=f"{root[1:]}/models{'/item' if pattern else ''}",
         )
         for root, door in ROOTS.items()

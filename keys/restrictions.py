@@ -76,7 +76,7 @@ def restrictions_of(
     """The restrictions in a stored row, None if there are none. Raises ValidationError for malformed values."""
     kind = ContentLogging(content_logging) if content_logging in set(ContentLogging) else None
     if kind is None:
-        raise ValidationError("is not known.", field="contentLogging")
+        raise ValidationError("is not known.", field="content_logging")
     if not (models or networks or not_before or tags or max_tokens) and kind is ContentLogging.DEFAULT:
         return None
     return KeyRestrictions(
@@ -96,7 +96,7 @@ _network = lru_cache(maxsize=4096)(ip_network)
 
 def read_models(value: object, path: str = "") -> list[str]:
     """Patterns of model names; raises ValidationError naming the place of the one that is wrong."""
-    patterns = _texts(value, path, most=MAX_PATTERNS, longest=MAX_PATTERN_LENGTH, what="patterns")
+    patterns = _texts(value, path, most=MAX_PATTERNS, longest=MAX_PATTERN_LENGTH, noun="patterns")
     for number, text in enumerate(patterns):
         compile_pattern(text, field=f"{path}[{number}]")
     return patterns
@@ -107,7 +107,7 @@ def read_networks(value: object, path: str = "") -> list[str]:
 
     Those of IPv4-mapped addresses become those of IPv4, as the addresses of clients do.
     """
-    texts = _texts(value, path, most=MAX_NETWORKS, longest=MAX_NETWORK_LENGTH, what="networks")
+    texts = _texts(value, path, most=MAX_NETWORKS, longest=MAX_NETWORK_LENGTH, noun="networks")
     return list(dict.fromkeys(_canonical(text.strip(), f"{path}[{number}]") for number, text in enumerate(texts)))
 
 
@@ -148,12 +148,12 @@ def read_tags(value: object, path: str = "") -> dict[str, str]:
     return dict(value)
 
 
-def _texts(value: object, path: str, *, most: int, longest: int, what: str) -> list[str]:
+def _texts(value: object, path: str, *, most: int, longest: int, noun: str) -> list[str]:
     """An array of so many texts of this length; raises ValidationError."""
     if not isinstance(value, list):
-        raise ValidationError(f"must be an array of {what}.", field=path)
+        raise ValidationError(f"must be an array of {noun}.", field=path)
     if len(value) > most:
-        raise ValidationError(f"must have at most {most} {what}.", field=path)
+        raise ValidationError(f"must have at most {most} {noun}.", field=path)
     for number, text in enumerate(value):
         if not isinstance(text, str) or not text.strip() or len(text) > longest or "\0" in text:
             raise ValidationError(f"must be a text of 1 to {longest} characters.", field=f"{path}[{number}]")

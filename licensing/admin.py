@@ -77,7 +77,7 @@ class LimitForm(ServiceForm):
         self._name_the_currency()
 
     def _name_the_currency(self) -> None:
-        """Say which currency the amount of a cost, and a price, are in: that of the prices."""
+        """Say that amounts of cost, and a price, are in the currency of the prices."""
         is_new = self.instance.pk is None
         if not (is_new or self.instance.measure == Measure.COST):
             return

@@ -188,7 +188,10 @@ class ProviderAdmin(ServiceAdmin):
 
     @display(description="Further credentials")
     def further_credentials(self, row: Provider) -> str:
-        return format_html_join(", ", "{}", ((_credential_link(one),) for one in row.credentials.all())) or "none"
+        return (
+            format_html_join(", ", "{}", ((_credential_link(credential),) for credential in row.credentials.all()))
+            or "none"
+        )
 
     @display(description="Models")
     def model_names(self, row: Provider) -> str:

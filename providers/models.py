@@ -165,8 +165,8 @@ class Provider(models.Model):
         return mask_of(self)
 
 
-def _upstream_limit(what: str) -> models.PositiveIntegerField:
-    return integer_field(least=1, null=True, blank=True, help_text=f"The most {what}. Empty: no limit.")
+def _upstream_limit(noun: str) -> models.PositiveIntegerField:
+    return integer_field(least=1, null=True, blank=True, help_text=f"The most {noun}. Empty: no limit.")
 
 
 class ProviderCredential(models.Model):

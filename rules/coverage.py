@@ -134,6 +134,6 @@ def _may_match_like(alternative: str, prefix: str, fits: Callable[[str], bool]) 
 
 def _union(sets: Iterable[int]) -> int:
     result = 0
-    for one in sets:
-        result |= one
+    for names in sets:
+        result |= names
     return result

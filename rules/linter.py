@@ -262,8 +262,8 @@ def _hiding_rules(
 
 def _union_of(peers: Iterable[CoveredModels]) -> int:
     names = 0
-    for one in peers:
-        names |= one.names
+    for peer in peers:
+        names |= peer.names
     return names
 
 

@@ -115,7 +115,7 @@ def _describe_unreadable(error: ValidationError) -> RuleProblem:
 
 
 def _enabled_rules(rules: Iterable[Rule], parents: Mapping[int, int]) -> list[RuleSnapshot]:
-    """The enabled rules for whoever these rules are for."""
+    """The enabled rules for the users and groups of these rules, and for the groups above."""
     _, users, groups = _audiences_of(rules)
     enabled = Rule.objects.enabled().for_any_of(users, with_ancestors(groups, parents))
     return list(filter(None, map(judged_snapshot_of, enabled)))
@@ -124,7 +124,9 @@ def _enabled_rules(rules: Iterable[Rule], parents: Mapping[int, int]) -> list[Ru
 def _audiences_of(rules: Iterable[Rule]) -> tuple[bool, list[int], list[int]]:
     """Whether one of them is for everyone, and the ids of the users and groups that others are for."""
     audiences = {audience for rule in rules if (audience := reach_of(rule)) is not None}
-    users, groups = ([number for kind, number in audiences if kind == one] for one in ("user", "group"))
+    users, groups = (
+        [number for kind, number in audiences if kind == audience_kind] for audience_kind in ("user", "group")
+    )
     return EVERYONE in audiences, users, groups
 
 
@@ -177,8 +179,8 @@ def linked_providers(rules: Iterable[Rule], parents: Mapping[int, int]) -> Links
             links["user", user_id].add(provider_id)
     if groups:
         for group_id, provider_id in _pairs(keys, "owner__groups", with_descendants(groups, parents)):
-            for one in with_ancestors([group_id], parents):
-                links["group", one].add(provider_id)
+            for ancestor_id in with_ancestors([group_id], parents):
+                links["group", ancestor_id].add(provider_id)
     return links
 
 

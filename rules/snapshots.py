@@ -26,13 +26,13 @@ def judged_snapshot_of(rule: Rule) -> RuleSnapshot | None:
 
 
 def rules_matching(rules: QuerySet[Rule], name: str) -> list[int]:
-    """The ids of the rules that judge a model of this name, whoever asks."""
+    """The ids of the rules that judge a model of this name, for any caller."""
     rows = rules.order_by().values_list("pk", "regex", "effect")
     return [number for number, regex, effect in rows if _matches(regex, name, denies=effect == Effect.DENY)]
 
 
 def count_judging(model: str, provider: str) -> int:
-    """The number of rules that judge a model at the provider with this name, whoever asks."""
+    """The number of rules that judge a model at the provider with this name, for any caller."""
     return len(rules_matching(Rule.objects.enabled().applying_at(provider), model))
 
 

@@ -58,8 +58,8 @@ def content_context(entry: LogEntry, pages: Mapping[str, str]) -> JsonObject:
 def result_badge(entry: LogEntry) -> Badge:
     """The status of a request, and what is not usual: an error, an answer from the cache."""
     unusual = "cached" if entry.cache_status == CacheStatus.HIT else ""
-    what = unusual if entry.outcome == Outcome.COMPLETED and entry.status else entry.exception or entry.outcome
-    return Badge(f"{entry.status or ''} {what}".strip(), OUTCOME_VARIANTS.get(entry.outcome, ""))
+    words = unusual if entry.outcome == Outcome.COMPLETED and entry.status else entry.exception or entry.outcome
+    return Badge(f"{entry.status or ''} {words}".strip(), OUTCOME_VARIANTS.get(entry.outcome, ""))
 
 
 def entry_context(entry: LogEntry, period: Period = ANY_TIME, listed: LogEntryQuerySet | None = None) -> JsonObject:

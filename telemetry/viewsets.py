@@ -121,7 +121,7 @@ class LogViewSet(EntryViewSet):
 
 
 class ComparisonViewSet(LogViewSet):
-    """How long the stages of a request took beside others of its kind; for whoever may see its entry."""
+    """How long the stages of a request took beside similar requests; for users who may see its entry."""
 
     resource_name = "comparison"
     response_specs = {"retrieve": ResponseSpec((ComparisonAnswer,))}

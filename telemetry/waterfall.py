@@ -32,20 +32,22 @@ def waterfall(entry: LogEntry) -> JsonObject:
     comparison = compare_entry(entry)
     begin = min(0.0, *(begin for _, begin, _ in timings))
     end = max(entry.duration_ms or 0.0, *(begin + length for _, begin, length in timings))
-    whole = (end - begin) or 1.0
+    length_ms = (end - begin) or 1.0
     return {
         "parts": [
-            {"title": part.title, "bars": list(_bars(part, begin, whole, comparison))} for part in parts if part.timings
+            {"title": part.title, "bars": list(_bars(part, begin, length_ms, comparison))}
+            for part in parts
+            if part.timings
         ],
-        "ticks": _axis_marks(whole),
+        "ticks": _axis_marks(length_ms),
         "sample": _sample_text(comparison),
         "is_compared": bool(comparison and comparison.requests),
     }
 
 
-def _axis_marks(whole: float) -> list[str]:
+def _axis_marks(length_ms: float) -> list[str]:
     """The marks of the axis, which begins when the request did; with as many decimals as tell them apart."""
-    step = whole / TICKS
+    step = length_ms / TICKS
     decimals = 0 if step >= 10 else 1 if step >= 1 else 2
     return [f"{step * number:,.{decimals}f}" for number in range(TICKS + 1)]
 
@@ -54,19 +56,19 @@ def _parts(entry: LogEntry) -> Iterator[Part]:
     yield Part("", "Request", sorted(entry.stages, key=itemgetter(1)))
     for number, attempt in enumerate(starmap(LoggedAttempt, entry.provider_calls or ()), 1):
         title = f"Attempt {number}: {attempt.provider_name}"
-        whole = [("whole attempt", attempt.begin_ms, attempt.duration_ms)]
-        yield Part("attempt", title, [*whole, *attempt.stages])
+        total = [("whole attempt", attempt.begin_ms, attempt.duration_ms)]
+        yield Part("attempt", title, [*total, *attempt.stages])
 
 
-def _bars(part: Part, begin: float, whole: float, comparison: Comparison | None) -> Iterator[JsonObject]:
+def _bars(part: Part, begin: float, length_ms: float, comparison: Comparison | None) -> Iterator[JsonObject]:
     """Each stage with its place on the axis in percent, and how long it takes in similar requests."""
     for name, start, length in part.timings:
-        place = min(100 * (start - begin) / whole, 100 - MIN_PERCENT)
+        place = min(100 * (start - begin) / length_ms, 100 - MIN_PERCENT)
         usual = comparison.stages.get((part.kind, name)) if comparison else None
         yield {
             "name": name.replace("_", " "),
             "left": place,
-            "width": max(min(100 * length / whole, 100 - place), MIN_PERCENT),
+            "width": max(min(100 * length / length_ms, 100 - place), MIN_PERCENT),
             "begin": start,
             "ms": length,
             "usual": usual,

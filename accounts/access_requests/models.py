@@ -1,4 +1,4 @@
-"""Access requests. They outlive what they are about: a group or provider that is gone can no longer be granted."""
+"""Access requests. They stay when their group or provider is deleted, and can then no longer be granted."""
 
 from collections.abc import Collection
 from decimal import Decimal

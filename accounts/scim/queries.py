@@ -100,7 +100,7 @@ def _time(column: str) -> Condition:
 
 
 def _moment(text: str) -> datetime | None:
-    """The time in UTC; None if it is none, or none that databases have."""
+    """The time in UTC; None if the text is no time, or a time that databases cannot store."""
     try:
         time = datetime.fromisoformat(text)
         return time.astimezone(UTC) if time.tzinfo else None

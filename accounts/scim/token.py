@@ -37,8 +37,10 @@ def _refuse(request: HttpRequest) -> None:
     """Count a wrong token like a wrong password."""
     report = partial(_report, request)
     too_many = partial(report, "Too many wrong SCIM tokens from this address. Further ones are refused for a while.")
-    many = partial(report, "Many wrong SCIM tokens. Further ones are slowed down.")
-    with throttle_guess(ACCOUNT, request.META.get("REMOTE_ADDR", ""), on_first_refusal=too_many, on_first_delay=many):
+    report_many = partial(report, "Many wrong SCIM tokens. Further ones are slowed down.")
+    with throttle_guess(
+        ACCOUNT, request.META.get("REMOTE_ADDR", ""), on_first_refusal=too_many, on_first_delay=report_many
+    ):
         report("A request to SCIM had a wrong token.")
         raise AuthenticationFailed(NEEDS_TOKEN)
 

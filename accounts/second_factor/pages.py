@@ -118,7 +118,7 @@ def remove_passkey(site: Site, request: HttpRequest, passkey_id: int) -> HttpRes
     return _confirm_removal(site, request, remove, f"the passkey {passkey.name}")
 
 
-def _confirm_removal(site: Site, request: HttpRequest, remove: partial[None], what: str) -> HttpResponse:
+def _confirm_removal(site: Site, request: HttpRequest, remove: partial[None], factor: str) -> HttpResponse:
     form = ConfirmationForm(request.POST or None)
     if form.is_valid():
         try:
@@ -127,9 +127,9 @@ def _confirm_removal(site: Site, request: HttpRequest, remove: partial[None], wh
             return site.redirect("second-factor")
         except GatewayError as error:
             _add_error(form, error)
-    effect = f"You can no longer log in with {what}. Your other sessions end."
+    effect = f"You can no longer log in with {factor}. Your other sessions end."
     context = {"form": form, "effect": effect, "action": "Remove", "back": site.url("second-factor")}
-    return site.show(request, "confirm", f"Remove {what}", context, is_login=False)
+    return site.show(request, "confirm", f"Remove {factor}", context, is_login=False)
 
 
 def _user(request: HttpRequest) -> User:

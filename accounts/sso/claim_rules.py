@@ -36,7 +36,7 @@ class Grant(NamedTuple):
 
 
 class ClaimRule(NamedTuple):
-    """Gives its grant to whoever has a value in a claim; without a claim, to everybody."""
+    """Gives its grant to users who have a value in a claim; without a claim, to all users."""
 
     line: int
     grant: Grant

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from accounts import sessions
 from accounts.models import User
-from accounts.sso.configured import provider_of
+from accounts.sso.login_providers import provider_of
 from accounts.sso.models import FederatedLogin, IdentityProvider
 from accounts.sso.protocol.flow import spend_token
 from accounts.sso.protocol.metadata import recall_provider
@@ -33,7 +33,7 @@ PAGE_HEADERS = {
 
 
 def landing_page(request: HttpRequest, url: str, title: str, link: str) -> HttpResponse:
-    """A page that leads to the URL at once, and has a link for whoever does not want to wait."""
+    """A page that leads to the URL at once, and has a link for browsers that do not follow."""
     context = {"title": title, "url": url, "link": link}
     return TemplateResponse(request, "sso/landing.html", context, headers=PAGE_HEADERS)
 

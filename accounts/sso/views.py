@@ -18,7 +18,7 @@ from accounts.console import LoginRequest
 from accounts.guessing.throttle import note_once
 from accounts.models import User
 from accounts.refusals.failed_logins import NOBODY, failed_logins
-from accounts.sso.configured import provider_of, reporting_provider
+from accounts.sso.login_providers import provider_of, reporting_provider
 from accounts.sso.logout import PAGE_HEADERS, end_reported_sessions, landing_page
 from accounts.sso.models import FederatedLogin, IdentityProvider
 from accounts.sso.operations import BACKCHANNEL, CALLBACK, START

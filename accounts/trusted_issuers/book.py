@@ -31,8 +31,8 @@ class IssuerBook:
         self.user_ids = user_ids  # by name; the follower adds new users
         self.wanted_keys: dict[int, float] = {}  # by issuer: when a token last named a key that is not here
         self._by_issuer: dict[str, list[IssuerSnapshot]] = defaultdict(list)
-        for one in self.issuers:
-            self._by_issuer[one.issuer].append(one)
+        for issuer in self.issuers:
+            self._by_issuer[issuer.issuer].append(issuer)
         self._verified: dict[bytes, VerifiedToken] = {}
         self._lock = threading.Lock()
 
@@ -81,4 +81,4 @@ class IssuerBook:
 def _choose(issuers: list[IssuerSnapshot], parts: UnverifiedToken) -> IssuerSnapshot:
     """Of several clusters with the same `iss` the one with the token's audience and key."""
     audiences = parts.audience if isinstance(parts.audience, list) else [parts.audience]
-    return max(issuers, key=lambda one: (one.audience in audiences, parts.key_id in one.keys))
+    return max(issuers, key=lambda issuer: (issuer.audience in audiences, parts.key_id in issuer.keys))

@@ -34,8 +34,8 @@ LABELS = {
 def open_requests(request: HttpRequest) -> HttpResponse:
     """The requests of others that are open or in force, each with its decision."""
     lists = decision_context(decidable_requests(caller(request)), request.GET)
-    whole = console_site().context(request, "Access requests", decide_url="admin:access-requests-decide", **lists)
-    return TemplateResponse(request, "access_requests/console.html", whole)
+    context = console_site().context(request, "Access requests", decide_url="admin:access-requests-decide", **lists)
+    return TemplateResponse(request, "access_requests/console.html", context)
 
 
 @console_site().page("access-requests/<int:request_id>/decide/", name="access-requests-decide", part=True)

@@ -27,7 +27,7 @@ def end_due_requests() -> int:
 
 
 def _end(request_id: int) -> bool:
-    # The end was agreed on with the grant: no access test keeps it.
+    # The grant said when it ends: no access test prevents that.
     reason = f"The grant of access request {request_id} has ended."
     try:
         with audit.acting_as(lambda: ACTOR), override_access_tests(reason, field="reason"), races_as_conflicts():

@@ -41,7 +41,7 @@ def _free_name(name: str) -> str:
     """The name, or the first with a number behind it that no rule has."""
     names = chain([name], (f"{name} ({number})" for number in count(2)))
     used_names = set(Rule.objects.filter(name__startswith=name).values_list("name", flat=True))
-    return next(one for one in names if one not in used_names)
+    return next(name for name in names if name not in used_names)
 
 
 def revoke_model(request: AccessRequest, actor: audit.Actor) -> None:

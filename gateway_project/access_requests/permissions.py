@@ -1,4 +1,4 @@
-"""Who may decide about an access request: whoever may do by themselves what it asks for."""
+"""Who may decide about an access request: users who may make the requested change themselves."""
 
 from collections.abc import Collection
 

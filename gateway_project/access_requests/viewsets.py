@@ -28,7 +28,7 @@ TRANSITIONS = ("grant", "refuse", "withdraw", "end")
 
 
 class AccessRequestViewSet(ListMixin[AccessRequest]):
-    """What users ask for. They see their own requests; whoever may grant one sees it, too."""
+    """What users ask for. They see their own requests, and those that they may grant."""
 
     resource_name = "access-requests"
     id_header = "AccessRequestId"

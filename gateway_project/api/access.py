@@ -180,7 +180,7 @@ class Caller:
 
 def is_granted(who: str, features: Collection[str]) -> bool:
     """Whether these features are those that a value of the table asks for."""
-    return any(all(name in features for name in one.split(AND)) for one in who.split(OR))
+    return any(all(name in features for name in alternative.split(AND)) for alternative in who.split(OR))
 
 
 def require_access(caller: Caller | None, who: str, *, owner_id: int | None = None) -> None:

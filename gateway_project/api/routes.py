@@ -52,22 +52,22 @@ class Route:
 def routes(patterns: Iterable[URLPattern | URLResolver] | None = None, prefix: str = "") -> Iterator[Route]:
     """All routes of the URL configuration."""
     for entry in get_resolver().url_patterns if patterns is None else patterns:
-        whole = prefix + str(entry.pattern)
+        pattern = prefix + str(entry.pattern)
         if not isinstance(entry, URLPattern):
-            yield from _routes_of_resolver(entry, whole)
+            yield from _routes_of_resolver(entry, pattern)
         elif actions := getattr(entry.callback, "actions", None):
-            yield from _operations(entry, whole, actions)
+            yield from _operations(entry, pattern, actions)
         else:
             for method in getattr(entry.callback, "operations", None) or [""]:
-                yield Route(whole, entry.name or "", method, view=entry.callback)
+                yield Route(pattern, entry.name or "", method, view=entry.callback)
 
 
-def _operations(entry: URLPattern, whole: str, actions: Mapping[str, str]) -> Iterator[Route]:
+def _operations(entry: URLPattern, pattern: str, actions: Mapping[str, str]) -> Iterator[Route]:
     view = getattr(entry.callback, "cls", None)
     resource = getattr(view, "resource_name", "")
     for method, operation in list(actions.items()):
         if method != "head":  # DRF adds it to a view's actions at the first request, as an alias of GET
-            yield Route(whole, entry.name or "", method, resource, operation, view)
+            yield Route(pattern, entry.name or "", method, resource, operation, view)
 
 
 def _routes_of_resolver(resolver: URLResolver, prefix: str) -> Iterator[Route]:

@@ -24,7 +24,7 @@ class Credential(NamedTuple):
 
 def order_cuts(credentials: Collection[Credential]) -> None:
     """Let every process end the requests of these credentials that are running, once it knows of this change."""
-    rows = [Change(kind=f"cut_{one.kind}", row_id=one.id) for one in sorted(set(credentials))]
+    rows = [Change(kind=f"cut_{credential.kind}", row_id=credential.id) for credential in sorted(set(credentials))]
     Change.objects.bulk_create(rows, batch_size=BATCH_SIZE)
 
 

@@ -41,8 +41,8 @@ def bulk_action(
 
     `effect` is one sentence on what will happen. The method raises GatewayError for a row that it cannot change: the
     other rows are changed all the same, unless the row would break access tests, for which the site asks for a reason.
-    A row that `is_done` by the valid form stays as it is. An action of a RevocableAdmin that `revokes` orders what the
-    page wants.
+    A row that `is_done` by the valid form stays as it is. With `revokes`, an action of a RevocableAdmin waits until the
+    change is in force in all workers, and ends running requests if the page's box is ticked.
     """
 
     def decorate(do: Callable[..., None]) -> Action[Table]:

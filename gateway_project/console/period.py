@@ -47,7 +47,7 @@ ANY_TIME = Period()
 
 
 def period_of(query: Mapping[str, str]) -> Period:
-    """The period in an address, or in that of the list that a row was opened from; a side without a time is open."""
+    """The period in the address, or in that of the list that a row was opened from; None stands for an open side."""
     query = QueryDict(query.get(LIST_FILTERS, "")).dict() | dict(query)
     moments = Period(_moment(query, "from"), _moment(query, "to"))
     if moments != ANY_TIME:

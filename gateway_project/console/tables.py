@@ -48,7 +48,7 @@ class ConsoleAdmin(ModelAdmin, Generic[Row]):
     list_sections: ClassVar[Sequence[object]] = ()  # the theme reads it twice for each row, slowly where it is missing
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, str | list[str]]:
-        """Nothing: Django takes any text from the address, and whoever makes the link would fill in the form."""
+        """Nothing: Django takes any text from the address, so the author of a link would fill in the form."""
         return {}
 
     @display(description=ModelAdmin.action_checkbox.short_description)

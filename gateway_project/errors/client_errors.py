@@ -24,8 +24,8 @@ class ValidationError(RequestError):
     def from_problems(cls, problems: Sequence[Problem]) -> Self:
         """One error for all problems; the message of several has the names of their places."""
         if len(problems) == 1:
-            (one,) = problems
-            return cls(one.detail, field=one.field, parameter=one.parameter, header=one.header)
+            (problem,) = problems
+            return cls(problem.detail, field=problem.field, parameter=problem.parameter, header=problem.header)
         error = cls(sentence_of(problems))
         error._problems = tuple(problems)
         return error
@@ -180,7 +180,7 @@ class SecondFactorMissing(AccessError):
 
 
 class CredentialRevoked(AccessError):
-    """The request was ended while it ran: whoever revoked or changed its credential wanted that."""
+    """The request was ended while it ran, because its credential was revoked or changed with `cut=true`."""
 
     code = 401
     default_message = "The request was ended: its credential was revoked or changed."

@@ -198,7 +198,7 @@ def _record(viewset: type[ApiViewSet[models.Model]], row: models.Model) -> None:
 
 
 def _model() -> str | None:
-    """A model to begin with: that of the demonstration provider, or the first one of another provider."""
+    """A model to begin with: the demonstration provider's, or the first one of another provider."""
     enabled = Provider.objects.enabled()
     if enabled.offering(DEMO_MODEL).exists():
         return DEMO_MODEL
@@ -225,8 +225,12 @@ def _leads_here(url: str, credential: str) -> str:
     """Why this would make the gateway its own provider, as the exports in docs/clients.md would; '' if it would not."""
     if credential.startswith(key_secrets.PREFIX):
         return "it is a key of this gateway"
-    here = (settings.GATEWAY_BASE_URL, f"http://127.0.0.1:{settings.PORT}", f"http://localhost:{settings.PORT}")
-    if any(f"{url}/".startswith(f"{address}/") for address in here):
+    own_addresses = (
+        settings.GATEWAY_BASE_URL,
+        f"http://127.0.0.1:{settings.PORT}",
+        f"http://localhost:{settings.PORT}",
+    )
+    if any(f"{url}/".startswith(f"{address}/") for address in own_addresses):
         return f"its base URL, {url}, is the gateway itself"
     return ""
 

@@ -1,4 +1,4 @@
-"""Asking for access, and, for whoever may grant it, deciding about what others ask for."""
+"""Asking for access, and deciding about the requests of others, for users who may grant them."""
 
 from collections.abc import Callable
 

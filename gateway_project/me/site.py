@@ -78,10 +78,10 @@ def page(view: Page) -> Page:
 @page
 def redirect_to_slash(request: HttpRequest, address: str) -> HttpResponseBase:
     """To the page whose address lacks its last slash; 404 at an address that no page has."""
-    whole = f"{request.path}/"
-    if request.method != "GET" or address.endswith("/") or resolve(whole).url_name == "missing":
+    path = f"{request.path}/"
+    if request.method != "GET" or address.endswith("/") or resolve(path).url_name == "missing":
         raise Http404
-    return HttpResponseRedirect(f"{whole}?{query}" if (query := request.META["QUERY_STRING"]) else whole)
+    return HttpResponseRedirect(f"{path}?{query}" if (query := request.META["QUERY_STRING"]) else path)
 
 
 def caller(request: HttpRequest) -> Caller:

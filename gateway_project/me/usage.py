@@ -45,7 +45,7 @@ def usage_tables(request: HttpRequest, filters: JsonObject) -> JsonObject:
 
 
 def _scale(rows: Sequence[JsonObject], measure: str) -> Scale:
-    """What the longest bar of requests, or that of the costs in each currency, stands for."""
+    """The amount of the longest bar: the most requests, or the highest cost in each currency."""
     if measure == REQUESTS:
         return {REQUESTS: max((Decimal(row["requests"]) for row in rows), default=Decimal(0))}
     scale: dict[str, Decimal] = {}
@@ -82,12 +82,12 @@ def usage_query(days: int, filters: JsonObject, *dimensions: str) -> UsageQuery:
 
 def shown_row(row: JsonObject, name: str, scale: Scale = NO_BARS) -> JsonObject:
     """A row of a table; bars have widths of 100 parts, and None is no bar."""
-    read = row["input_tokens"] + row["cache_read_tokens"] + row["cache_write_tokens"]
+    input_tokens = row["input_tokens"] + row["cache_read_tokens"] + row["cache_write_tokens"]
     return {
         "name": name,
         "width": _width(Decimal(row["requests"]), scale.get(REQUESTS)),
         "requests": row["requests"],
-        "input": short_count(read),
+        "input": short_count(input_tokens),
         "output": short_count(row["output_tokens"]),
         "costs": [
             (money(_sum(cost), cost["currency"]), _width(_sum(cost), scale.get(cost["currency"])))

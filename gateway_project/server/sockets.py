@@ -25,8 +25,10 @@ def bound_waits(sock: socket.socket, *, receive: float | None = None, send: floa
     sock.settimeout(None)
     for option, seconds in ((socket.SO_RCVTIMEO, receive), (socket.SO_SNDTIMEO, send)):
         if seconds is not None:
-            whole = int(seconds)
-            sock.setsockopt(socket.SOL_SOCKET, option, struct.pack("ll", whole, int((seconds - whole) * 1e6)))
+            whole_seconds = int(seconds)
+            sock.setsockopt(
+                socket.SOL_SOCKET, option, struct.pack("ll", whole_seconds, int((seconds - whole_seconds) * 1e6))
+            )
 
 
 def is_plain(sock: socket.socket) -> bool:

@@ -228,7 +228,7 @@ class GatewayThreadWorker(StoppingWorker):
             self._submit(conn)
 
     def _is_proxy(self, host: str) -> bool:
-        """Whether this is a trusted proxy, or whoever has the Unix socket: many clients come from there."""
+        """Whether this is a trusted proxy, or a peer on the Unix socket: many clients come from there."""
         return not host or self.trusted_proxies.is_trusted(host)
 
     def _client_of(self, conn: TConn, data: bytes) -> str:

@@ -178,7 +178,7 @@ class Attempt:
 
     target: "Target"
     started_at: float
-    ended: float = 0.0  # 0: it ended with the request
+    ended_at: float = 0.0  # 0: it ended with the request
     error: GatewayError | None = None  # None: it answered, or ended with the request's own error
     cost: "Cost | None" = None  # of attempts that did not serve; the bill has the cost of the one that did
     times: AttemptTimes = field(default_factory=AttemptTimes)
@@ -260,8 +260,8 @@ class Exchange:
     call: Call = field(kw_only=True)  # written by failover
     is_rival: bool = False  # a copy that a second target works on
     is_mirror: bool = False  # nobody waits for the answer
-    started: float = field(default_factory=perf_counter)
-    started_at: float = field(default_factory=time)
+    started: float = field(default_factory=perf_counter)  # for durations
+    started_at: float = field(default_factory=time)  # for the log
 
     identity: Identity = field(default_factory=Identity)  # written by stages.authentication
     request: WorkRequest | None = None  # written by reading

@@ -31,47 +31,47 @@ if TYPE_CHECKING:
 
 def provide_hooks() -> None:
     """Provide all of them."""
-    count_active_uses.provide(_active_uses)
-    read_limit_statuses.provide(_limit_statuses)
-    read_unpriced.provide(_unpriced_work)
-    read_provider_health.provide(_provider_health)
-    read_alias_routing.provide(_alias_routing)
+    count_active_uses.provide(_count_active_uses)
+    read_limit_statuses.provide(_read_limit_statuses)
+    read_unpriced.provide(_read_unpriced)
+    read_provider_health.provide(_read_provider_health)
+    read_alias_routing.provide(_read_alias_routing)
     resolve_aliases.provide(_resolve_aliases)
     judge_of.provide(_judge_of)
     check_parameters.provide(_check_parameters)
-    forget_cached_answers.provide(_forget_answers)
+    forget_cached_answers.provide(_forget_cached_answers)
     ship_everything.provide(_ship_everything)
     await_in_force.provide(_await_in_force)
 
 
-def _active_uses() -> "Uses":
+def _count_active_uses() -> "Uses":
     from gateway_project.work import runtime
 
-    return runtime.active_uses()
+    return runtime.count_active_uses()
 
 
-def _limit_statuses(limits: "Sequence[Limit]") -> "list[LimitStatus]":
+def _read_limit_statuses(limits: "Sequence[Limit]") -> "list[LimitStatus]":
     from gateway_project.work import runtime
 
-    return runtime.limit_statuses(limits)
+    return runtime.read_limit_statuses(limits)
 
 
-def _unpriced_work(limits: "Sequence[Limit]") -> "list[UnpricedWork | None]":
+def _read_unpriced(limits: "Sequence[Limit]") -> "list[UnpricedWork | None]":
     from gateway_project.work.limits.unpriced import unpriced_work
 
     return unpriced_work(limits)
 
 
-def _provider_health(providers: "Sequence[Provider]", with_usage: bool) -> "list[Health]":
+def _read_provider_health(providers: "Sequence[Provider]", with_usage: bool) -> "list[Health]":
     from gateway_project.work import runtime
 
-    return runtime.provider_health(providers, with_usage)
+    return runtime.read_provider_health(providers, with_usage)
 
 
-def _alias_routing(alias_id: int) -> "list[RoutedTarget] | None":
+def _read_alias_routing(alias_id: int) -> "list[RoutedTarget] | None":
     from gateway_project.work import runtime
 
-    return runtime.alias_routing(alias_id)
+    return runtime.read_alias_routing(alias_id)
 
 
 def _resolve_aliases(providers: "Mapping[int, OfferedProvider]") -> "list[OfferedAlias]":
@@ -92,10 +92,10 @@ def _check_parameters(kind: str, parameters: "JsonObject") -> None:
     compile_guardrail(kind, parameters)
 
 
-def _forget_answers(keys: Collection[str]) -> bool:
+def _forget_cached_answers(keys: Collection[str]) -> bool:
     from gateway_project.work import runtime
 
-    return runtime.forget_answers(keys)
+    return runtime.forget_cached_answers(keys)
 
 
 def _ship_everything() -> bool:

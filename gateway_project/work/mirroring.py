@@ -23,7 +23,7 @@ from rules.aliases.models import FallbackCause
 
 def serve_mirrored(mirrored: MirroredRequest, gateway: Gateway) -> None:
     """Send the request to the mirror, if its caller may ask that target, and log what it answers."""
-    targets = [one for one in with_credentials((mirrored.target,), os.urandom(16)) if _may_serve(one, gateway)]
+    targets = [target for target in with_credentials((mirrored.target,), os.urandom(16)) if _may_serve(target, gateway)]
     if not targets or not _is_allowed(mirrored, gateway):
         return
     exchange = _exchange(mirrored, targets[0], gateway)

@@ -226,14 +226,14 @@ def endpoint_operation(endpoint: Endpoint, *, model_in_path: bool = False) -> Op
     )
 
 
-def models_operation(door: ClientDoor, *, one: bool) -> Operation:
+def models_operation(door: ClientDoor, *, is_single: bool) -> Operation:
     """The operation that lists models, or gets one."""
     return Operation(
-        summary="Get a model that the caller may use" if one else "List the models that the caller may use",
+        summary="Get a model that the caller may use" if is_single else "List the models that the caller may use",
         description="Exactly the models that the rules allow, in the form that the client expects.",
         tag=door.api,
         who=access.WORK,
-        parameters=(_in_path("id", "The model's name."),) if one else (),
+        parameters=(_in_path("id", "The model's name."),) if is_single else (),
         answers={"200": Answer(f"As {door.ecosystem} documents it.", {"application/json": {"type": "object"}})},
         failures=_failures(door),
         credentials=(KEY, TOKEN),

@@ -92,7 +92,7 @@ def stop_gateway() -> None:
         stopped.stop()
 
 
-def forget_answers(keys: Collection[str]) -> bool:
+def forget_cached_answers(keys: Collection[str]) -> bool:
     """Delete these cached answers; False if that is not certain. A hook of telemetry."""
     state = _state() if _gateway is None else _gateway.state
     return state.forget_answers(keys)
@@ -112,17 +112,17 @@ def await_in_force(change: int, credentials: Collection[Credential], seconds: fl
     return wait_until_in_force(_gateway.state, _gateway.acknowledger, change, credentials, seconds)
 
 
-def active_uses() -> Uses:
+def count_active_uses() -> Uses:
     """The active uses of all processes. A hook of licensing."""
     return uses_of(_state() if _gateway is None else _gateway.state)
 
 
-def limit_statuses(limits: Sequence[Limit]) -> list[LimitStatus]:
+def read_limit_statuses(limits: Sequence[Limit]) -> list[LimitStatus]:
     """The status of limits, over all processes. A hook of licensing."""
     return statuses_of(_state() if _gateway is None else _gateway.state, limits)
 
 
-def provider_health(providers: Sequence[Provider], with_usage: bool) -> list[Health]:
+def read_provider_health(providers: Sequence[Provider], with_usage: bool) -> list[Health]:
     """The health of providers in all processes of this machine; unknown where none serves. A hook of providers."""
     parts = running_gateway()
     if parts is None:
@@ -130,7 +130,7 @@ def provider_health(providers: Sequence[Provider], with_usage: bool) -> list[Hea
     return health_of(parts, providers, with_usage=with_usage)
 
 
-def alias_routing(alias_id: int) -> list[RoutedTarget] | None:
+def read_alias_routing(alias_id: int) -> list[RoutedTarget] | None:
     """Which target of an alias would serve now, as this process sees it. A hook of rules."""
     return preview_alias(gateway(), alias_id)
 

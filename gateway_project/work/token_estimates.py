@@ -78,14 +78,14 @@ def _collect_texts(value: object, texts: list[str]) -> int:
     """Add all texts in a JSON value, without files in base64; returns the tokens that came as numbers."""
     tokens, waiting = 0, [value]
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, str):
-            if not FILE.match(one):
-                texts.append(one)
-        elif isinstance(one, dict):
-            waiting += [inner for name, inner in one.items() if name not in ("data", "file_data")]
-        elif isinstance(one, list):
-            waiting += one
-        elif type(one) is int:
+        current = waiting.pop()
+        if isinstance(current, str):
+            if not FILE.match(current):
+                texts.append(current)
+        elif isinstance(current, dict):
+            waiting += [inner for name, inner in current.items() if name not in ("data", "file_data")]
+        elif isinstance(current, list):
+            waiting += current
+        elif type(current) is int:
             tokens += 1
     return tokens

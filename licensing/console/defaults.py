@@ -67,11 +67,11 @@ def _parts_of(user: User, limits: LimitQuerySet[Limit], key_count: int) -> Itera
 
 def _parts(subject: str, limited: dict[Kind, int], count: int) -> Iterator[str]:
     """The defaults of all keys or groups, and those of the ones that have no limit of the kind."""
-    some = [kind for kind, number in limited.items() if number]
-    if for_each := default_limits(subject, some):
+    kinds = [kind for kind, number in limited.items() if number]
+    if for_each := default_limits(subject, kinds):
         yield f"{for_each} for each {subject}"
     for kind, amount in settings.GATEWAY_LIMITS[subject].items():
-        if amount and kind in some and limited[kind] < count:
+        if amount and kind in kinds and limited[kind] < count:
             yield f"{_amount(kind, amount)} for each other {subject}"
 
 

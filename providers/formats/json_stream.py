@@ -151,9 +151,9 @@ class LineSplitter(EventSplitter):
         if not newline:
             self._rest += rest
             return []
-        whole = bytes(self._rest) + lines + newline
+        data = bytes(self._rest) + lines + newline
         self._rest = bytearray(rest)
-        return whole.splitlines(keepends=True)
+        return data.splitlines(keepends=True)
 
 
 class JsonLinesReader(JsonStreamReader):

@@ -128,11 +128,13 @@ class Rests:
 
     def account_seconds_left(self, account: Limited) -> float:
         """For how long none of an account's models can be asked; 0 if one can."""
-        whole = self._remaining_seconds(self._longest_rest((self._rests.get((account.account, ALL_MODELS)),), account))
+        seconds = self._remaining_seconds(
+            self._longest_rest((self._rests.get((account.account, ALL_MODELS)),), account)
+        )
         if self._clock() >= self._rests_end or not account.models:
-            return whole
+            return seconds
         rests = (self._longest_rest((self._rests.get((account.account, model)),), account) for model in account.models)
-        return max(whole, min(map(self._remaining_seconds, rests)))
+        return max(seconds, min(map(self._remaining_seconds, rests)))
 
     def without_resting(self, targets: Sequence[TargetT]) -> list[TargetT]:
         """The targets that do not rest; all of them if every one does."""

@@ -42,7 +42,7 @@ def facts_in(table: dict[str, ModelFacts], model: str) -> ModelFacts:
 
 def spellings_of(model: str) -> Iterator[str]:
     """The names under which a model may stand in the table, the closest first."""
-    for name in (whole := model.lower(), whole.rpartition("/")[2]):
+    for name in (full_name := model.lower(), full_name.rpartition("/")[2]):
         yield name
         bare = BEFORE.sub("", name, count=1)
         yield bare

@@ -135,7 +135,7 @@ def _amount(field: str, value: object) -> Decimal:
 
 
 def _in_force(dated: list[tuple[date, ModelPrice]], now: datetime) -> dict[tuple, ModelPrice]:
-    """Of several prices of the same models those that hold today, by what they are prices of."""
+    """The prices that hold today, one for each subject."""
     today = now.astimezone(UTC).date()
     current = [(since, price) for since, price in dated if since <= today]
     latest: dict[tuple, date] = {}

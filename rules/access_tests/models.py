@@ -1,4 +1,4 @@
-"""Access tests. They outlive whom and what they are about: a user, group or provider that is gone may use nothing."""
+"""Access tests. They stay when their user, group or provider is deleted: a deleted user may use nothing."""
 
 from collections.abc import Collection
 from typing import NamedTuple

@@ -116,14 +116,14 @@ class GuardrailList(ChangeList):
     def _rows_of(self, kind: str) -> dict[Reference, models.Model]:
         """The rows of a kind that the page names, by what names them."""
         table, field = ROWS[kind]
-        references = {one for row in self.result_list for one in row.applies_to.get(kind, ())[:MAX_NAMES]}
+        references = {reference for row in self.result_list for reference in row.applies_to.get(kind, ())[:MAX_NAMES]}
         rows = table().filter(**{f"{field}__in": references}) if references else ()
         return {getattr(row, field): row for row in rows}
 
 
 def _names(references: Sequence[Reference], rows: Mapping[Reference, models.Model]) -> SafeString:
     """The first of them as links, those that were deleted by their ids, and how many more there are."""
-    names = [link_to(rows.get(one)) or str(one) for one in references[:MAX_NAMES]]
+    names = [link_to(rows.get(reference)) or str(reference) for reference in references[:MAX_NAMES]]
     more = len(references) - MAX_NAMES
     return format_html_join(", ", "{}", ((name,) for name in [*names, *([f"{more} more"] if more > 0 else [])]))
 

@@ -26,8 +26,8 @@ def renumber_rules(places: Sequence[Place], moved: int, *, highest: int) -> Posi
         return {}
     former = {place.id: place.position for place in places}
     candidates = [_push_up(places, moved), _push_down(places, moved), _space_out(places, highest)]
-    changes = [dict(one.items() - former.items()) for one in candidates]
-    return min((one for one in changes if one and _is_within(one, highest)), key=len)
+    changes = [dict(candidate.items() - former.items()) for candidate in candidates]
+    return min((change for change in changes if change and _is_within(change, highest)), key=len)
 
 
 def _is_within(positions: Positions, highest: int) -> bool:

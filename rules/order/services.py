@@ -76,7 +76,7 @@ def _index(places: list[Place], index: int, direction: Direction, neighbour_id: 
 
 
 def _store(rules: Sequence[Rule], positions: Positions) -> list[MovedRule]:
-    """Write new positions and versions; the number of queries hardly depends on that of the rules."""
+    """Write new positions and versions; the number of queries hardly depends on the number of rules."""
     record_first_versions(rules)
     moves = [MovedRule(rule, rule.position) for rule in rules]
     moment = timezone.now()

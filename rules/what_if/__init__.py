@@ -1,1 +1,1 @@
-"""What if: drafts of rules and of what goes with them, to be tried on recorded traffic; what came of it."""
+"""What if: drafts of rules and related rows that are tried on recorded traffic, and the results."""

@@ -1,4 +1,4 @@
-"""Drafts that are tried on recorded traffic, with how far that is and what came of it."""
+"""Drafts that are tried on recorded traffic, with their progress and result."""
 
 from django.db import models
 from django.db.models import Q

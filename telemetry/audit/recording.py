@@ -107,10 +107,10 @@ def _audit_record(change: Change, message: str) -> AuditRecord:
 
 def _sentence(change: Change) -> str:
     who = change.caller.user.username if change.caller else change.operator or "Nobody"
-    what = change.resource if change.id is None else f"{change.resource} {change.id}"
+    resource = change.resource if change.id is None else f"{change.resource} {change.id}"
     attributes = f": {', '.join(change.attributes)}" if change.attributes else ""
     how = ", by manage.py" if change.operator else ""
-    return f"{who} {VERBS.get(change.operation, change.operation)} {what}{attributes}{how}."
+    return f"{who} {VERBS.get(change.operation, change.operation)} {resource}{attributes}{how}."
 
 
 def _payload(change: Change) -> str:

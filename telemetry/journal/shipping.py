@@ -213,8 +213,8 @@ class Shipper(BackgroundThread):
 
     def _pause_shipping(self, error: Exception) -> None:
         if not self._failures:
-            what = "database" if isinstance(error, DatabaseError) else "disk"
-            log.warning("The %s accepts no entries. The journal keeps them: %s", what, str(error).split("\n")[0])
+            store = "database" if isinstance(error, DatabaseError) else "disk"
+            log.warning("The %s accepts no entries. The journal keeps them: %s", store, str(error).split("\n")[0])
         self._count_failure()
         connection.close()
         for segment in list(self._journal.segments):

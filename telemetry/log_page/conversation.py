@@ -93,8 +93,8 @@ def _parts(content: object) -> Iterator[Part]:
         if content:
             yield Part("text", content)
     elif isinstance(content, list):
-        for one in content:
-            yield from _parts(one) if isinstance(one, str) else _part(one)
+        for part in content:
+            yield from _parts(part) if isinstance(part, str) else _part(part)
     elif isinstance(content, Mapping):
         yield from _part(content)
 

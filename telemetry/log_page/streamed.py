@@ -32,8 +32,8 @@ def streamed_answer(body: object) -> JsonObject | None:
         return None
     events = list(_events(body))
     for event in reversed(events):
-        if (whole := as_object(event.get("response"))).get("output"):
-            return dict(whole)  # the Responses API repeats all of it at the end
+        if (response := as_object(event.get("response"))).get("output"):
+            return dict(response)  # the Responses API repeats all of it at the end
     return {"content": _join_pieces(piece for event in events for piece in _pieces(event))}
 
 

@@ -184,9 +184,9 @@ def _chart_of_two(
     return Chart(title, data, legend, " ".join(filter(None, notes)))
 
 
-def _note(which: str, number: int, total: int) -> str:
+def _note(order: str, number: int, total: int) -> str:
     """What a chart says if it has not room for all."""
-    return f"The chart shows the {which} {number} of {total} names." if number < total else ""
+    return f"The chart shows the {order} {number} of {total} names." if number < total else ""
 
 
 def _pages(rows: list[JsonObject], by: str, form: UsageForm, names: Iterable[str]) -> dict[str, str]:

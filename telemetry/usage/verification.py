@@ -167,9 +167,9 @@ def has_lost_entries(hour: datetime) -> bool:
     entries = rollups.log_rows('"timestamp" >= %s AND "timestamp" < %s')
     rows = f'SELECT sum("requests") FROM "{USAGE}" WHERE {ANY_MERGED} AND {HOUR_BETWEEN}'
     bounds = [rollups.sql_timestamp(hour), rollups.sql_timestamp(hour + HOUR)]
-    both = f"SELECT (SELECT count(*) FROM {entries}), ({rows})"
+    statement = f"SELECT (SELECT count(*) FROM {entries}), ({rows})"
     with connection.cursor() as cursor:
-        cursor.execute(both, bounds * 2)
+        cursor.execute(statement, bounds * 2)
         log_count, usage_count = cursor.fetchone()
     return log_count < (usage_count or 0)
 

@@ -11,25 +11,10 @@ from accounts.services import add_member, create_group, create_service_account, 
 from accounts.trusted_issuers.services import create_trusted_issuer
 from keys.services import issue_key
 from tests.support.issuers import Issuer
-from tests.support.management import new_user, refused
+from tests.support.management import refused
 from tests.support.promises import promise
 
 pytestmark = pytest.mark.either_store
-
-
-@pytest.fixture
-def group(db):
-    return create_group(name="search")
-
-
-@pytest.fixture
-def boss(group):
-    return add_member(group, user_id=new_user(username="boss").pk, is_admin=True)
-
-
-@pytest.fixture
-def as_boss(nobody, boss):
-    return nobody.as_user(boss)
 
 
 @pytest.fixture

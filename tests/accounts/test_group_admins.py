@@ -16,23 +16,8 @@ pytestmark = pytest.mark.either_store
 
 
 @pytest.fixture
-def group(db):
-    return create_group(name="search")
-
-
-@pytest.fixture
 def other(db):
     return create_group(name="other")
-
-
-@pytest.fixture
-def boss(group):
-    return add_member(group, user_id=new_user(username="boss").pk, is_admin=True)
-
-
-@pytest.fixture
-def as_boss(nobody, boss):
-    return nobody.as_user(boss)
 
 
 @pytest.fixture

@@ -16,11 +16,6 @@ pytestmark = pytest.mark.either_store
 
 
 @pytest.fixture
-def group(db):
-    return create_group(name="search")
-
-
-@pytest.fixture
 def account(group):
     return create_service_account(username="indexer", group_id=group.pk)
 

@@ -219,7 +219,7 @@ def test_a_body_of_another_media_type_is_refused(world, path, media_type):
     assert anonymous.status_code == 401
 
 
-@promise("V-L25: a rule holds at every door and in every form of a request", target="403 on each")
+@promise("V-L25: a rule holds for every client API and every form of a request", target="403 on each")
 @pytest.mark.parametrize("path", ENDPOINTS)
 def test_what_no_rule_allows_is_refused_at_every_door(world, path):
     provider = world.provider()

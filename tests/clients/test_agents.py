@@ -18,9 +18,9 @@ from pydantic import TypeAdapter
 
 from providers.formats import FORMATS
 from providers.formats.sse import data_of, events_in
-from tests.providers.formats.test_contract import calls_of, gathered
 from tests.support.clients import sdks
 from tests.support.clients.recorded import CALLS, recorded, script
+from tests.support.formats.messages import calls_of, gathered
 from tests.support.formats.samples import streams
 from tests.support.running import ROOT
 

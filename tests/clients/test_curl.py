@@ -6,8 +6,8 @@ import subprocess
 
 import pytest
 
-from tests.providers.formats.test_contract import calls_of, gathered
 from tests.support.clients.recorded import CALLS, recorded, script
+from tests.support.formats.messages import calls_of, gathered
 from tests.support.formats.samples import streams
 from tests.support.pace import patience
 

@@ -8,7 +8,7 @@ from telemetry.audit.chain import AuditRecord
 from telemetry.audit.models import AuditEntry
 from telemetry.audit.recording import append_record
 from tests.console.conftest import USERNAME, stand_still
-from tests.console.test_log import HOSTILE
+from tests.support.hostile import HOSTILE
 
 LIST = "telemetry/auditentry/"
 

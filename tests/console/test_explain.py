@@ -10,7 +10,7 @@ from licensing.models import Limit
 from rules.models import Rule
 from telemetry.models import EntryType, LogEntry
 from tests.console.conftest import USERNAME, stand_still
-from tests.console.test_log import HOSTILE
+from tests.support.hostile import HOSTILE
 
 SECRET = "sk-secret-of-the-provider"
 

@@ -19,7 +19,7 @@ from providers.models import Model, ModelPrice, Provider
 from rules.models import Rule
 from telemetry.models import CacheEntry, LogEntry
 from tests.console.conftest import PASSWORD, USERNAME, Visitor, stand_still
-from tests.console.test_log import HOSTILE
+from tests.support.hostile import HOSTILE
 from tests.support.promises import promise
 from tests.support.thoroughness import first_of
 

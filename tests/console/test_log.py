@@ -9,9 +9,8 @@ from telemetry.audit.chain import AuditRecord
 from telemetry.audit.models import AuditEntry
 from telemetry.audit.recording import append_record
 from telemetry.models import CacheEntry, EntryType, LogEntry
+from tests.support.hostile import HOSTILE
 from tests.support.thoroughness import first_of
-
-HOSTILE = "<script>document.title='owned'</script><img src=x onerror=document.title='owned'>"
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from rules.aliases.drafts import TargetDraft
 from rules.aliases.services import delete_alias, update_alias
 from rules.services import delete_rule
 from telemetry.models import CacheEntry
-from tests.end_to_end.test_metrics import samples
 from tests.support.aliases import ask, asked, models, refused_as, target, targets
 from tests.support.management import Client, new_admin, refused
+from tests.support.metrics import samples
 from tests.support.provider_answers import Answer
 
 pytestmark = pytest.mark.embedded

@@ -6,8 +6,8 @@ import pytest
 
 from telemetry.attempts import LoggedAttempt
 from telemetry.models import UsageHour
-from tests.end_to_end.test_metrics import samples
 from tests.support.management import Client, new_admin, refused
+from tests.support.metrics import samples
 from tests.support.provider_answers import Answer
 
 pytestmark = pytest.mark.either_store

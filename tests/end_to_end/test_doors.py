@@ -6,8 +6,8 @@ import struct
 
 import pytest
 
-from tests.providers.formats.test_contract import calls_of, gathered
 from tests.support.clients.recorded import recorded
+from tests.support.formats.messages import calls_of, gathered
 from tests.support.provider import ScriptedProvider
 
 pytestmark = pytest.mark.embedded

@@ -5,8 +5,8 @@ import pytest
 from providers.health import checks
 from providers.health.models import HealthCheck
 from telemetry.models import LogEntry, UsageHour
-from tests.end_to_end.test_metrics import samples
 from tests.support.management import Client, new_admin
+from tests.support.metrics import samples
 from tests.support.provider_answers import Answer
 
 pytestmark = pytest.mark.either_store
@@ -20,11 +20,6 @@ def health(world, provider):
 
 def checks_seen(provider):
     return [request for request in provider.seen if request.json["messages"][0]["content"] == "Hi"]
-
-
-def forget_turn(world, provider):
-    """As if the interval were over."""
-    HealthCheck.objects.filter(provider=world.row(provider)).update(begun_at="2020-01-01T00:00Z")
 
 
 def test_one_that_fails_is_checked_until_it_answers(world):

@@ -10,10 +10,10 @@ import pytest
 from licensing.models import Limit
 from rules.aliases.drafts import TargetDraft
 from rules.aliases.services import create_alias
-from tests.end_to_end.test_routing import counts
 from tests.support.limiting import limited
 from tests.support.pace import patience
 from tests.support.promises import promise
+from tests.support.provider import counts
 from tests.support.provider_answers import Answer
 from tests.support.running import RunningGateway
 from tests.support.streaming import arrivals, opening_first, text

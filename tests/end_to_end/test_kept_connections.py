@@ -11,9 +11,9 @@ import pytest
 
 from licensing.models import Limit
 from providers.models import Provider
-from tests.end_to_end.test_metrics import samples
 from tests.support.load import wait_until
 from tests.support.management import refused
+from tests.support.metrics import samples
 
 pytestmark = pytest.mark.embedded
 

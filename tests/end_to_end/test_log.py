@@ -2,7 +2,6 @@
 
 import json
 import re
-import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from urllib.parse import quote
@@ -10,14 +9,12 @@ from urllib.parse import quote
 import pytest
 
 from gateway_project.work.log.entry import _shorten_entry
-from licensing.models import Limit
 from telemetry.journal.files import HEADER_BYTES, RESERVE_BYTES
 from telemetry.journal.records import empty_log_entry, to_record
 from telemetry.models import CacheEntry, LogEntry
-from tests.support.pace import patience
+from tests.support.pace import in_one_minute, patience
 from tests.support.promises import promise
 from tests.support.provider_answers import Answer
-from tests.support.world import limited_key
 
 pytestmark = pytest.mark.either_store
 
@@ -25,13 +22,6 @@ SECRET = "sk-secret/of+the=provider"
 MESSAGES = [{"role": "user", "content": "What is your key?"}]
 SHOWN = ["waiting", "auth", "request", "rules", "select", "limits", "cache", "provider", "response", "store"]
 STAGES = [*SHOWN, "logging"]
-
-
-def in_one_minute(seconds=6.0):
-    """Wait for the next minute where this one is nearly over: limits are counted by calendar minutes."""
-    rest = 60 - time.time() % 60
-    if rest < seconds:
-        time.sleep(rest + 0.05)
 
 
 @pytest.mark.parametrize("letter", ["x", "\0", '"', "\\", "é", "\U0001f600", "\u2028"])
@@ -363,80 +353,6 @@ class TestPayload:
 
     def limits_follow_the_setting(self, world):
         """In the same gateway, whose keys have five requests a minute."""
-        in_one_minute()
+        in_one_minute(6)
         key = world.new_key().text
         assert [world.ask(key=key).status_code for _ in range(7)] == [200] * 5 + [429] * 2
-
-
-class TestLimits:
-    def test_the_headers_tell_what_is_left(self, world, provider):
-        in_one_minute()
-        key = limited_key(world, 3)
-        rest = []
-        for _ in range(3):
-            response = world.ask(key=key)
-            assert response.headers["RateLimit-Policy"] == '"key";q=3;w=60'
-            amount, reset = response.headers["RateLimit"].removeprefix('"key";').split(";")
-            rest.append(int(amount.removeprefix("r=")))
-            assert 0 < int(reset.removeprefix("t=")) <= 60
-        assert rest == [2, 1, 0]
-
-    def test_a_request_over_the_limit_is_told_when_to_come_back(self, world, provider):
-        in_one_minute()
-        key = limited_key(world, 2)
-        world.ask(key=key)
-        world.ask(key=key)
-        response = world.ask("new", key=key)
-        assert (response.status_code, response.json()["exception"]) == (429, "RateLimited")
-        assert 0 < int(response.headers["Retry-After"]) <= 60
-        assert '"key";r=0' in response.headers["RateLimit"]
-        assert len(provider.seen) == 1
-        entry = world.entry(response)
-        assert (entry.outcome, entry.status, entry.severity) == ("denied", 429, "warning")
-        assert entry.entry_source == "Not Set"
-
-    def test_it_is_exact_under_many_requests_at_once(self, world, provider):
-        in_one_minute()
-        key = limited_key(world, 10)
-        with ThreadPoolExecutor(30) as pool:
-            statuses = list(pool.map(lambda number: world.ask(f"{number}", key=key).status_code, range(30)))
-        assert (statuses.count(200), statuses.count(429)) == (10, 20)
-        assert len(provider.seen) == 10
-
-    def test_each_key_has_its_own(self, world, provider):
-        in_one_minute()
-        one, other = limited_key(world, 1), limited_key(world, 1)
-        assert [world.ask(key=key).status_code for key in (one, one, other, other)] == [200, 429, 200, 429]
-
-    def test_zero_is_unlimited(self, world, provider):
-        response = world.ask(key=limited_key(world, 0))
-        assert response.status_code == 200
-        assert "RateLimit" not in response.headers
-
-    def test_a_key_has_600_unless_told(self, world, provider):
-        assert world.ask().headers["RateLimit-Policy"] == '"key";q=600;w=60'
-
-    @pytest.mark.parametrize("kind", ["body", "rule", "media type", "provider"])
-    def test_requests_that_fail_count_too_and_the_limit_is_said_first(self, world, kind):
-        world.provider()
-        in_one_minute()
-        if kind == "provider":
-            world.allow()
-        key = limited_key(world, 2)
-        ask = {
-            "body": lambda: world.post(b"{", key=key),
-            "rule": lambda: world.ask(key=key),
-            "media type": lambda: world.post(b"{", key=key, headers={"Content-Type": "text/plain"}),
-            "provider": lambda: world.ask(key=key, body={"model": "nobody-has-it"}),
-        }[kind]
-        code = {"body": 400, "rule": 403, "media type": 415, "provider": 400}[kind]
-        assert [ask().status_code for _ in range(4)] == [code, code, 429, 429]
-
-    def test_a_changed_limit_counts_within_a_second(self, world, provider):
-        in_one_minute()
-        issued = world.new_key()
-        assert world.ask(key=issued.text).status_code == 200
-        limit = Limit.objects.create(key=issued.key, measure="requests", window="minute", amount=1)
-        world.soon(lambda: world.ask(key=issued.text), 429)
-        limit.delete()
-        world.soon(lambda: world.ask(key=issued.text), 200)

@@ -8,12 +8,12 @@ import time
 import pytest
 import requests
 from django.db.models import Sum
-from prometheus_client.parser import text_string_to_metric_families
 
 from providers.models import Provider
 from telemetry.audit.models import AuditEntry
 from telemetry.models import UsageHour
 from tests.support.management import Client, new_admin, refused
+from tests.support.metrics import samples, scraped
 from tests.support.promises import promise
 from tests.support.provider_answers import Answer
 
@@ -25,22 +25,6 @@ TOKEN = "a token of more than thirty-two characters"
 def rests_of(world, provider):
     """For how long it rests, by process."""
     return [value for (_, name), value in samples(world, "provider_rest_seconds").items() if name == provider]
-
-
-def scraped(world, **options):
-    return requests.get(f"{world.gateway.url}/metrics", timeout=10, **options)
-
-
-def samples(world, name):
-    """The samples of a metric: label values in the order of the labels' names."""
-    response = scraped(world)
-    assert response.status_code == 200
-    return {
-        tuple(value for _, value in sorted(sample.labels.items())): sample.value
-        for family in text_string_to_metric_families(response.text)
-        for sample in family.samples
-        if sample.name == f"gateway_{name}"
-    }
 
 
 class TestWhoMayAsk:

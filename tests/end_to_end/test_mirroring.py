@@ -11,10 +11,10 @@ from providers.models import ModelPrice
 from rules.aliases.drafts import MirrorDraft, TargetDraft
 from rules.aliases.services import create_alias
 from telemetry.models import LogEntry
-from tests.end_to_end.test_metrics import samples
-from tests.end_to_end.test_routing import counts
 from tests.support.management import Client, new_admin
+from tests.support.metrics import samples
 from tests.support.pace import patience, slowness
+from tests.support.provider import counts
 from tests.support.provider_answers import Answer
 from tests.support.streaming import arrivals
 from tests.support.world import LONG_AGO

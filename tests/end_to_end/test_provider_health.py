@@ -3,8 +3,8 @@
 import pytest
 
 from providers.services import update_provider
-from tests.end_to_end.test_metrics import samples
 from tests.support.management import Client, new_admin
+from tests.support.metrics import samples
 from tests.support.provider_answers import Answer
 from tests.support.streaming import error_in, part, read
 

@@ -10,7 +10,7 @@ import pytest
 from providers.formats import FORMATS
 from providers.formats.neutral.deltas import CallDelta, CallStart, TextDelta
 from providers.formats.neutral.messages import Text, ToolCall
-from tests.providers.formats.test_contract import check_message, gathered
+from tests.support.formats.messages import check_message, gathered
 from tests.support.formats.samples import streams, whole
 
 pytestmark = pytest.mark.embedded

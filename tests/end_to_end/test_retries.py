@@ -9,10 +9,9 @@ from collections import Counter
 import pytest
 
 from providers.services import add_credential
-from tests.end_to_end.test_routing import counts
 from tests.support.management import refused
 from tests.support.pace import patience
-from tests.support.provider import refusing_port
+from tests.support.provider import counts, refusing_port
 from tests.support.provider_answers import Answer
 from tests.support.thoroughness import first_of
 

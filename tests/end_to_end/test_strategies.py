@@ -7,7 +7,7 @@ import pytest
 
 from rules.aliases.drafts import TargetDraft
 from rules.aliases.services import create_alias
-from tests.end_to_end.test_routing import counts
+from tests.support.provider import counts
 from tests.support.provider_answers import Answer
 from tests.support.streaming import opening_first
 

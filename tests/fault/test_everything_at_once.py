@@ -148,7 +148,7 @@ def test_the_books_balance_after_everything(replicas, world, settings, store, st
     user = world.user.id
     wait_until(lambda: used(user)["requests"] == logged(user)["requests"], 30, "the usage of each entry")
     assert used(user) == logged(user)
-    *counted, in_flight = (one.used for one in gateway_of_process.limit_statuses(limits))
+    *counted, in_flight = (one.used for one in gateway_of_process.read_limit_statuses(limits))
     assert in_flight == 0
     admitted = logged(user, refused=Q(status=429, attempts=0))  # as those are whose process died while they waited
     ahead = [float(count - amount) for count, amount in zip(counted, admitted.values(), strict=True)]

@@ -7,8 +7,8 @@ from contextlib import ExitStack
 import pytest
 import requests
 
-from tests.end_to_end.test_metrics import samples
 from tests.support.load import wait_until
+from tests.support.metrics import samples
 from tests.support.pace import in_one_minute, patience
 from tests.support.running import RunningGateway, Store
 from tests.support.servers import OwnRedis, own_redis

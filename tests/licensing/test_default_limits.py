@@ -8,7 +8,7 @@ from accounts.services import add_member, create_group
 from keys.services import issue_key
 from licensing.services import set_limit
 from providers.services import set_price
-from tests.me.test_access import log_in
+from tests.support.user_pages import log_in
 
 pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
 

@@ -5,8 +5,8 @@ from django.test import Client
 
 from accounts.services import add_member, create_group, create_service_account
 from keys.services import issue_key
-from tests.me.test_access import SCRIPT, log_in
 from tests.support.management import new_user
+from tests.support.user_pages import SCRIPT, log_in
 
 
 @pytest.fixture

@@ -12,40 +12,14 @@ from rules.access_tests.services import create_access_test
 from rules.models import Rule
 from telemetry.audit.models import AuditEntry
 from tests.support.management import PASSWORD, new_admin, new_user
+from tests.support.user_pages import ASKED, SCRIPT, ask, log_in
 
 pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
-SCRIPT = "<script>alert(1)</script>"
-ASKED = {
-    "model": {"model": "gpt-5", "reason": "why"},
-    "membership": {"group": "search", "reason": "why"},
-    "limit": {"measure": "concurrent", "window": "day", "amount": "500", "reason": "why"},
-}
-
-
-def log_in(user) -> Client:
-    client = Client()
-    assert client.post("/me/login/", {"username": user.username, "password": PASSWORD}).status_code == 302
-    return client
-
-
-@pytest.fixture
-def group(db):
-    return create_group(name="search")
 
 
 @pytest.fixture
 def browser(ann) -> Client:
     return log_in(ann)
-
-
-@pytest.fixture
-def boss(group):
-    return add_member(group, user_id=new_user(username="boss").pk, is_admin=True)
-
-
-def ask(browser, kind="membership", **values) -> AccessRequest:
-    assert browser.post(f"/me/access/new/{kind}/", ASKED[kind] | values).status_code == 302
-    return AccessRequest.objects.latest("id")
 
 
 @pytest.mark.parametrize("kind", ASKED)

@@ -16,11 +16,11 @@ from gateway_project.me import urls
 from gateway_project.work import runtime as gateway_of_process
 from keys.models import ApiKey
 from keys.services import issue_key, update_key
-from tests.me.test_access import log_in
 from tests.me.test_groups import entry, limit, rule, stored
 from tests.support.management import PASSWORD, new_admin, token_of
 from tests.support.promises import promise
 from tests.support.second_factor import new_app
+from tests.support.user_pages import log_in
 
 pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
 __all__ = ["entry", "limit", "rule"]  # fixtures

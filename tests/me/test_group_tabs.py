@@ -14,10 +14,10 @@ from licensing.models import Limit
 from licensing.services import set_limit
 from telemetry.audit.models import AuditEntry
 from telemetry.journal.batches import insert_log_entries
-from tests.me.test_access import log_in
 from tests.me.test_pages import logged
 from tests.support.management import new_admin, new_user
-from tests.telemetry.usage.test_rollups import done
+from tests.support.usage_entries import done
+from tests.support.user_pages import log_in
 
 pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
 DAY = {"measure": "requests", "window": "day"}

@@ -18,10 +18,10 @@ from rules.access_tests.services import create_access_test
 from rules.models import Rule
 from rules.services import create_rule, update_rule
 from telemetry.audit.models import AuditEntry
-from tests.me.test_access import SCRIPT, log_in
 from tests.me.test_pages import ROUTES, logged
 from tests.support.management import new_user
 from tests.support.promises import promise
+from tests.support.user_pages import SCRIPT, log_in
 
 pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
 POSTED = ("/admin/", "/remove/", "/lock/")  # pages that are sent only

@@ -18,7 +18,7 @@ from telemetry.journal.batches import insert_log_entries
 from telemetry.models import EntryType, LogEntry
 from tests.support.management import PASSWORD, new_user
 from tests.support.promises import promise
-from tests.telemetry.usage.test_rollups import done
+from tests.support.usage_entries import done
 
 pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
 ROUTES = [

@@ -34,11 +34,6 @@ def path(provider):
     return f"/providers/{provider.pk}/credentials/"
 
 
-@pytest.fixture
-def user(nobody):
-    return nobody.as_user(new_user())
-
-
 def test_they_are_made_changed_and_removed(admin, provider, path, settings):
     response = admin.post(path, **GOOD)
     row = provider.credentials.get()

@@ -17,7 +17,7 @@ from rules.matching import RuleSnapshot
 from rules.offers import OfferedProvider, Offers
 from rules.patterns import compile_pattern
 from rules.snapshots import LAST
-from tests.gateway_project.work.snapshot.test_records import provider as provider_snapshot
+from tests.support.snapshot_records import provider as provider_snapshot
 from tests.support.thoroughness import number_of
 
 pytestmark = pytest.mark.either_store

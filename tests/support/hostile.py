@@ -1,4 +1,4 @@
-"""Values that no attribute may turn into a fault of ours."""
+"""Values that no attribute may turn into a fault of ours, and a text that no page may run."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -8,6 +8,8 @@ import requests
 from tests.support.management import refused
 from tests.support.thoroughness import some
 
+# A text that would show itself as a script.
+HOSTILE = "<script>document.title='owned'</script><img src=x onerror=document.title='owned'>"
 WRONG = [
     None, 5, 0, -1, 1.5, 10**30, -(10**30), 1e300, 1e-300, True, False, "", " ", "x" * 30_000, "a\0b", "\u202e", "5",
     "٣", "true", "http://[", "9999-12-31T23:59:59-23:59", "(" * 500, [], [1], ["x", "x"], [None], [[1]], [{}], {},

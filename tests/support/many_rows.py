@@ -25,7 +25,7 @@ from rules.services import create_rule, update_rule
 from telemetry.journal.batches import insert_log_entries
 from telemetry.models import CacheEntry, GuardrailSample
 from tests.support.management import new_user, token_of
-from tests.telemetry.usage.test_rollups import done
+from tests.support.usage_entries import done
 
 PRICE = {"currency": "USD", "input": Decimal(1), "output": Decimal(2)}
 

@@ -278,3 +278,8 @@ def refusing_port() -> int:
     holder.bind(("127.0.0.1", 0))
     _reserved.append(holder)
     return holder.getsockname()[1]
+
+
+def counts(*providers: ScriptedProvider) -> tuple[int, ...]:
+    """How many requests each provider has received."""
+    return tuple(len(provider.seen) for provider in providers)

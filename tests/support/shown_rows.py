@@ -33,8 +33,8 @@ from telemetry.journal.batches import insert_log_entries
 from telemetry.log_page.models import SavedFilter
 from telemetry.models import LogEntry, ModelUsageDay, ModelUsageHour, UsageDay, UsageHour
 from tests.support import many_rows
+from tests.support.usage_entries import done
 from tests.telemetry.guardrails.test_samples import keep_sample
-from tests.telemetry.usage.test_rollups import done
 
 # Models of ours whose rows no page shows, with what becomes of them.
 NOT_SHOWN = {

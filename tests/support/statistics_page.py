@@ -4,7 +4,7 @@ import json
 from datetime import UTC, datetime, timedelta
 
 from telemetry.journal.batches import insert_log_entries
-from tests.telemetry.usage.test_rollups import done
+from tests.support.usage_entries import done
 
 PAGE = "/admin/statistics/"
 MONDAY = datetime(2026, 1, 5, 8, tzinfo=UTC)

@@ -38,7 +38,7 @@ from tests.support import many_rows
 from tests.support.management import new_admin, new_user, token_of
 from tests.support.pace import bound
 from tests.support.running import RunningGateway, fresh_store
-from tests.telemetry.usage.test_rollups import done
+from tests.support.usage_entries import done
 
 pytestmark = [
     pytest.mark.slow,

@@ -39,7 +39,7 @@ FURTHER_ENDPOINTS = ("userinfo_endpoint", "end_session_endpoint")
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """A provider's endpoints; those that it need not have are '' if it has none."""
+    """A provider's endpoints; optional ones that it does not have are ''."""
 
     issuer: str
     authorization_endpoint: str

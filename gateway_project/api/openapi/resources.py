@@ -159,9 +159,9 @@ def _by_query(name: str, kind: Filter) -> JsonObject:
 
 def page_parameters(kind: type[ApiPagination]) -> list[JsonObject]:
     """The two parameters that select a page."""
-    whole = " Without page[size] and page[number], the answer is the whole list." if kind.is_optional else ""
-    size = f"Rows per page. A larger number counts as {kind.max_page_size}.{whole}"
-    number = f"The page number. A page after the last one gets 400.{whole}"
+    whole_list = " Without page[size] and page[number], the answer is the whole list." if kind.is_optional else ""
+    size = f"Rows per page. A larger number counts as {kind.max_page_size}.{whole_list}"
+    number = f"The page number. A page after the last one gets 400.{whole_list}"
     return [
         _page_parameter(kind.page_size_query_param, size, kind),
         _page_parameter(kind.page_query_param, number, kind),
@@ -215,14 +215,14 @@ def _required_members(route: Route) -> JsonObject:
 
 def responses(route: Route, schemas: Schemas, failures: Errors) -> JsonObject:
     spec = spec_of(route)
-    good = response(
+    success = response(
         "The requested data." if route.method == "get" else "The operation succeeded.",
         contents(route, spec, schemas),
         success_headers(route, spec),
     )
     if operations := links(route):
-        good["links"] = operations
-    return {str(spec.status): good, **failures.responses(errors_of(route, spec), MANAGEMENT)}
+        success["links"] = operations
+    return {str(spec.status): success, **failures.responses(errors_of(route, spec), MANAGEMENT)}
 
 
 def spec_of(route: Route) -> ResponseSpec:

@@ -1,4 +1,4 @@
-"""The figures of the page: read once for a while, whoever looks."""
+"""The figures of the page: read again after 5 to 60 seconds, however many people open it."""
 
 from collections.abc import Callable
 from datetime import UTC

@@ -19,11 +19,11 @@ def chart_table(data: str, title: str, *, has_costs: bool = False) -> JsonObject
     """
     chart = json.loads(data)
     columns = [
-        [_cost(number, one["label"]) if has_costs else _text(number) for number in one["data"]]
-        for one in chart["datasets"]
+        [_cost(number, dataset["label"]) if has_costs else _text(number) for number in dataset["data"]]
+        for dataset in chart["datasets"]
     ]
     rows = [(label, texts) for label, *texts in zip(chart["labels"], *columns, strict=True)]
-    return {"title": title, "headings": [one["label"] for one in chart["datasets"]], "rows": rows}
+    return {"title": title, "headings": [dataset["label"] for dataset in chart["datasets"]], "rows": rows}
 
 
 def _cost(amount: float | None, currency: str) -> str:

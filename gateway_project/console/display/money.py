@@ -82,7 +82,7 @@ def in_words(words: str, figure: Figure) -> Figure:
 
 def join_figures(figures: Sequence[Figure]) -> str:
     """Several figures with commas between them."""
-    return Figure(", ".join(figures), ", ".join(one.exact for one in figures))
+    return Figure(", ".join(figures), ", ".join(figure.exact for figure in figures))
 
 
 def amounts(costs: Mapping[str, Decimal], usual_currency: Callable[[], str]) -> str:

@@ -42,7 +42,7 @@ class Place(NamedTuple):
 def link_names(sentence: str, names: Iterable[Name]) -> SafeString:
     """The sentence, escaped, with each of these names that it contains as a link."""
     parts, position = [], 0
-    for place in sorted(_places(sentence, names), key=lambda one: (one.start, -one.end)):
+    for place in sorted(_places(sentence, names), key=lambda place: (place.start, -place.end)):
         if place.start >= position:
             parts += [sentence[position : place.start], link(sentence[place.start : place.end], place.page)]
             position = place.end

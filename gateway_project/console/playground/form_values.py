@@ -50,7 +50,7 @@ def _is_text(part: object) -> bool:
 
 def _split_system(messages: list[JsonObject]) -> tuple[str, list[JsonObject]]:
     """The system prompt at the beginning, and the other messages."""
-    number = next((at for at, one in enumerate(messages) if one.get("role") not in SYSTEM_ROLES), len(messages))
+    number = next((at for at, message in enumerate(messages) if message.get("role") not in SYSTEM_ROLES), len(messages))
     texts = [text_of(message.get("content")) for message in messages[:number]]
     return "\n\n".join(filter(None, texts)), messages[number:]
 
@@ -60,7 +60,7 @@ def _split_results(messages: list[JsonObject]) -> tuple[list[JsonObject], dict[s
     end = len(messages)
     while end and messages[end - 1].get("role") == "tool":
         end -= 1
-    results = {str(one.get("tool_call_id")): text_of(one.get("content")) for one in messages[end:]}
+    results = {str(message.get("tool_call_id")): text_of(message.get("content")) for message in messages[end:]}
     called = {call.get("id") for call in (messages[end - 1].get("tool_calls") or [] if end else [])}
     return (messages[:end], results) if results.keys() <= called else (messages, {})
 

@@ -112,7 +112,7 @@ def _is_written(message: Message, part: Part) -> bool:
         messages_of(Chat([Message(message.role, [part])]))
     except ValidationError:
         return False
-    return not isinstance(part, ToolResult) or all(_is_written(Message("user", []), one) for one in part.parts)
+    return not isinstance(part, ToolResult) or all(_is_written(Message("user", []), inner) for inner in part.parts)
 
 
 def _name_of(part: Part) -> str:

@@ -1,4 +1,4 @@
-"""The page of the search. The text is sent in the body, not in the address: whoever looks up a leaked key pastes it."""
+"""The page of the search. The text is sent in the body, not in the address: people paste leaked keys into it."""
 
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse

@@ -92,10 +92,10 @@ def _alias(values: JsonObject, row: Alias | None) -> JsonObject:
 
 
 def _target(target: TargetDraft) -> JsonObject:
-    what: JsonObject = (
+    identity: JsonObject = (
         {"alias": target.alias} if target.alias else {"provider": target.provider_id, "model": target.model}
     )
-    return {**what, "weight": target.weight, "tier": target.tier, "match": target.match or None}
+    return {**identity, "weight": target.weight, "tier": target.tier, "match": target.match or None}
 
 
 def _limit(values: JsonObject, row: Limit | None) -> JsonObject:

@@ -67,7 +67,7 @@ def try_form(request: HttpRequest, table: str) -> HttpResponse:
 
 @site.page("what-if/<int:number>/", name="what-if-result")
 def show_result(request: HttpRequest, number: int) -> HttpResponse:
-    """How far one is, or what came of it; the page asks again while it runs."""
+    """The progress of a what-if, or its result; the page asks again while it runs."""
     row = _row(number)
     is_part = request.headers.get("Accept-Part") == "rows"
     template = "console/what_if_state.html" if is_part else "console/what_if_result.html"

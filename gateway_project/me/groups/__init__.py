@@ -1,1 +1,1 @@
-"""The pages of whoever administers a group: its service accounts with their keys, and its rules."""
+"""The pages for admins of a group: its service accounts with their keys, and its rules."""

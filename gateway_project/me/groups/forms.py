@@ -1,4 +1,4 @@
-"""The forms of whoever administers a group."""
+"""The forms for admins of a group."""
 
 import hashlib
 from collections.abc import Mapping

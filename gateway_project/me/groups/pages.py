@@ -1,4 +1,4 @@
-"""The user's groups; for whoever administers one, what its pages share, and the list of its service accounts."""
+"""The list of the user's groups, what the pages of a group share, and the list of its service accounts."""
 
 from collections.abc import Mapping
 

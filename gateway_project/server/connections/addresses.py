@@ -30,7 +30,7 @@ class AddressBook:
         """Add a connection; False, and nothing is added, if the address has too many."""
         sockets = self._sockets[network_of(address)]
         if len(sockets) >= self._max_per_address:
-            sockets[:] = [one for one in sockets if one.fileno() >= 0]
+            sockets[:] = [sock for sock in sockets if sock.fileno() >= 0]
             if len(sockets) >= self._max_per_address:
                 return False
         sockets.append(sock)
@@ -41,7 +41,7 @@ class AddressBook:
 
     def _sweep(self) -> None:
         for address, sockets in list(self._sockets.items()):
-            sockets[:] = [one for one in sockets if one.fileno() >= 0]
+            sockets[:] = [sock for sock in sockets if sock.fileno() >= 0]
             if not sockets:
                 del self._sockets[address]
         self._size = self._open = sum(map(len, self._sockets.values()))

@@ -1,4 +1,4 @@
-"""How a worker stops: no connection that was queued is lost, and none that is silent is waited for."""
+"""How a worker stops: it loses no queued connection, and does not wait for silent ones."""
 
 import contextlib
 import math

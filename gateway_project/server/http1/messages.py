@@ -164,7 +164,7 @@ class JoinedResponse(wsgi.Response):
 def create(
     req: GatewayRequest, sock: socket.socket, client: object, server: object, cfg: Config
 ) -> tuple[JoinedResponse, WSGIEnvironment]:
-    """gunicorn's response and environment; the environment has the pace, for whoever writes to the socket itself."""
+    """gunicorn's response and environment; the environment has the pace, for code that writes to the socket itself."""
     response, environ = _create(req, sock, client, server, cfg)
     environ[PACE] = response.pace
     return response, environ

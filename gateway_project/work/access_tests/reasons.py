@@ -60,7 +60,7 @@ def _refusal(question: Question, answer: QuestionAnswer, snapshot: Snapshot) -> 
     consideration = shown_to(caller, considered, answer.name, with_all=False)
     is_alias = snapshot.aliases.resolve(question.model) is not None
     general, *particular = rule_remedies(consideration, caller, is_alias=is_alias)
-    is_denied = any(one.has_matched and one.rule.denies for one in consideration.rules)
+    is_denied = any(verdict.has_matched and verdict.rule.denies for verdict in consideration.rules)
     yield from [general] if is_denied else particular
 
 

@@ -56,8 +56,8 @@ def unpack_answer(value: bytes) -> CachedAnswer | None:
         "".join((answer.content_type, answer.provider, *reasons, answer.dropped, answer.added))  # raises TypeError
     except (ValueError, TypeError):  # another number of fields, or one that must be a string
         return None
-    good = version == VERSION and newline and _is_count(answer.provider_id)
-    if not good or not _is_printable(answer.content_type + answer.provider) or not answer.content_type.isascii():
+    is_ours = version == VERSION and newline and _is_count(answer.provider_id)
+    if not is_ours or not _is_printable(answer.content_type + answer.provider) or not answer.content_type.isascii():
         return None
     if len(answer.finish_reason) > MAX_FINISH_REASON or not _are_headers(answer.dropped, answer.added):
         return None

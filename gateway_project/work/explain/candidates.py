@@ -159,14 +159,20 @@ def _without_conditions(walk: Walk, *, with_all: bool) -> Iterator[Row]:
     if alias is None or caller is None:
         return
     for tier in alias.tiers:
-        for one in tier:
-            if not one.fits(caller, key, exchange.options.tags):
-                yield one.target, f"Its conditions do not hold: {_words(one.conditions, walk, with_all=with_all)}."
+        for target in tier:
+            if not target.fits(caller, key, exchange.options.tags):
+                yield (
+                    target.target,
+                    f"Its conditions do not hold: {_words(target.conditions, walk, with_all=with_all)}.",
+                )
 
 
 def _words(conditions: Sequence[Condition], walk: Walk, *, with_all: bool) -> str:
     """The conditions, as far as they are about tags or about this caller; `with_all`: all of them."""
-    visible = [one if with_all or _is_about_caller(one, walk) else Condition(one.tags) for one in conditions]
+    visible = [
+        condition if with_all or _is_about_caller(condition, walk) else Condition(condition.tags)
+        for condition in conditions
+    ]
     words = list(filter(None, map(words_of, visible)))
     return "; ".join(words if visible == [*conditions] else [*words, "it is for other callers"])
 

@@ -59,9 +59,9 @@ def verdict_of(walk: Walk) -> str:
 
 def cache_row(walk: Walk) -> JsonObject:
     """The cache's verdict with the key, who shares it, and how old the stored answer is."""
-    what, key = verdict_of(walk), walk.exchange.cache.key
-    age = _age_seconds(key) if what == HIT else None
-    return {"verdict": what, "key": key or None, "scope": _scope(walk) if key else None, "ageSeconds": age}
+    verdict, key = verdict_of(walk), walk.exchange.cache.key
+    age = _age_seconds(key) if verdict == HIT else None
+    return {"verdict": verdict, "key": key or None, "scope": _scope(walk) if key else None, "ageSeconds": age}
 
 
 def _scope(walk: Walk) -> str:

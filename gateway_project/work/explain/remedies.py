@@ -85,33 +85,33 @@ def _rule(error: GatewayError, walk: Walk, subject: Subject, consideration: Cons
 
 def rule_remedies(consideration: Consideration, caller: Caller, *, is_alias: bool) -> Iterator[str]:
     """What would help against a refusal by the rules."""
-    denying = [one.rule.name for one in consideration.rules if one.has_matched and one.rule.denies]
+    denying = [verdict.rule.name for verdict in consideration.rules if verdict.has_matched and verdict.rule.denies]
     if denying:
         yield f"Rule {denying[0]} denies it, and has to be changed or disabled."
         return
-    if is_alias and any(one.has_matched for one in consideration.rules):  # its name is allowed
+    if is_alias and any(verdict.has_matched for verdict in consideration.rules):  # its name is allowed
         yield "Rules have to allow one of the alias's targets, too."
         return
     yield f"A rule for user {caller.name}, a group of theirs or everyone has to allow the model {consideration.model}."
     if is_alias:
         yield "Rules have to allow one of the alias's targets, too."
-    near = [one for one in consideration.rules if _is_near(one, caller, consideration.model)]
+    near = [verdict for verdict in consideration.rules if _is_near(verdict, caller, consideration.model)]
     yield from map(_near_miss, near[:MAX_NEAR_MISSES])
 
 
 NEAR = (Mismatch.MODEL, Mismatch.PROVIDER, Mismatch.DISABLED)
 
 
-def _is_near(one: ConsideredRule, caller: Caller, model: str) -> bool:
+def _is_near(verdict: ConsideredRule, caller: Caller, model: str) -> bool:
     """Whether the rule is for the caller, and one change would let it allow the model."""
-    rule, mismatch = one
+    rule, mismatch = verdict
     if rule.denies or mismatch not in NEAR or not is_for(rule, caller):
         return False
     return mismatch is not Mismatch.DISABLED or rule.pattern is None or bool(rule.pattern.fullmatch(model))
 
 
-def _near_miss(one: ConsideredRule) -> str:
-    rule, mismatch = one
+def _near_miss(verdict: ConsideredRule) -> str:
+    rule, mismatch = verdict
     if mismatch is Mismatch.DISABLED:
         return f"Rule {rule.name} is disabled."
     if mismatch is Mismatch.PROVIDER:

@@ -37,7 +37,7 @@ def consider_rules(walk: Walk, *, with_all: bool) -> Consideration:
 
 def shown_to(caller: Caller, considered: Sequence[ConsideredRule], name: str, *, with_all: bool) -> Consideration:
     """The rules that are for this caller; `with_all`: those for others, too."""
-    visible = [one for one in considered if with_all or is_for(one.rule, caller)]
+    visible = [verdict for verdict in considered if with_all or is_for(verdict.rule, caller)]
     return Consideration(visible, len(considered) - len(visible), name)
 
 
@@ -46,13 +46,13 @@ def rows_of(consideration: Consideration, snapshot: Snapshot) -> list[JsonObject
     groups = _group_names(consideration)
     return [
         {
-            "id": one.rule.id,
-            "name": one.rule.name,
-            "effect": "deny" if one.rule.denies else "allow",
-            "matched": one.has_matched,
-            "reason": _reason(one, consideration, snapshot, groups),
+            "id": verdict.rule.id,
+            "name": verdict.rule.name,
+            "effect": "deny" if verdict.rule.denies else "allow",
+            "matched": verdict.has_matched,
+            "reason": _reason(verdict, consideration, snapshot, groups),
         }
-        for one in consideration.rules
+        for verdict in consideration.rules
     ]
 
 
@@ -73,7 +73,7 @@ def _judged_name_and_targets(walk: Walk, caller: Caller, snapshot: Snapshot) -> 
     if not is_alias:
         return name, targets, False
     allows = snapshot.rules.allows
-    allowed = tuple(one for one in targets if allows(one, user_id=caller.id, group_ids=caller.group_ids))
+    allowed = tuple(target for target in targets if allows(target, user_id=caller.id, group_ids=caller.group_ids))
     return name, allowed, bool(targets) and not allowed
 
 
@@ -83,12 +83,14 @@ def is_for(rule: RuleSnapshot, caller: Caller) -> bool:
 
 
 def _group_names(consideration: Consideration) -> Mapping[int, str]:
-    ids = {one.rule.group_id for one in consideration.rules if one.mismatch is Mismatch.GROUP}
+    ids = {verdict.rule.group_id for verdict in consideration.rules if verdict.mismatch is Mismatch.GROUP}
     return dict(Group.objects.filter(pk__in=ids).values_list("pk", "name")) if ids else {}
 
 
-def _reason(one: ConsideredRule, consideration: Consideration, snapshot: Snapshot, groups: Mapping[int, str]) -> str:
-    rule, mismatch = one
+def _reason(
+    verdict: ConsideredRule, consideration: Consideration, snapshot: Snapshot, groups: Mapping[int, str]
+) -> str:
+    rule, mismatch = verdict
     if mismatch is None:
         return ALIAS_ONLY if consideration.lacks_targets and not rule.denies else _effect(rule, snapshot)
     if mismatch is Mismatch.USER:

@@ -104,7 +104,7 @@ def _targets(facts: Facts) -> Iterator[str]:
     first, *others = targets
     yield f"Provider {first.provider.name} would be asked for {first.model}."
     if others:
-        names = ", ".join(dict.fromkeys(f"{one.provider.name} ({one.model})" for one in others))
+        names = ", ".join(dict.fromkeys(f"{target.provider.name} ({target.model})" for target in others))
         yield f"If it fails, the next would be {names}."
 
 

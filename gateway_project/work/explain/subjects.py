@@ -79,7 +79,7 @@ def authentication_as(subject: Subject) -> Stage:
 
 
 def authentication_of(options: Options, subject: Subject) -> Stage:
-    """The stage that says whose request it is: that of the pipeline for the request's own credential."""
+    """The stage that says whose request it is; for the request's own credential it is the pipeline's."""
     return STAGES[0] if options == OWN else authentication_as(subject)
 
 

@@ -96,7 +96,7 @@ def is_failure(error: GatewayError | None) -> bool:
 
 def _attempt_record(attempt: Attempt, exchange: Exchange, bill: Bill, snapshot: Snapshot) -> LoggedAttempt:
     provider, error = attempt.target.provider, attempt.error
-    ended = attempt.ended or perf_counter()
+    ended = attempt.ended_at or perf_counter()
     status, cause, exception = (200, ANSWERED, "") if error is None else (error.code, _cause(error), error.exception)
     amount, currency, cost_status = _cost(attempt, exchange, bill, snapshot) or NO_COST
     return LoggedAttempt(
@@ -157,4 +157,4 @@ def _is_broken(error: GatewayError) -> bool:
 def _end(exchange: Exchange, error: GatewayError | None) -> None:
     drop_frames(error)
     attempt = exchange.attempts.sendings[-1]
-    attempt.ended, attempt.error = perf_counter(), error
+    attempt.ended_at, attempt.error = perf_counter(), error

@@ -11,10 +11,12 @@ def keep_larger(exchange: Exchange) -> None:
     """
     begin = exchange.attempts.position + 1
     current = exchange.candidates[begin - 1]
-    others = [one for one in exchange.candidates[begin:] if one.key != current.key]
+    others = [target for target in exchange.candidates[begin:] if target.key != current.key]
     size = _size(current) or 0
-    larger = sorted((one for one in others if (_size(one) or 0) > size), key=lambda one: -(_size(one) or 0))
-    unknown = [one for one in others if _size(one) is None]
+    larger = sorted(
+        (target for target in others if (_size(target) or 0) > size), key=lambda target: -(_size(target) or 0)
+    )
+    unknown = [target for target in others if _size(target) is None]
     exchange.attempts.targets = (*exchange.candidates[:begin], *larger, *unknown)
 
 

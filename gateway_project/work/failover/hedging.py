@@ -48,7 +48,7 @@ def _rival_target(exchange: Exchange, gateway: Gateway) -> Target | None:
     assert request is not None
     if request.operation == COUNT_TOKENS:
         return None
-    return next((one for one in others if one.key != first.key and _is_ready(one, exchange, gateway)), None)
+    return next((target for target in others if target.key != first.key and _is_ready(target, exchange, gateway)), None)
 
 
 def _is_ready(target: Target, exchange: Exchange, gateway: Gateway) -> bool:
@@ -171,7 +171,9 @@ class Race:
             return
         exchange.attempts.sendings[-1:-1] = rival.attempts.sendings
         exchange.attempts.outcomes.update(rival.attempts.outcomes)
-        exchange.attempts.targets = tuple(one for one in exchange.candidates if one.key != self._rival_target.key)
+        exchange.attempts.targets = tuple(
+            target for target in exchange.candidates if target.key != self._rival_target.key
+        )
 
     def _adopt_rival(self, target: Target) -> None:
         """The rival serves: its call and its attempt become the request's. The answer is not cached as the first's."""
@@ -210,8 +212,8 @@ def _book_loser(loser: Exchange, exchange: Exchange, snapshot: Snapshot) -> None
     """End the loser's attempt, and book what it has cost."""
     for attempt in loser.attempts.sendings[-1:]:
         if attempt.error is None:
-            answer = loser.attempts.answer if attempt.ended else None
-            attempt.ended, attempt.error = attempt.ended or perf_counter(), Outpaced()
+            answer = loser.attempts.answer if attempt.ended_at else None
+            attempt.ended_at, attempt.error = attempt.ended_at or perf_counter(), Outpaced()
             attempt.cost = _loser_cost(attempt, answer, exchange, snapshot)
             exchange.attempts.hedge_cost = total_cost(exchange.attempts.hedge_cost, attempt.cost)
 

@@ -75,8 +75,8 @@ def hide_credential(error: GatewayError, target: Target) -> None:
     """Remove the provider's credentials from an error's message, and name the model as clients do."""
     error.redact(target.provider.redact)
     if (upstream := target.provider.upstream_name(target.model)) != target.model:
-        whole = re.compile(rf"(?<![\w.-]){re.escape(upstream)}(?![\w-]|\.\w)")
-        error.redact(lambda text: whole.sub(lambda _: target.model, text))
+        upstream_name = re.compile(rf"(?<![\w.-]){re.escape(upstream)}(?![\w-]|\.\w)")
+        error.redact(lambda text: upstream_name.sub(lambda _: target.model, text))
 
 
 def interruption_error(interrupted: Interrupted) -> GatewayError:

@@ -1,4 +1,4 @@
-"""The error where no candidate can take a request that a target could which rests: it says when that rest ends."""
+"""The error for a request that only a resting target can take: it says when that rest ends."""
 
 import math
 from collections.abc import Iterator
@@ -24,13 +24,13 @@ def error_of_rest(failure: GatewayError, exchange: Exchange, gateway: Gateway) -
         return failure
     seconds, target = soonest
     rest = gateway.rests.current(target)
-    exchange.attempts.target = None  # it is the error of none that was asked
+    exchange.attempts.target = None  # no target that was asked has this error
     code = ProviderOverloaded.code if rest is None else rest.code
     return ProviderOverloaded(TEXT.format(plural(seconds, "second")), code=code, retry_after=seconds)
 
 
 def error_of_sooner_rest(full: LimitError, exchange: Exchange, gateway: Gateway) -> LimitError:
-    """The error of a limit; if it is a provider's, and a target's rest ends before it resets, one that says so."""
+    """The error of a limit; if a target's rest ends before a provider's limit resets, one that says so."""
     limit = full.limit
     if not isinstance(limit, LimitDescription) or not limit.subject.is_upstream:
         return full
@@ -48,9 +48,11 @@ def _soonest(exchange: Exchange, gateway: Gateway) -> tuple[int, Target] | None:
 
 
 def _resting_accounts(exchange: Exchange) -> Iterator[Target]:
-    """The accounts that rest at targets which can take the request."""
+    """The resting accounts of targets that can take the request."""
     for target in servable_targets(exchange.decision.allowed):
-        accounts = [one for one in with_accounts(target) if outcome_at(one, exchange)[0] == Candidate.RESTING]
+        accounts = [
+            account for account in with_accounts(target) if outcome_at(account, exchange)[0] == Candidate.RESTING
+        ]
         if accounts and _fits(target, exchange):
             yield from accounts
 

@@ -14,7 +14,7 @@ def count_tokens(exchange: Exchange) -> None:
     assert request is not None
     if request.operation != COUNT_TOKENS:
         return
-    candidates = [one for one in exchange.candidates if one not in exchange.limits.full_candidates]
+    candidates = [target for target in exchange.candidates if target not in exchange.limits.full_candidates]
     first = candidates[0]
     if _counts_tokens(first):
         exchange.attempts.targets = tuple(filter(_counts_tokens, candidates))

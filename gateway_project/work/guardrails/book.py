@@ -132,7 +132,7 @@ class GuardrailBook:
     """All enabled guardrails at one moment; immutable but for the choices that it remembers."""
 
     def __init__(self, guardrails: Iterable[GuardrailSnapshot]) -> None:
-        self.guardrails = tuple(sorted(guardrails, key=lambda one: (one.position, one.id)))
+        self.guardrails = tuple(sorted(guardrails, key=lambda guardrail: (guardrail.position, guardrail.id)))
         self.names_rules = any(guardrail.audience.rules for guardrail in self.guardrails)
         self._choices: dict[CallerFacts, Applicable | None] = {}
 

@@ -22,4 +22,4 @@ def placeholder_key(request: WorkRequest, targets: tuple[Target, ...], caller: C
 def _is_kept(request: WorkRequest, targets: tuple[Target, ...]) -> bool:
     """Whether the request goes on with what a provider keeps, or may be kept itself."""
     formats = (target.provider.format for target in targets)
-    return bool(request.stateful_parameter) or any(one is not None and one.is_kept(request) for one in formats)
+    return bool(request.stateful_parameter) or any(format is not None and format.is_kept(request) for format in formats)

@@ -59,7 +59,7 @@ class StreamGuard:
         decides: bool = True,
     ) -> None:
         self._ask, self._holds = ask, ask is not None and decides
-        self._whole: list[bytes] = []  # all of the stream, for `ask`
+        self._chunks: list[bytes] = []  # of the whole stream, for `ask`
         self._search, self._placeholders, self._read, self._is_changed = search, placeholders, read, is_changed
         media_type = content_type.partition(";")[0].strip().lower()
         self._holds_lines = media_type in ("application/x-ndjson", "application/json", "application/jsonl")
@@ -108,7 +108,7 @@ class StreamGuard:
     def feed(self, chunk: bytes) -> bytes:
         """What the client gets for a chunk. Raises GuardrailBlocked."""
         if self._ask is not None:
-            self._whole.append(chunk)
+            self._chunks.append(chunk)
         if self._holds:
             return b"" if self._is_changed else chunk
         return self._feed_chunk(chunk)
@@ -138,17 +138,17 @@ class StreamGuard:
         """What the client gets at the end of the stream. Raises GuardrailBlocked."""
         before = b""
         if self._ask is not None:
-            whole, self._whole = b"".join(self._whole), []
-            self._ask(self._read(whole))
-            before = self._feed_chunk(whole) if self._holds else b""
+            data, self._chunks = b"".join(self._chunks), []
+            self._ask(self._read(data))
+            before = self._feed_chunk(data) if self._holds else b""
         return (before if self._is_changed else b"") + self._end()
 
     def leave(self) -> None:
-        """Ask about what came so far of a stream that does not reach its end, if it was not held: all of it counts."""
-        whole, self._whole = b"".join(self._whole), []
-        if self._ask is not None and whole and not self._holds:
+        """Ask about the chunks so far of a stream that ends early, unless it was held: then nobody has got them."""
+        data, self._chunks = b"".join(self._chunks), []
+        if self._ask is not None and data and not self._holds:
             with suppress(GuardrailBlocked):  # another guardrail has already blocked the stream
-                self._ask(self._read(whole))
+                self._ask(self._read(data))
 
     def _end(self) -> bytes:
         if not self._is_readable:
@@ -272,14 +272,14 @@ class StreamGuard:
         return output
 
     def _end_unreadable(self) -> bytes:
-        whole = bytes(self._held)
+        data = bytes(self._held)
         self._held.clear()
         if self._search is not None:
-            text = self._read(whole)
+            text = self._read(data)
             if self._search.visit(text, Kind.MIXED) != text:
                 self._search.refuse_redaction()
             self._search.raise_if_blocked("answer")
-        return self._pass_on(whole, whole) if self._is_changed else b""
+        return self._pass_on(data, data) if self._is_changed else b""
 
 
 def without_beginnings(value: object) -> object:

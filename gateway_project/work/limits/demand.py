@@ -94,7 +94,7 @@ def _longest_answer(work: WorkRequest, targets: "Sequence[Target]", limit: Limit
 def have_known_shapes(targets: "Sequence[Target]") -> bool:
     """Whether their services do what the operation says; what one of an unknown shape does is not known."""
     formats = [target.provider.format for target in targets]
-    return all(one is not None and one.has_known_shape for one in formats)
+    return all(format is not None and format.has_known_shape for format in formats)
 
 
 def _most_input(work: WorkRequest, targets: "Sequence[Target]", limit: LimitDescription) -> int:
@@ -155,13 +155,13 @@ def _cost(demand: Demand, targets: "Sequence[Target]", snapshot: "Snapshot", lim
     for target in targets:
         price = snapshot.price(target, time())
         if price is not None:
-            whole = ceil(tokens_cost(demand.input, demand.output, price) * NANO)
-            alone = ceil(tokens_cost(demand.input, 0, price) * NANO)
+            cost = ceil(tokens_cost(demand.input, demand.output, price) * NANO)
+            input_cost = ceil(tokens_cost(demand.input, 0, price) * NANO)
         elif limit.unpriced == COUNT_UNPRICED:
-            whole, alone = unpriced_units(demand.total, limit), unpriced_units(demand.input, limit)
+            cost, input_cost = unpriced_units(demand.total, limit), unpriced_units(demand.input, limit)
         else:
             continue
-        greatest = max(greatest, Demand(alone, whole - alone, demand.bounded), key=attrgetter("total"))
+        greatest = max(greatest, Demand(input_cost, cost - input_cost, demand.bounded), key=attrgetter("total"))
     return greatest
 
 

@@ -41,7 +41,10 @@ def _work(limit: Limit, by_subject: Models | None) -> UnpricedWork | None:
     models = by_subject.get(limit.subject.pk)
     if not models:
         return UnpricedWork()
-    unknown, unpriced = (sum(one.unknown_cost_requests for one in models), sum(one.unpriced_requests for one in models))
+    unknown, unpriced = (
+        sum(model.unknown_cost_requests for model in models),
+        sum(model.unpriced_requests for model in models),
+    )
     return UnpricedWork(unpriced, models[0].model, models[0].provider_id, unknown - unpriced)
 
 

@@ -1,6 +1,6 @@
 """Input that a provider reads and bills although the body does not contain it as text: limits cannot see its size.
 
-By the names that fields have in the shapes of all providers known here, whatever their case.
+Recognised by the names that fields have in the shapes of all providers known here, whatever their case.
 """
 
 from collections.abc import Iterable, Iterator
@@ -29,12 +29,12 @@ STEPS = frozenset(
 NOTHING: tuple[object, ...] = (None, False, "", [])  # but an empty object asks for something with its defaults
 SUMMARY = "compact"  # in the names of strategies by which another answer of the model replaces old messages
 CLIENT_TOOLS = frozenset({"function", "custom", "namespace"})  # types of tools that the client runs
-# How the types of those begin that the client runs, but that the provider describes to the model.
+# Prefixes of the types of tools that the client runs, and that the provider describes to the model.
 DESCRIBED_TOOLS = ("bash_", "text_editor_", "memory_", "computer", "local_shell", "apply_patch")
 # Fields that a tool without a type has, if the client runs it.
 TOOL_FIELDS = frozenset({"name", "function", "toolspec"})
 LISTS_OF_TOOLS = frozenset({"functiondeclarations", "cachepoint"})
-# May bring tools of a provider along, or are for such tools.
+# Kinds of what a provider stores that may contain its own tools, or that such tools read.
 WITH_STEPS = frozenset({Kind.PROMPT, Kind.CONTAINER, Kind.VECTOR_STORE, Kind.CACHED_CONTENT})
 
 
@@ -48,13 +48,13 @@ class UnseenInput(NamedTuple):
 def unseen_input(work: WorkRequest, formats: Iterable[Format | None]) -> UnseenInput | None:
     """A field with such input, preferably one that need not fit into the context; None if there is none."""
     fields = [*_fields(work.body, ""), *_references(work, formats)]
-    return min(fields, key=lambda one: one.fits_context, default=None)
+    return min(fields, key=lambda field: field.fits_context, default=None)
 
 
 def _references(work: WorkRequest, formats: Iterable[Format | None]) -> Iterator[UnseenInput]:
-    """What providers keep and the body names."""
-    for one in dict.fromkeys(formats):
-        for reference in one.references(work) if one is not None else ():
+    """The references in the body to what providers store."""
+    for format in dict.fromkeys(formats):
+        for reference in format.references(work) if format is not None else ():
             if reference.kind is not Kind.RESENT_ITEM:
                 yield UnseenInput(reference.field, reference.kind not in WITH_STEPS)
 

@@ -140,14 +140,14 @@ def _write(entry: JsonObject, exchange: Exchange, gateway: Gateway, started_at: 
     # What is written cannot say how long that takes: its end is that of the preparation.
     steps = [*exchange.timings, ("logging", started_at, perf_counter())]
     entry["stages"] = as_timings(steps, exchange.started)
-    whole = to_record(entry)
+    record = to_record(entry)
     entry["payload"] = ""  # no other record has it
     number = exchange.journal_number
     if number is None:
-        gateway.journal.append_complete(whole)
+        gateway.journal.append_complete(record)
     else:
         exchange.journal_number = None
-        gateway.journal.append_end(number, whole, lambda: to_record(_shorten_entry(entry)))
+        gateway.journal.append_end(number, record, lambda: to_record(_shorten_entry(entry)))
 
 
 def write_start(exchange: Exchange, gateway: Gateway, *, calls_provider: bool) -> None:

@@ -12,8 +12,8 @@ def timestamp(seconds: float) -> str:
 
     Without a fraction that is zero, as Django writes it: SQLite compares times as texts.
     """
-    whole, micro = divmod(int(seconds * 1_000_000), 1_000_000)
-    return f"{_format_second(whole)}.{micro:06d}" if micro else _format_second(whole)
+    whole_seconds, microseconds = divmod(int(seconds * 1_000_000), 1_000_000)
+    return f"{_format_second(whole_seconds)}.{microseconds:06d}" if microseconds else _format_second(whole_seconds)
 
 
 def milliseconds(seconds: float) -> float:
@@ -28,5 +28,5 @@ def as_timings(steps: Iterable[tuple[str, float, float]], zero: float) -> list[T
 
 
 @lru_cache(maxsize=64)
-def _format_second(whole: int) -> str:
-    return strftime("%Y-%m-%d %H:%M:%S", gmtime(whole))
+def _format_second(seconds: int) -> str:
+    return strftime("%Y-%m-%d %H:%M:%S", gmtime(seconds))

@@ -33,11 +33,11 @@ def _set_cache_control(exchange: Exchange, text: str) -> None:
 
 
 def _set_cache_seconds(exchange: Exchange, text: str) -> None:
-    exchange.options.cache_seconds = int(_number("X-Svc-Cache-TTL", text, whole=True))
+    exchange.options.cache_seconds = int(_seconds("X-Svc-Cache-TTL", text, is_integer=True))
 
 
 def _set_timeout(exchange: Exchange, text: str) -> None:
-    exchange.call.shorten(_number("X-Svc-Timeout", text, whole=False))
+    exchange.call.shorten(_seconds("X-Svc-Timeout", text, is_integer=False))
 
 
 def _set_tags(exchange: Exchange, text: str) -> None:
@@ -96,10 +96,10 @@ def require_one_of(name: str, value: str, allowed: tuple[str, ...]) -> str:
     return value
 
 
-def _number(name: str, text: str, *, whole: bool) -> float:
-    pattern = r"[0-9]{1,9}" if whole else r"[0-9]{1,9}(\.[0-9]{1,9})?"
-    if not re.fullmatch(pattern, text, re.ASCII) or (not whole and float(text) <= 0):
-        seconds = "whole number of seconds" if whole else "number of seconds above 0"
+def _seconds(name: str, text: str, *, is_integer: bool) -> float:
+    pattern = r"[0-9]{1,9}" if is_integer else r"[0-9]{1,9}(\.[0-9]{1,9})?"
+    if not re.fullmatch(pattern, text, re.ASCII) or (not is_integer and float(text) <= 0):
+        seconds = "whole number of seconds" if is_integer else "number of seconds above 0"
         raise ValidationError(f"{name} must be a {seconds}.", header=name)
     return float(text)
 

@@ -34,7 +34,7 @@ def preview_alias(gateway: Gateway, alias_id: int) -> list[RoutedTarget] | None:
     if alias is None:
         return None
     preview = Preview(alias, gateway)
-    return [preview.row(number, one) for number, tier in enumerate(alias.tiers) for one in tier]
+    return [preview.row(number, routed) for number, tier in enumerate(alias.tiers) for routed in tier]
 
 
 class Preview:
@@ -47,22 +47,22 @@ class Preview:
         self._tiers = _plain_tiers(alias)  # by number; the drained ones of each last, as they are drawn
         self._serving = {number: serving for number in self._tiers if (serving := self._serving_in(number))}
 
-    def row(self, number: int, one: Routed) -> RoutedTarget:
+    def row(self, number: int, routed: Routed) -> RoutedTarget:
         """A target, of the tier with this number, as the page shows it."""
-        provider, model = one.target
-        state, serves = state_of(one.target, self._gateway), _is_one_of(one, self._serving.get(number, ()))
-        seconds = self._signals.view(signal_key(one.target, is_streamed=True)).first_token_seconds
+        provider, model = routed.target
+        state, serves = state_of(routed.target, self._gateway), _is_one_of(routed, self._serving.get(number, ()))
+        seconds = self._signals.view(signal_key(routed.target, is_streamed=True)).first_token_seconds
         return RoutedTarget(
             number + 1,
             provider.id,
             provider.name,
             model,
-            self._share(number, one),
-            ", ".join(map(words_of, one.conditions)),
+            self._share(number, routed),
+            ", ".join(map(words_of, routed.conditions)),
             state,
             state == READY,
             serves,
-            self._reason(number, one, state, serves=serves),
+            self._reason(number, routed, state, serves=serves),
             None if seconds is None else round(seconds * 1000, 1),
             self._signals.in_flight(provider.id, model),
         )
@@ -70,7 +70,9 @@ class Preview:
     def _serving_in(self, number: int) -> list[Routed]:
         """Those of a tier that some request would be sent to first."""
         tier = self._tiers[number]
-        return [one for one in tier if any(self._is_asked(one, drawn) for drawn in _possible_draws(tier, one))]
+        return [
+            routed for routed in tier if any(self._is_asked(routed, drawn) for drawn in _possible_draws(tier, routed))
+        ]
 
     def _is_asked(self, one: Routed, drawn: list[Routed]) -> bool:
         """Whether a target is asked first where its tier is drawn like this."""
@@ -83,35 +85,37 @@ class Preview:
         return first is not None and first.key == one.target.key
 
     def _rank_tier(self, tier: Sequence[Routed]) -> list[Target]:
-        weighted = [Weighted(one.target, one.weight) for one in tier]
+        weighted = [Weighted(routed.target, routed.weight) for routed in tier]
         return rank_targets(self._strategy, weighted, self._signals, cost=self._cost, is_streamed=True)
 
     def _cost(self, target: Target) -> Decimal | None:
         price = self._gateway.snapshot.price(target, time.time())
         return None if price is None else cost_of(TOKENS, price)
 
-    def _share(self, number: int, one: Routed) -> float:
+    def _share(self, number: int, routed: Routed) -> float:
         """Its part of the weights of those that are ready in its tier, in percent; of all weights if none is."""
         tier = self._alias.tiers[number]
         ready = [other for other in tier if state_of(other.target, self._gateway) == READY] or tier
-        return round(100 * one.weight / sum(other.weight for other in ready), 1) if _is_one_of(one, ready) else 0.0
+        return (
+            round(100 * routed.weight / sum(other.weight for other in ready), 1) if _is_one_of(routed, ready) else 0.0
+        )
 
-    def _reason(self, number: int, one: Routed, state: str, *, serves: bool) -> str:
+    def _reason(self, number: int, routed: Routed, state: str, *, serves: bool) -> str:
         if state != READY:
             return f"{state}; it is asked anyway, because no target is ready" if serves else state
-        if one.conditions:
+        if routed.conditions:
             return "serves the requests that meet its conditions"
         if serves:
             return "serves its share of the requests"
-        if not _is_one_of(one, self._tiers.get(number, ())):
+        if not _is_one_of(routed, self._tiers.get(number, ())):
             return "the same target comes before it"
-        return self._reason_to_wait(number, one)
+        return self._reason_to_wait(number, routed)
 
-    def _reason_to_wait(self, number: int, one: Routed) -> str:
+    def _reason_to_wait(self, number: int, routed: Routed) -> str:
         if number not in self._serving:
             is_behind = any(place < number for place in self._serving)
             return BEHIND if is_behind else "the tiers before it cannot serve, for a reason that is not in fallbackOn"
-        return "serves if no other of its tier can" if _is_drained(one) else "the strategy prefers another target"
+        return "serves if no other of its tier can" if _is_drained(routed) else "the strategy prefers another target"
 
 
 def _plain_tiers(alias: AliasSnapshot) -> dict[int, list[Routed]]:
@@ -119,26 +123,26 @@ def _plain_tiers(alias: AliasSnapshot) -> dict[int, list[Routed]]:
     tiers: dict[int, list[Routed]] = {}
     keys: set[tuple[int, str]] = set()
     for number, tier in enumerate(alias.tiers):
-        for one in tier:
-            if not one.conditions and one.target.key not in keys and servable_targets((one.target,)):
-                keys.add(one.target.key)
-                tiers.setdefault(number, []).append(one)
+        for routed in tier:
+            if not routed.conditions and routed.target.key not in keys and servable_targets((routed.target,)):
+                keys.add(routed.target.key)
+                tiers.setdefault(number, []).append(routed)
     return {number: sorted(tier, key=_is_drained) for number, tier in tiers.items()}
 
 
-def _possible_draws(tier: list[Routed], one: Routed) -> Iterator[list[Routed]]:
+def _possible_draws(tier: list[Routed], routed: Routed) -> Iterator[list[Routed]]:
     """The tier as it may be drawn, as far as that matters to one of its targets: this one first, and last."""
-    others = [other for other in tier if other is not one]
-    yield sorted([one, *others], key=_is_drained)
-    yield sorted([*others, one], key=_is_drained)
+    others = [other for other in tier if other is not routed]
+    yield sorted([routed, *others], key=_is_drained)
+    yield sorted([*others, routed], key=_is_drained)
 
 
-def _is_drained(one: Routed) -> bool:
-    return one.weight < DRAWABLE
+def _is_drained(routed: Routed) -> bool:
+    return routed.weight < DRAWABLE
 
 
-def _is_one_of(one: Routed, others: Iterable[Routed]) -> bool:
-    return any(other is one for other in others)
+def _is_one_of(routed: Routed, others: Iterable[Routed]) -> bool:
+    return any(other is routed for other in others)
 
 
 def state_of(target: Target, gateway: Gateway) -> str:

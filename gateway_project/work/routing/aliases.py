@@ -265,15 +265,17 @@ def _flatten_alias(
     if row.id in path or len(path) >= MAX_DEPTH:
         raise RecursionError
     targets: list[tuple[Tier, AliasTarget[P]]] = []
-    for one in row.targets:
-        conditions = () if one.condition == Condition() else (one.condition,)
-        if one.nested_id is None:
-            target = None if one.provider_id is None else _target(one.provider_id, one.model, providers)
+    for target_row in row.targets:
+        conditions = () if target_row.condition == Condition() else (target_row.condition,)
+        if target_row.nested_id is None:
+            target = (
+                None if target_row.provider_id is None else _target(target_row.provider_id, target_row.model, providers)
+            )
             if target is not None:
-                targets.append(((one.tier,), AliasTarget(target, one.weight or DRAINED, conditions)))
-        elif (nested := rows.get(one.nested_id)) is not None and nested.enabled:
+                targets.append(((target_row.tier,), AliasTarget(target, target_row.weight or DRAINED, conditions)))
+        elif (nested := rows.get(target_row.nested_id)) is not None and nested.enabled:
             inner = _flatten_alias(nested, rows, providers, (*path, row.id))
-            targets += _nest_targets(one, conditions, inner)
+            targets += _nest_targets(target_row, conditions, inner)
         if len(targets) > MAX_TARGETS:
             raise RecursionError
     return [(_strip_tier(tier), target) for tier, target in targets]

@@ -26,7 +26,7 @@ def account_seed(exchange: Exchange, targets: Sequence[Target], seed: bytes) -> 
     assert request is not None
     assert caller is not None
     formats = (target.provider.format for target in targets if target.provider.siblings)
-    if request.stateful_parameter or any(one is not None and one.is_kept(request) for one in formats):
+    if request.stateful_parameter or any(format is not None and format.is_kept(request) for format in formats):
         return caller.id.to_bytes(8, "big")
     return seed
 

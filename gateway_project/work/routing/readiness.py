@@ -69,5 +69,5 @@ def first_to_ask(ordered: Sequence[Target], causes: frozenset[str], gateway: Gat
 
 def _state(target: Target, gateway: Gateway) -> FallbackCause | None:
     """Why a target would not be asked now; None if it would, with any of its credentials."""
-    states = [account_state(one, gateway) for one in with_accounts(target)]
+    states = [account_state(account, gateway) for account in with_accounts(target)]
     return None if None in states else states[0]

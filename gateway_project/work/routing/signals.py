@@ -106,7 +106,9 @@ class Measures:
     def review(self, now: float) -> None:
         """Count the requests that wait longer than usual with the time that they have waited so far."""
         usual = self.speed.mean
-        self.live.difference_update([one for one in list(self.live) if now - one.started > FORGOTTEN_SECONDS])
+        self.live.difference_update(
+            [sending for sending in list(self.live) if now - sending.started > FORGOTTEN_SECONDS]
+        )
         waiting = [now - sending.started for sending in list(self.live) if not sending.has_answered]
         late = [seconds for seconds in waiting if seconds > 2 * (usual or 0.0)]
         self.overdue = Average(sum(late), len(late), now)

@@ -102,9 +102,9 @@ def signal_key(target: Choice, *, is_streamed: bool) -> Key:
     return target.provider.id, target.model, is_streamed
 
 
-def _draw(one: Weighted[T], seed: bytes) -> float:
-    provider, model = one.target.provider, one.target.model
-    return rendezvous_hash(provider.id.to_bytes(8, "big"), seed + model.encode(), one.weight or LEAST_WEIGHT)
+def _draw(choice: Weighted[T], seed: bytes) -> float:
+    provider, model = choice.target.provider, choice.target.model
+    return rendezvous_hash(provider.id.to_bytes(8, "big"), seed + model.encode(), choice.weight or LEAST_WEIGHT)
 
 
 def rendezvous_hash(name: bytes, seed: bytes, weight: float) -> float:
@@ -121,8 +121,8 @@ def _cost_rank(cost: Decimal | None) -> tuple[bool, Decimal]:
     return cost is None, cost or Decimal(0)
 
 
-def _load(one: Weighted[T], signals: Signals) -> float:
-    return signals.in_flight(one.target.provider.id, one.target.model) / (one.weight or LEAST_WEIGHT)
+def _load(choice: Weighted[T], signals: Signals) -> float:
+    return signals.in_flight(choice.target.provider.id, choice.target.model) / (choice.weight or LEAST_WEIGHT)
 
 
 def _by_speed(targets: list[T], signals: Signals, *, is_streamed: bool) -> list[T]:

@@ -22,7 +22,7 @@ SCOPES = ("global", "group", "user", "key")
 def provider_record(row: Provider, before: ProviderSnapshot | None) -> ProviderSnapshot | None:
     """The provider with the first of its credentials that can be used, which knows the others."""
     former = {account.account: account for account in before.accounts} if before is not None else {}
-    further = [one for one in row.credentials.all() if one.enabled and one.credential]
+    further = [credential for credential in row.credentials.all() if credential.enabled and credential.credential]
     holders: list[Provider | ProviderCredential] = [row] if row.credential or not further else []
     accounts, provider = [], _without_credential(row)
     for holder in [*holders, *further]:

@@ -45,7 +45,7 @@ def _in_order(targets: list[Target], exchange: Exchange, gateway: Gateway) -> li
         tiers = tiers[:1]
     ordered = [target for tier in reachable_tiers(tiers, exchange.fallback_on, gateway) for target in tier]
     ready = _ready_targets(with_credentials(ordered, account_seed(exchange, ordered, seed)), exchange, gateway)
-    return ready if exchange.options.may_fall_back else [one for one in ready if one.key == ready[0].key]
+    return ready if exchange.options.may_fall_back else [target for target in ready if target.key == ready[0].key]
 
 
 def _ready_targets(ordered: list[Target], exchange: Exchange, gateway: Gateway) -> list[Target]:

@@ -56,13 +56,13 @@ class Recounter(BackgroundThread):
         with self._changed:
             if not self._orders:
                 self.wake()
-            for one in counts:
-                self._orders.setdefault((one.check.name, one.begin), RecountOrder(one, self._ready_at(one)))
+            for count in counts:
+                self._orders.setdefault((count.check.name, count.begin), RecountOrder(count, self._ready_at(count)))
 
     def wait(self, counts: Sequence[LostCount], call: Call) -> bool:
         """Whether these counts were rebuilt in time. Raises Interrupted if the request was ended meanwhile."""
         deadline = time.monotonic() + WAIT_SECONDS
-        names = {(one.check.name, one.begin) for one in counts}
+        names = {(count.check.name, count.begin) for count in counts}
         self.request(counts)
         with self._changed:
             while names & self._orders.keys() and not self.stopped.is_set():
@@ -81,8 +81,8 @@ class Recounter(BackgroundThread):
         """Drop what others have rebuilt; rebuild what is ready, unless another process is doing so."""
         with self._changed:
             requested = dict(self._orders)
-        counts = self._state.still_lost([one.lost_count for one in requested.values()])
-        names = {(one.check.name, one.begin) for one in counts}
+        counts = self._state.still_lost([order.lost_count for order in requested.values()])
+        names = {(count.check.name, count.begin) for count in counts}
         self._drop(requested.keys() - names)
         now = time.monotonic()
         ready = [requested[name].lost_count for name in names if requested[name].ready_at <= now]
@@ -110,8 +110,8 @@ def counted_by_log(lost_counts: Iterable[LostCount], clock: Clock) -> Iterator[t
     """The usage of each according to the log; one query for all limits of a subject in a window."""
     for (subject, begin, until), counts in groupby(sorted(lost_counts, key=_span), key=_span):
         usage = usage_from_log(subject.kind, [subject.id], begin, until, clock)[subject.id]
-        for one in counts:
-            yield one, in_units(usage, one.check.limit)
+        for count in counts:
+            yield count, in_units(usage, count.check.limit)
 
 
 def _span(count: LostCount) -> tuple[Subject, int, float]:

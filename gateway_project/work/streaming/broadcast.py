@@ -132,7 +132,7 @@ class Broadcast:
     def _may_lose_a_chunk(self) -> bool:
         """Whether somebody has read the first chunk of the window; with a call that has ended it does not matter."""
         first = len(self._chunks) + self._lost
-        return self._call.end is not None or any(one.position > first for one in self._subscriptions)
+        return self._call.end is not None or any(subscription.position > first for subscription in self._subscriptions)
 
     def _chunks_from(self, position: int) -> list[bytes]:
         chunk_count = len(self._chunks)

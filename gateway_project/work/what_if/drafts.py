@@ -85,8 +85,8 @@ def _row(row: object, place: str, kind: type[Attributes]) -> RowDraft:
     attributes = kind(data={_python_name(name, place, kind): value for name, value in values.items()})
     if not _is_valid(attributes, place):
         name, problems = next(iter(attributes.errors.items()))
-        whole = name == "non_field_errors"
-        raise ValidationError(_first_problem(problems), field=place if whole else f"{place}.{camel(name)}")
+        is_of_row = name == "non_field_errors"
+        raise ValidationError(_first_problem(problems), field=place if is_of_row else f"{place}.{camel(name)}")
     if regex := attributes.validated_data.get("regex"):
         compile_pattern(regex, field=f"{place}.regex")
     return RowDraft(row_id, attributes.validated_data, place)

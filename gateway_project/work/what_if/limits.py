@@ -137,9 +137,9 @@ class LimitSide:
     def _settle_until(self, at: float) -> None:
         """End the requests that had ended by then; time never goes back."""
         while self._in_flight and self._in_flight[0].ends <= at:
-            one = heappop(self._in_flight)
-            self.clock.at = max(self.clock.at, one.ends)
-            self._state.settle(one.settlement)
+            request = heappop(self._in_flight)
+            self.clock.at = max(self.clock.at, request.ends)
+            self._state.settle(request.settlement)
         self.clock.at = max(self.clock.at, at)
 
 

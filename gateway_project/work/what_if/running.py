@@ -68,7 +68,7 @@ def result_of(outcome: Outcome, start: datetime, end: datetime) -> JsonObject:
 
 
 def run_claimed(what_if: WhatIf) -> None:
-    """Work on one that this process has claimed, and store what comes of it; leave it to others if interrupted."""
+    """Work on a what-if that this process has claimed, and store the result; leave it to others if interrupted."""
     heartbeat = Heartbeat(what_if.claim)
     heartbeat.start()
     try:

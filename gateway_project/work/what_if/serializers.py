@@ -1,4 +1,4 @@
-"""Attributes of what-ifs: drafts and periods in requests; how far they are and what came of them in answers."""
+"""Attributes of what-ifs: drafts and periods in requests, progress and results in answers."""
 
 from rest_framework import serializers
 
@@ -86,12 +86,12 @@ def _keep_unread(value: object, place: str) -> object:
     return value
 
 
-def _drafts(what: str) -> Read:
+def _drafts(resource: str) -> Read:
     return Read(
         _keep_unread,
         DRAFTS,
         required=False,
-        help_text=f"As in the create request of {what}; with `id` it replaces that row.",
+        help_text=f"As in the create request of {resource}; with `id` it replaces that row.",
     )
 
 

@@ -112,8 +112,8 @@ def _target(target: TargetDraft, ids: Mapping[str, int]) -> TargetRow:
 def _number_drafts(model: Row, drafts: Iterable[RowDraft]) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """The drafts with their ids; new ones come behind all others."""
     numbers = count((model._default_manager.aggregate(last=Max("pk"))["last"] or 0) + 1)
-    for one in drafts:
-        yield next(numbers) if one.id is None else one.id, one.values
+    for draft in drafts:
+        yield next(numbers) if draft.id is None else draft.id, draft.values
 
 
 def _prices(draft: Draft) -> PriceBook:

@@ -73,10 +73,10 @@ class StreamedGrounding:
     def read(self, grounding: object) -> list[str]:
         """Read the metadata of a piece; returns the names of content that other shapes cannot hold."""
         supports, omissions = supports_of(grounding)
-        for one in supports:
-            if one not in self._met:
-                heappush(self._waiting, (one.end, len(self._met), one))
-                self._met.add(one)
+        for support in supports:
+            if support not in self._met:
+                heappush(self._waiting, (support.end, len(self._met), support))
+                self._met.add(support)
         return omissions
 
     def due(self, *, over: bool = False) -> list[Citation]:

@@ -81,9 +81,9 @@ def cited_parts(reply: Reply) -> list[tuple[Part, int, list[Citation]]]:
     cited, begin, citations = [], 0, sorted(reply.citations, key=lambda citation: citation.start)[::-1]
     for number, part in enumerate(reply.parts):
         end = begin + (len(part.text) if isinstance(part, Text) else 0)
-        here = []
+        own = []
         while citations and (citations[-1].start < end or number == last):
-            here.append(citations.pop())
-        cited.append((part, begin, here))
+            own.append(citations.pop())
+        cited.append((part, begin, own))
         begin = end
     return cited

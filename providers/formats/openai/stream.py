@@ -213,8 +213,8 @@ class ChunkReader:
                 return
 
     def _read_detail(self, detail: JsonObject, deltas: list[Delta]) -> None:
-        thought, which = read_thought(detail), (detail.get("type"), detail.get("index"))
-        begins, self._thought = self._thought not in (None, which), which
+        thought, position = read_thought(detail), (detail.get("type"), detail.get("index"))
+        begins, self._thought = self._thought not in (None, position), position
         deltas.append(ReasoningDelta(thought.text, thought.signature, thought.data, thought.source, begins))
 
     def _read_call(self, piece: JsonObject, deltas: list[Delta]) -> None:

@@ -25,9 +25,9 @@ class PassthroughReader(StreamReader):
         self._usage: JsonObject = {}  # counts are totals: the last of each counts
 
     def feed(self, piece: bytes) -> bytes:
-        whole = _end_of_lines(piece)
-        output = self._take(piece[:whole]) if whole else b""
-        self._rest += piece[whole:]
+        end = _end_of_lines(piece)
+        output = self._take(piece[:end]) if end else b""
+        self._rest += piece[end:]
         if self.error is None and (self._is_long or len(self._rest) > LINE_LIMIT):
             self._is_long = True  # forwarded, but not read
             output += self._give()

@@ -62,7 +62,7 @@ class Command(BaseCommand):
             self.stdout.write(f"{period}: {plural(repaired, 'hour')} repaired.")
         remaining = [item for day in progress.count_items(parts, "Comparing days") for item in differences(*day)]
         if remaining:
-            hint = [FEWER] if any(one.amounts.get("requests", 0) < 0 for one in remaining) else []
+            hint = [FEWER] if any(difference.amounts.get("requests", 0) < 0 for difference in remaining) else []
             raise CommandError("\n".join([f"{period}: log and usage differ.", *_lines(remaining), *hint]))
         self.stdout.write(f"{period}: the difference between log and usage is 0.")
 

@@ -26,10 +26,9 @@ from rules.services import create_rule, update_rule
 from telemetry.journal.batches import insert_log_entries
 from telemetry.models import GuardrailSample
 from tests.support.management import new_user
+from tests.support.usage_entries import HOUR, WITHIN, done
 from tests.telemetry.guardrails.test_rollup import ran
 from tests.telemetry.test_viewsets import log, stored
-from tests.telemetry.usage.test_rollups import done
-from tests.telemetry.usage.test_statistics import HOUR, WITHIN
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.either_store]
 

@@ -14,11 +14,10 @@ from gateway_project.errors import GatewayError, ValidationError
 from gateway_project.work.log.secret_masking import NAMES_OF_PIECES
 from providers.formats import FORMATS, Usage
 from providers.formats.bedrock.event_stream import FrameSplitter, read_frame, write_frame
-from providers.formats.json_values import read_json
 from providers.formats.neutral.deltas import words_of
 from providers.formats.openai.reply import FINISH_REASONS
-from providers.formats.sse import data_of, events_in
 from providers.formats.translated import TranslatedFormat
+from tests.support.formats.messages import check_message, dropped_from, gathered
 from tests.support.formats.samples import STREAM_CASES, WHOLE_CASES, not_applicable, request, streams, whole
 from tests.support.pace import slowness
 from tests.support.promises import parses
@@ -30,7 +29,6 @@ INCOMPLETE = {"is_complete": False}
 LONG = 100_000
 # What a sample says of answers in another shape alone.
 TRANSLATED = {"calls", "reasoning", "refusal", "images", "citations", "dropped"}
-DROPPED = b": X-Svc-Dropped: "
 WHOLE_CALLS, MARK = {"args", "arguments", "input"}, "a-mark"
 ALL_WHOLE = [sample for name in FORMATS for sample in whole(name)]
 WHOLE = [sample for sample in ALL_WHOLE if "refused" not in sample.about]
@@ -327,60 +325,6 @@ def test_a_completion_is_a_chat_with_one_question_where_a_provider_has_no_comple
 
 
 # --- The same answers for a client of OpenAI's doors ---
-
-
-def calls_of(message):
-    """Name and arguments of the calls in a message."""
-    functions = [call["function"] for call in message.get("tool_calls") or ()]
-    return [[function["name"], json.loads(function["arguments"])] for function in functions]
-
-
-def gathered(stream):
-    """The message that a client puts together from a stream of chunks."""
-    message, calls, images, annotations = {"content": "", "reasoning_content": "", "refusal": ""}, {}, [], []
-    for event in events_in(stream):
-        value = read_json(data_of(event))
-        for choice in value["choices"] if isinstance(value, dict) else ():
-            delta = choice["delta"]
-            for name in message:
-                message[name] += delta.get(name) or ""
-            images += delta.get("images", ())
-            annotations += delta.get("annotations", ())
-            for piece in delta.get("tool_calls", ()):
-                call = calls.setdefault(piece["index"], {"id": "", "function": {"name": "", "arguments": ""}})
-                call["id"] += piece.get("id", "")
-                for name, text in piece["function"].items():
-                    call["function"][name] += text
-    assert [annotation["index"] for annotation in annotations] == list(range(len(annotations)))
-    whole = {"tool_calls": [calls[index] for index in sorted(calls)], "images": images, "annotations": annotations}
-    return message | whole
-
-
-def cited_in(message):
-    """Address, title and words of each citation in a message."""
-    found = [annotation["url_citation"] for annotation in message.get("annotations", ())]
-    return [[one["url"], one["title"], message["content"][one["start_index"] : one["end_index"]]] for one in found]
-
-
-def dropped_from(stream):
-    """What a stream says at its end that it has left out."""
-    told = [line for line in stream.splitlines() if line.startswith(DROPPED)]
-    return [name for line in told for name in line.removeprefix(DROPPED).decode().split(", ")]
-
-
-def check_message(sample, message):
-    """What a client sees of calls and thoughts, where the sample says it."""
-    expected = sample.expect
-    assert all(call["id"] for call in message.get("tool_calls") or ())
-    if "calls" in expected:
-        assert calls_of(message) == expected["calls"]
-    if "reasoning" in expected:
-        assert (message.get("reasoning_content") or "") == expected["reasoning"]
-    if "refusal" in expected:
-        assert message["refusal"] == expected["refusal"]
-    if "images" in expected:
-        assert [image["image_url"]["url"] for image in message["images"]] == expected["images"]
-    assert cited_in(message) == expected.get("citations", [])
 
 
 def translated(samples):

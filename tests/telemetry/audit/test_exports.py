@@ -15,8 +15,8 @@ from keys.secrets import generate_key
 from rules.access_tests.services import create_access_test
 from telemetry.audit.models import AuditEntry
 from telemetry.models import LogEntry
-from tests.me.test_access import log_in
 from tests.support.management import PASSWORD, Client, new_admin, new_user
+from tests.support.user_pages import log_in
 
 pytestmark = [pytest.mark.either_store, pytest.mark.django_db(transaction=True)]
 LOG, YAML = "/admin/telemetry/logentry/", "application/yaml"

@@ -12,7 +12,7 @@ from telemetry.models import GuardrailHour, LogEntry
 from telemetry.retention import deletion
 from telemetry.usage.verification import differences, repair_hours
 from tests.support.management import new_user, token_of
-from tests.telemetry.usage.test_rollups import BEGIN, END, HOUR, done
+from tests.support.usage_entries import BEGIN, END, HOUR, done
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.either_store]
 WITHIN = f"from={BEGIN:%Y-%m-%dT%H:%M:%SZ}&to={END:%Y-%m-%dT%H:%M:%SZ}"

@@ -1,7 +1,6 @@
 """What is in the journal is there, whatever becomes of the process, the record being written, or the disk."""
 
 import mmap
-import os
 import shutil
 import subprocess
 import sys
@@ -344,72 +343,6 @@ def test_files_are_for_their_owner_alone(journal):
     journal.append_event(b"x")
     assert journal.folder.stat().st_mode & 0o77 == 0
     assert all(path.stat().st_mode & 0o77 == 0 for path in journal.folder.iterdir())
-
-
-WRITER = """
-import sys, time
-from pathlib import Path
-from telemetry.journal.files import Journal
-journal = Journal(Path(sys.argv[1]), segment_bytes=256 * 1024)
-for number in range(100):
-    journal.append_start(b"%d" % number)
-print(journal.folder.name, flush=True)
-time.sleep(60)
-"""
-
-
-@pytest.fixture
-def writer(tmp_path):
-    """A process that holds a journal open."""
-    command = [sys.executable, "-c", WRITER, str(tmp_path / "root")]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
-        process.folder = tmp_path / "root" / process.stdout.readline().strip()
-        yield process
-        process.kill()
-
-
-def adoptable(root):
-    results = []
-    for folder, handle in journals.abandoned_journals(root, older_than=0):
-        results.append(folder)
-        os.close(handle)
-    return results
-
-
-def test_a_journal_belongs_to_its_process_while_that_lives_and_to_anyone_afterwards(writer):
-    root = writer.folder.parent
-    assert adoptable(root) == []
-    assert journals.lock_folder(writer.folder) is None
-    writer.kill()
-    writer.wait()
-    assert adoptable(root) == [writer.folder]
-    assert contents(writer) == [(START, b"%d" % number) for number in range(100)]
-
-
-def test_of_many_who_would_adopt_one_does(writer):
-    writer.kill()
-    writer.wait()
-    with ThreadPoolExecutor(10) as pool:
-        claims = list(pool.map(lambda _: journals.lock_folder(writer.folder), range(10)))
-    assert sum(handle is not None for handle in claims) == 1
-    os.close(next(handle for handle in claims if handle is not None))
-
-
-def test_a_folder_just_made_is_left_alone(writer):
-    writer.kill()
-    writer.wait()
-    assert list(journals.abandoned_journals(writer.folder.parent, older_than=60)) == []
-    assert list(journals.abandoned_journals(writer.folder.parent / "nosuch")) == []
-
-
-def test_a_clock_that_was_set_back_leaves_no_journal_behind(writer):
-    writer.kill()
-    writer.wait()
-    tomorrow = time.time() + 86_400
-    os.utime(writer.folder, (tomorrow, tomorrow))
-    [(folder, handle)] = journals.abandoned_journals(writer.folder.parent)
-    os.close(handle)
-    assert folder == writer.folder
 
 
 def test_appending_costs_microseconds(journal):

@@ -16,8 +16,8 @@ from telemetry.journal import files as journals
 from telemetry.journal.adoption import adopt_journal
 from telemetry.models import JournalPosition, LogEntry, UsageHour
 from tests.support.running import ROOT
+from tests.support.usage_entries import HOUR
 from tests.telemetry.conftest import serve, stored
-from tests.telemetry.usage.test_rollups import HOUR
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.long]
 postgresql_only = pytest.mark.skipif(
@@ -34,7 +34,7 @@ from telemetry.usage import rollups
 from telemetry.journal.files import Journal
 from telemetry.journal.shipping import Shipper
 from tests.telemetry.conftest import entry
-from tests.telemetry.usage.test_rollups import HOUR
+from tests.support.usage_entries import HOUR
 root = Path(sys.argv[1])
 journal = Journal(root, segment_bytes=256 * 1024)
 shipper = Shipper(journal, root)

@@ -16,7 +16,7 @@ from telemetry.statistics_page import figures
 from telemetry.statistics_page.form import CHARTS
 from telemetry.usage.models import LATENCY_MS
 from tests.support.statistics_page import PAGE, WEEK, use
-from tests.telemetry.usage.test_rollups import done
+from tests.support.usage_entries import done
 
 pytestmark = [pytest.mark.django_db, pytest.mark.either_store]  # tests/telemetry/usage tries the sums with both
 

@@ -14,7 +14,7 @@ from telemetry.journal.batches import insert_log_entries
 from telemetry.models import LogEntry, UsageHour
 from telemetry.usage.dashboard_sums import PERIODS, dashboard_sums
 from telemetry.usage.statistics import UsageQuery, usage
-from tests.telemetry.usage.test_rollups import done
+from tests.support.usage_entries import done
 
 
 def test_an_empty_installation_has_a_first_page(db):

@@ -3,7 +3,7 @@
 import random
 import threading
 from collections import Counter
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal
 from importlib import import_module
 
@@ -12,7 +12,6 @@ from django.apps import apps
 from django.db import DatabaseError, connection
 from django.db.models import Sum
 
-from gateway_project.work.log.timestamps import timestamp
 from telemetry.attempts import LoggedAttempt
 from telemetry.journal.adoption import adopt_journal
 from telemetry.journal.batches import insert_log_entries
@@ -23,23 +22,12 @@ from telemetry.retention import deletion
 from telemetry.usage import rollups
 from telemetry.usage.models import LATENCY_COLUMNS, LATENCY_MS
 from telemetry.usage.verification import differences, repair_hours
+from tests.support.usage_entries import BEGIN, END, HOUR, at, done
 from tests.telemetry.conftest import SEGMENT, entry
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-HOUR = datetime(2027, 1, 15, 8, tzinfo=UTC)
-BEGIN, END = HOUR - timedelta(days=2), HOUR + timedelta(days=2)
 OUTCOMES = ("completed", "completed", "completed", "denied", "failed", "truncated", "client_closed", "aborted")
-
-
-def at(moment):
-    return timestamp(moment.timestamp())
-
-
-def done(request_id="r", moment=HOUR, **fields):
-    """An entry of a completed request."""
-    values = {"timestamp": at(moment), "outcome": "completed", "status": 200, "cache_status": "MISS", "attempts": 1}
-    return entry(request_id, **values | {"provider_id": 1, "model": "m", "duration_ms": 5.0} | fields)
 
 
 def anything(seed):

@@ -9,7 +9,7 @@ from telemetry.models import TagValue, UsageHour
 from telemetry.usage import tags
 from telemetry.usage.verification import differences
 from tests.support.promises import promise
-from tests.telemetry.usage.test_rollups import BEGIN, END, done
+from tests.support.usage_entries import BEGIN, END, done
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

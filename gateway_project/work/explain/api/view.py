@@ -59,7 +59,7 @@ def _explain(exchange: Exchange, gateway: Gateway, options: Options) -> dict[str
 
 
 def record_explanation(actor: audit.Actor, result: Walk, subject: Subject, name: str) -> None:
-    """Write to the log who had a request explained, and what came out."""
+    """Write to the log who had a request explained, and the result."""
     key = f" with key {subject.key.name}" if subject.key is not None else ""
     error, model = result.exchange.error, result.exchange.model or "?"
     verdict = "served" if error is None else f"refused ({error.exception})"

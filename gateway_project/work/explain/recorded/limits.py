@@ -87,4 +87,4 @@ def _names(entry: LogEntry, subjects: set[Subject]) -> dict[Subject, str]:
 
 
 def _ids(kind: str, subjects: set[Subject]) -> list[int]:
-    return [one.id for one in subjects if one.kind == kind]
+    return [subject.id for subject in subjects if subject.kind == kind]

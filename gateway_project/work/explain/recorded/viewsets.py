@@ -14,7 +14,7 @@ from telemetry.viewsets import LogViewSet
 
 
 class EntryExplanationViewSet(LogViewSet):
-    """Why a request in the log was served or refused; for whoever may see its entry."""
+    """Why a request in the log was served or refused; for users who may see its entry."""
 
     resource_name = "explanation"
     response_specs = {"retrieve": ResponseSpec((EntryExplanationAnswer,))}

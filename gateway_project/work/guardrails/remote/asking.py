@@ -124,14 +124,14 @@ class RemoteGuardrails:
         if not guardrails:
             return []
         first, *others = guardrails
-        later = [self._begin(self._deciding, clients, one, question) for one in others]
+        later = [self._begin(self._deciding, clients, guardrail, question) for guardrail in others]
         return [self._ask_here(clients, first, question), *(answer.result() for answer in later)]
 
     def ask_late(
         self, clients: ServiceClients, guardrails: Sequence[GuardrailSnapshot], question: Question
     ) -> list[LateAnswer]:
         """Call them in other threads without waiting."""
-        return [self._begin(self._monitors, clients, one, question) for one in guardrails]
+        return [self._begin(self._monitors, clients, guardrail, question) for guardrail in guardrails]
 
     def stop(self) -> None:
         """Begin no more calls."""

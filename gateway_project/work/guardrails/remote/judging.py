@@ -23,11 +23,11 @@ class LateAnswers(NamedTuple):
 
     @property
     def are_there(self) -> bool:
-        return all(one.future.done() for one in self.answers)
+        return all(answer.future.done() for answer in self.answers)
 
     def note(self) -> None:
         """Wait for them, and add them up."""
-        _note_answers(self.search, self.texts, [one.result() for one in self.answers])
+        _note_answers(self.search, self.texts, [answer.result() for answer in self.answers])
 
 
 def judge_document(

@@ -178,8 +178,8 @@ def _search_texts(requests: Side | None, answers: Side | None, texts: Texts, mod
     """What these guardrails find in what was kept; the answer is searched unless the request is blocked."""
     results = _results_of(requests, texts.request, REQUEST, model)
     if BLOCKED not in results.values() and texts.response is not None:
-        for one, result in _results_of(answers, texts.response, RESPONSE).items():
-            results[one] = strictest_result(results.get(one, PASSED), result)
+        for guardrail_id, result in _results_of(answers, texts.response, RESPONSE).items():
+            results[guardrail_id] = strictest_result(results.get(guardrail_id, PASSED), result)
     return results
 
 

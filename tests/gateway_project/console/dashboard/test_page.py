@@ -22,7 +22,7 @@ from providers.services import create_provider, set_price
 from telemetry.journal.batches import insert_log_entries
 from telemetry.journal.shipping import Backlog
 from tests.support.licences import in_days
-from tests.telemetry.usage.test_rollups import done
+from tests.support.usage_entries import done
 
 pytestmark = pytest.mark.either_store
 

@@ -12,8 +12,8 @@ from gateway_project.me.groups.forms import AmountForm
 from licensing.services import set_limit
 from providers.services import create_provider, set_price
 from telemetry.journal.batches import insert_log_entries
-from tests.me.test_access import ask, log_in
-from tests.telemetry.usage.test_rollups import done
+from tests.support.usage_entries import done
+from tests.support.user_pages import ask, log_in
 
 pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
 

@@ -27,7 +27,7 @@ def test_a_header_in_words(header, name):
 
 @pytest.mark.django_db
 def test_the_own_sessions_show_it(ann):
-    from tests.me.test_access import log_in
+    from tests.support.user_pages import log_in
 
     browser = log_in(ann)
     agent = f"{MOZILLA}(X11; Linux x86_64) {WEBKIT}Chrome/140.0.0.0 Safari/537.36"

@@ -26,8 +26,8 @@ from rules.aliases.drafts import TargetDraft
 from rules.aliases.models import Alias
 from rules.aliases.services import create_alias
 from rules.models import Rule
-from tests.gateway_project.work.explain.test_same_decision import exchange_of
 from tests.support.management import new_user
+from tests.support.random_world import exchange_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
 

@@ -10,8 +10,8 @@ from gateway_project.work.failover.attempts import STEPS, logged_attempts
 from gateway_project.work.snapshot.records import Snapshot, Target
 from providers.pricing.prices import NOT_KNOWN
 from providers.transport.calls import AttemptTimes
-from tests.gateway_project.work.explain.test_same_decision import exchange_of
-from tests.gateway_project.work.snapshot.test_records import provider
+from tests.support.random_world import exchange_of
+from tests.support.snapshot_records import provider
 
 BEGUN, RECEIVED = 100.5, 100.0  # when the sending began, and when the request came
 

@@ -16,7 +16,7 @@ from gateway_project.work.streaming.stream import ClientConnection
 from providers.formats import ClientResponse, Usage, WorkRequest
 from providers.pricing.prices import NOT_KNOWN, Cost, Price
 from providers.transport.calls import Call
-from tests.gateway_project.work.snapshot.test_records import provider
+from tests.support.snapshot_records import provider
 
 pytestmark = pytest.mark.embedded
 

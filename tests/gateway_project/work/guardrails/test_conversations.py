@@ -7,7 +7,7 @@ import pytest
 from gateway_project.work.guardrails.conversations import placeholder_key
 from gateway_project.work.guardrails.detectors.redaction import Placeholders
 from rules.guardrails.services import create_guardrail, delete_guardrail
-from tests.end_to_end.test_stored_responses import events_of, message, response_with
+from tests.support.stored_responses import events_of, message, response_with
 
 pytestmark = pytest.mark.either_store
 

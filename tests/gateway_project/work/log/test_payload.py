@@ -4,7 +4,7 @@ import pytest
 
 from gateway_project.work.log.payload import masked_parts
 from gateway_project.work.log.secret_masking import LOOK_AHEAD_BYTES, mask_secrets
-from tests.gateway_project.work.snapshot.test_records import provider
+from tests.support.snapshot_records import provider
 
 MAX_BYTES = 100
 END = MAX_BYTES + LOOK_AHEAD_BYTES

@@ -18,8 +18,8 @@ from gateway_project.work.stages.rules import allowed_targets, apply_rules
 from rules.aliases.models import MAX_STARS
 from rules.matching import RuleSnapshot
 from rules.patterns import compile_pattern
-from tests.gateway_project.work.snapshot.test_records import key, provider
 from tests.support.pace import slowness
+from tests.support.snapshot_records import key, provider
 from tests.support.thoroughness import number_of
 
 pytestmark = pytest.mark.embedded

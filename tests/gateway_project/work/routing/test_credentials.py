@@ -7,7 +7,7 @@ import pytest
 
 from gateway_project.work.routing.credentials import with_credentials
 from gateway_project.work.snapshot.records import Target, as_siblings
-from tests.gateway_project.work.snapshot.test_records import provider
+from tests.support.snapshot_records import provider
 
 
 @pytest.fixture

@@ -23,9 +23,9 @@ from providers.transport.calls import Call
 from providers.transport.transport import TransportLimits
 from rules.matching import RuleSnapshot
 from tests.gateway_project.work.routing.test_aliases import row, to
-from tests.gateway_project.work.snapshot.test_records import provider
 from tests.support.provider import ScriptedProvider
 from tests.support.provider_answers import Answer
+from tests.support.snapshot_records import provider
 
 pytestmark = pytest.mark.either_store
 

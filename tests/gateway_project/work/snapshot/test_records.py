@@ -1,30 +1,11 @@
 """The tables in memory at one moment: who may be asked for which model, and what is forgotten."""
 
-import math
-
 import pytest
 
-from gateway_project.work.snapshot.records import KeySnapshot, ProviderSnapshot, Snapshot
-from providers.formats import FORMATS
+from gateway_project.work.snapshot.records import Snapshot
 from providers.transport import auth
-from providers.transport.transport import TransportLimits
 from rules.matching import RuleSnapshot
-
-
-def provider(number, *models, **options):
-    values = {"name": f"p{number}", "url": "https://api.example.org/v1", "auth_method": "bearer", "credential": "sk-1"}
-    values |= {"format": FORMATS["openai"], "format_name": "openai", "priority": 1, "weight": 1}
-    values |= {
-        "transport_limits": TransportLimits(1, 1, 1, 1),
-        "total_seconds": 1,
-        "cache_scope": "global",
-        "cache_seconds": 1,
-    }
-    return ProviderSnapshot(id=number, models=frozenset(models), **values | options)
-
-
-def key(number):
-    return KeySnapshot(number, "k", b"", 1, None, math.inf, False, frozenset())
+from tests.support.snapshot_records import key, provider
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from gateway_project.work.snapshot.records import Target, as_siblings
 from gateway_project.work.tasks.process_metrics import rest_gauges
 from providers.health.breakers import Breakers
 from providers.health.rests import Rests
-from tests.gateway_project.work.snapshot.test_records import provider
+from tests.support.snapshot_records import provider
 
 pytestmark = pytest.mark.embedded
 

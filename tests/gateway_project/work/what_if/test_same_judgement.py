@@ -16,7 +16,8 @@ from gateway_project.work.what_if.replay import Replay, change_of
 from gateway_project.work.what_if.traffic import Traffic
 from providers.catalogue import servable_targets
 from providers.formats import Usage
-from tests.gateway_project.work.explain.test_same_decision import RandomWorld, exchange_of, gateway
+from tests.gateway_project.work.explain.test_same_decision import gateway
+from tests.support.random_world import RandomWorld, exchange_of
 from tests.support.thoroughness import number_of
 
 pytestmark = pytest.mark.either_store

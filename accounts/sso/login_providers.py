@@ -23,8 +23,7 @@ class LoginChoice:
 
 def enabled_providers() -> list[IdentityProvider]:
     """All that users can log in with, by name."""
-    own = environment_provider()
-    return [*IdentityProvider.objects.enabled(), *([own] if own is not None else [])]
+    return _with_environment(IdentityProvider.objects.enabled())
 
 
 def provider_of(slug: str) -> IdentityProvider:
@@ -37,8 +36,13 @@ def reporting_provider(slug: str) -> IdentityProvider:
 
     Raises NotFound.
     """
-    own = environment_provider()
-    return _with_slug([*IdentityProvider.objects.all(), *([own] if own is not None else [])], slug)
+    return _with_slug(_with_environment(IdentityProvider.objects.all()), slug)
+
+
+def _with_environment(providers: Iterable[IdentityProvider]) -> list[IdentityProvider]:
+    """These providers, and the one that the settings name."""
+    from_environment = environment_provider()
+    return [*providers] if from_environment is None else [*providers, from_environment]
 
 
 def _with_slug(providers: Iterable[IdentityProvider], slug: str) -> IdentityProvider:

@@ -1,0 +1,21 @@
+"""A group and its admin."""
+
+import pytest
+
+from accounts.services import add_member, create_group
+from tests.support.management import new_user
+
+
+@pytest.fixture
+def group(db):
+    return create_group(name="search")
+
+
+@pytest.fixture
+def boss(group):
+    return add_member(group, user_id=new_user(username="boss").pk, is_admin=True)
+
+
+@pytest.fixture
+def as_boss(nobody, boss):
+    return nobody.as_user(boss)
