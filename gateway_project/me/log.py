@@ -6,6 +6,7 @@ from django.urls import reverse
 from gateway_project.console.display.measures import short_duration
 from gateway_project.console.period import with_query
 from gateway_project.json_types import JsonObject
+from gateway_project.me.log_filter import MAX_SEARCHED, RequestFilter
 from gateway_project.me.site import caller, page, show_page
 from telemetry.details import LONG_FIELDS, content_context, cost, result_badge, tokens
 from telemetry.models import EntryType, LogEntry
@@ -30,13 +31,16 @@ def request_page(request: HttpRequest, entry_id: int) -> HttpResponse:
 
 def entry_rows(request: HttpRequest, entries: LogEntryQuerySet[LogEntry]) -> JsonObject:
     """A page of the work requests among these entries, the newest first."""
-    number = _number(request.GET.get("page", ""))
+    number, form = _number(request.GET.get("page", "")), RequestFilter(request.GET)
     first = (number - 1) * PAGE_ROWS
-    newest = _work(entries).newest_first().defer(*LONG_FIELDS).newest(first, first + PAGE_ROWS + 1)
+    newest = form.select(_work(entries)).newest_first().defer(*LONG_FIELDS).newest(first, first + PAGE_ROWS + 1)
+    has_older = len(newest) > PAGE_ROWS and number < MAX_PAGES
     return {
+        "form": form,
+        "max_searched": MAX_SEARCHED,
         "rows": list(map(_row, newest[:PAGE_ROWS])),
-        "newer": number - 1,
-        "older": number + 1 if len(newest) > PAGE_ROWS and number < MAX_PAGES else 0,
+        "newer": with_query("", form.query | {"page": number - 1}) if number > 1 else "",
+        "older": with_query("", form.query | {"page": number + 1}) if has_older else "",
     }
 
 
