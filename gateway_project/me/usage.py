@@ -13,6 +13,7 @@ from gateway_project.console.period import with_query
 from gateway_project.json_types import JsonObject
 from gateway_project.me.site import caller, page, show_page
 from telemetry import services
+from telemetry.usage.dashboard_sums import NO_MODEL
 from telemetry.usage.statistics import UsageQuery
 
 MONTH = "month"  # from its first day on
@@ -20,7 +21,6 @@ PERIODS = {"7": "7 days", "30": "30 days", "90": "90 days", MONTH: "This month"}
 MAX_MODELS = 100
 MEASURES = (REQUESTS, COST) = ("requests", "cost")  # of the bars
 Scale = Mapping[str, Decimal]
-NO_MODEL = "(not sent to a model)"  # of requests that were refused before
 NO_BARS: Scale = {}
 
 
