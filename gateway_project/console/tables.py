@@ -25,6 +25,7 @@ from gateway_project.console.audit import record_change
 from gateway_project.console.display.badges import Badge
 from gateway_project.console.display.rows import row_checkbox
 from gateway_project.console.filters import PeriodFilter
+from gateway_project.console.forms.prefill import prefilled_values
 from gateway_project.console.forms.service_form import ServiceForm
 from gateway_project.console.links import with_link
 from gateway_project.console.period import PAGE_PERIOD, period_of
@@ -48,8 +49,8 @@ class ConsoleAdmin(ModelAdmin, Generic[Row]):
     list_sections: ClassVar[Sequence[object]] = ()  # the theme reads it twice for each row, slowly where it is missing
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, str | list[str]]:
-        """Nothing: Django takes any text from the address, and whoever makes the link would fill in the form."""
-        return {}
+        """What a link of the console's own fills in: Django would take any text from the address."""
+        return prefilled_values(f"{self.opts.app_label}_{self.opts.model_name}", request.GET.dict())
 
     @display(description=ModelAdmin.action_checkbox.short_description)
     def action_checkbox(self, obj: Row) -> str:

@@ -31,7 +31,7 @@ ROUTES = [
 ]
 HTML = {"HTTP_ACCEPT": "text/html"}
 MOST_QUERIES = {
-    "": 12,
+    "": 15,
     "keys/": 10,
     "keys/new/": 10,
     "usage/?days=90": 14,
