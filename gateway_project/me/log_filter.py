@@ -14,7 +14,7 @@ from gateway_project.console.display.widgets import NativeSelect
 from gateway_project.console.period import period_of
 from telemetry.log_page.result_filter import RESULTS, entries_with_result
 from telemetry.models import LogEntry
-from telemetry.querysets import LogEntryQuerySet
+from telemetry.querysets import LogEntryQuerySet, newest_of
 
 MAX_SEARCHED = 10_000  # entries that are looked at, the newest: a list of everything reads no more
 
@@ -25,15 +25,13 @@ class PeriodLink(NamedTuple):
     is_current: bool
 
 
-class RequestFilter(forms.Form):
-    """The filters of a list of requests."""
+class PeriodFilter(forms.Form):
+    """The days of a list of requests."""
 
     start = forms.DateField(
         label="From (UTC)", required=False, widget=UnfoldAdminTextInputWidget(attrs={"type": "date"})
     )
     end = forms.DateField(label="To (UTC)", required=False, widget=UnfoldAdminTextInputWidget(attrs={"type": "date"}))
-    result = forms.ChoiceField(choices=[("", "All"), *RESULTS], required=False, widget=NativeSelect)
-    model = forms.CharField(max_length=200, required=False, widget=UnfoldAdminTextInputWidget)
 
     oldest: datetime | None = None  # where the search ends before the period begins
 
@@ -44,20 +42,7 @@ class RequestFilter(forms.Form):
 
     def select(self, entries: LogEntryQuerySet[LogEntry]) -> LogEntryQuerySet[LogEntry]:
         """The entries that the form selects; none if a filter is wrong."""
-        if not self.is_valid():
-            return entries.none()
-        entries = entries.between(*period_of(self.query))
-        if not (self.cleaned_data["result"] or self.cleaned_data["model"]):
-            return entries
-        times = entries.newest_first().values_list("timestamp", flat=True)
-        self.oldest = next(iter(times[MAX_SEARCHED : MAX_SEARCHED + 1]), None)
-        matches = entries.between(start=self.oldest).filter(self._condition())
-        return entries_with_result(matches, self.cleaned_data["result"])
-
-    def _condition(self) -> Q:
-        """The model that was asked for, or that has served the request."""
-        model = self.cleaned_data["model"]
-        return Q(model__iexact=model) | Q(served_model__iexact=model) if model else Q()
+        return entries.between(*period_of(self.query)) if self.is_valid() else entries.none()
 
     def periods(self) -> Iterator[PeriodLink]:
         """Links to the usual periods, with the other filters as they are."""
@@ -73,3 +58,24 @@ class RequestFilter(forms.Form):
         ):
             query = {name: str(day) for name, day in days.items()} | others
             yield PeriodLink(title, f"?{urlencode(query)}", query == self.query)
+
+
+class RequestFilter(PeriodFilter):
+    """The filters of the requests of one user, whose newest are found by an index."""
+
+    result = forms.ChoiceField(choices=[("", "All"), *RESULTS], required=False, widget=NativeSelect)
+    model = forms.CharField(max_length=200, required=False, widget=UnfoldAdminTextInputWidget)
+
+    def select(self, entries: LogEntryQuerySet[LogEntry]) -> LogEntryQuerySet[LogEntry]:
+        entries = super().select(entries)
+        if not self.is_valid() or not (self.cleaned_data["result"] or self.cleaned_data["model"]):
+            return entries
+        times = entries.newest_first().values_list("timestamp", flat=True)
+        self.oldest = next(iter(newest_of(times, MAX_SEARCHED, MAX_SEARCHED + 1)), None)
+        matches = entries.between(start=self.oldest).filter(self._condition())
+        return entries_with_result(matches, self.cleaned_data["result"])
+
+    def _condition(self) -> Q:
+        """The model that was asked for, or that has served the request."""
+        model = self.cleaned_data["model"]
+        return Q(model__iexact=model) | Q(served_model__iexact=model) if model else Q()

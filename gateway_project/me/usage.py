@@ -40,8 +40,11 @@ def sums_of_month(user_id: int) -> JsonObject:
     return shown_row(rows[0], "") if rows else {}
 
 
-def usage_tables(request: HttpRequest, filters: JsonObject, list_page: str) -> JsonObject:
-    """The usage that the filters select, by day and by model; both lead to the list of their requests."""
+def usage_tables(request: HttpRequest, filters: JsonObject, list_page: str, *, lists_models: bool = True) -> JsonObject:
+    """The usage that the filters select, by day and by model.
+
+    A day leads to the list of its requests, a model too if the list has such a filter.
+    """
     period, measure = chosen_period(request), chosen_measure(request)
     days = days_of(period)
     by_day = usage_rows(days, filters, "day", days)
@@ -52,7 +55,10 @@ def usage_tables(request: HttpRequest, filters: JsonObject, list_page: str) -> J
         "measure": measure,
         "measures": MEASURES,
         "by_day": [_row_of_day(row, scale, list_page) for row in reversed(by_day)],
-        "by_model": [_row_of_model(row, days, list_page) for row in usage_rows(days, filters, "model", MAX_MODELS)],
+        "by_model": [
+            _row_of_model(row, days, list_page if lists_models else "")
+            for row in usage_rows(days, filters, "model", MAX_MODELS)
+        ],
     }
 
 
@@ -62,8 +68,8 @@ def _row_of_day(row: JsonObject, scale: Scale, list_page: str) -> JsonObject:
 
 
 def _row_of_model(row: JsonObject, days: int, list_page: str) -> JsonObject:
-    if not row["model"]:
-        return shown_row(row, NO_MODEL)
+    if not row["model"] or not list_page:
+        return shown_row(row, row["model"] or NO_MODEL)
     query = {"start": f"{_first_day(days):%Y-%m-%d}", "model": row["model"]}
     return shown_row(row, row["model"]) | {"page": with_query(list_page, query)}
 
