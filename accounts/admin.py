@@ -3,24 +3,23 @@
 from uuid import UUID
 
 import django.contrib.auth.admin  # noqa: F401 - registers Django's groups
-from django import forms
 from django.contrib import admin
 from django.contrib.auth import update_session_auth_hash
 from django.contrib.auth.models import Group as DjangoGroup
-from django.db.models import Model, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.safestring import SafeString
 from unfold.decorators import display
-from unfold.widgets import UnfoldAdminPasswordWidget
 
 from accounts import services, sessions, viewsets
+from accounts.forms import UserForm
 from accounts.managing.members import credentials_within
 from accounts.models import AuthenticatorApp, Group, Session, User, UserKind
 from accounts.second_factor.services import remove_second_factor
 from accounts.second_factor.verification import has_second_factor
 from gateway_project.change_feed.cuts import Credential
-from gateway_project.console.audit import actor, caller, record_change, session_event_recorder
+from gateway_project.console.audit import actor, caller, record_change
 from gateway_project.console.display.badges import Badge
 from gateway_project.console.display.devices import device_name
 from gateway_project.console.filters import FlagFilter, text_filter
@@ -29,81 +28,11 @@ from gateway_project.console.links import link_column, links_to, period_of_page
 from gateway_project.console.row_actions import row_action, row_link
 from gateway_project.console.tables import ReadOnlyAdmin
 from gateway_project.console.tabs import Tab, log_tab, usage_tab
-from gateway_project.errors import GatewayError
 from gateway_project.json_types import JsonObject
 from gateway_project.revocation.console import RevocableAdmin
 
 # The gateway has groups of its own.
 admin.site.unregister(DjangoGroup)
-
-
-class UserForm(ServiceForm):
-    """A user, with a password that is only ever written."""
-
-    form_names = {"current_password": "present_password", "new_password": "password", "group_id": "owning_group"}
-
-    password = forms.CharField(
-        widget=UnfoldAdminPasswordWidget(attrs={"autocomplete": "new-password"}),
-        strip=False,
-        required=False,
-        help_text="Leave empty to keep the current password. A new password ends the user's sessions.",
-    )
-    present_password = forms.CharField(
-        widget=UnfoldAdminPasswordWidget(attrs={"autocomplete": "current-password"}),
-        strip=False,
-        required=False,
-        help_text="Required to change your own password. Changing it ends your other sessions.",
-    )
-
-    class Meta:
-        model = User
-        fields = ["username", "kind", "owning_group", "display_name", "email", "is_active", "roles"]
-        labels = {"is_active": "Active", "owning_group": "Group"}
-        help_texts = {
-            "kind": "A service account is for a program: it has keys, but no password. The kind cannot be changed "
-            "later.",
-            "owning_group": "For a service account: the group that owns it. The account is a member of this group.",
-            "username": "The login name. It cannot be changed later.",
-            "is_active": "An inactive user cannot log in, and their keys are refused.",
-            "roles": "The user's permissions. The role admin may do everything, including use the console.",
-        }
-
-    def __init__(self, *args: object, **options: object) -> None:
-        super().__init__(*args, **options)
-        if self.instance.pk is None:
-            self.fields["password"].help_text = "For a person: at least eight characters."
-            self.fields["roles"].help_text += " Empty: the role user."
-
-    def initial_of(self, row: Model) -> JsonObject:
-        return {"password": ""}  # not the hash
-
-    def clean(self) -> JsonObject:
-        """Check the current password, outside of the service's transaction: the log keeps a wrong guess."""
-        values = self.cleaned_data
-        if self.instance.pk is None:
-            self._check_kind(values)
-        current_password = values.pop("present_password", None)
-        if "present_password" in self.fields and values.get("password") and not self.errors:
-            try:
-                address = self.request.META.get("REMOTE_ADDR", "")
-                sessions.check_own_password(
-                    caller(self.request).user,
-                    current_password,
-                    address=address,
-                    record_event=session_event_recorder(self.request),
-                )
-            except GatewayError as error:
-                self.add_service_error(error)
-        return values
-
-    def _check_kind(self, values: JsonObject) -> None:
-        """A person has a password, a service account a group."""
-        is_service = values.get("kind") == UserKind.SERVICE
-        missing, superfluous = ("owning_group", "password") if is_service else ("password", "owning_group")
-        if not values.get(missing) and missing not in self.errors:
-            self.add_error(missing, "This field is required.")
-        if values.get(superfluous):
-            self.add_error(superfluous, f"Leave this empty for a {'service account' if is_service else 'person'}.")
 
 
 @admin.register(User)

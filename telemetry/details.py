@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
+from typing import NamedTuple
 
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
@@ -19,7 +20,7 @@ from providers.console.model_links import model_page, price_form
 from telemetry.attempts import ANSWERED, INTERRUPTED, REJECTED, LoggedAttempt
 from telemetry.journal.decisions import CACHE_OFF, LoggedDecision
 from telemetry.log_page.conversation import conversation
-from telemetry.log_page.links import names_of, pages_of, price_page, provider_pages
+from telemetry.log_page.links import names_of, pages_of, price_page, provider_pages, rule_form
 from telemetry.log_page.mirrored import Side, mirrored_pair
 from telemetry.log_page.neighbours import ids_of_neighbours
 from telemetry.models import LONG_JSON, CacheStatus, Candidate, CostStatus, EntryType, LogEntry, Operation, Outcome
@@ -167,19 +168,31 @@ def _guardrails(entry: LogEntry) -> str:
     )
 
 
-def _links(entry: LogEntry, period: Period) -> Iterator[tuple[str, str]]:
-    """The actions for the request: links that explain it, send it again or lock its key."""
+class EntryLink(NamedTuple):
+    """An action for the request; `is_post`: it answers a question, and the log says who asked."""
+
+    name: str
+    page: str
+    is_post: bool = False
+
+
+def _links(entry: LogEntry, period: Period) -> Iterator[EntryLink]:
+    """Links that explain the request, allow it, send it again or lock its key."""
+    moments = period.moments()
     if entry.entry_type in REQUESTS:
-        yield "Explain what happened", with_query(reverse("admin:explain-entry", args=[entry.pk]), period.moments())
-    if entry.entry_type == EntryType.WORK_REQUEST and entry.user_id:
-        yield (
-            "Explain such a request now",
-            with_query(reverse("admin:explain"), {"entry": str(entry.pk)} | period.moments()),
-        )
-    if entry.entry_type == EntryType.WORK_REQUEST and entry.operation in ("", Operation.CHAT):
-        yield "Open in playground", f"{reverse('admin:playground')}?entry={entry.pk}"
-    if entry.entry_type == EntryType.WORK_REQUEST and _may_lock(entry.key_id):
-        yield "Lock this key", reverse("admin:keys_apikey_lock", args=[entry.key_id])
+        page = with_query(reverse("admin:explain-entry", args=[entry.pk]), moments)
+        yield EntryLink("Explain what happened", page)
+    if entry.entry_type != EntryType.WORK_REQUEST:
+        return
+    if entry.user_id:
+        page = with_query(reverse("admin:explain"), {"entry": str(entry.pk)} | moments) + "#explanation"
+        yield EntryLink("Explain such a request now", page, is_post=True)
+    if page := rule_form(entry):
+        yield EntryLink("Allow such requests", page)
+    if entry.operation in ("", Operation.CHAT):
+        yield EntryLink("Open in playground", f"{reverse('admin:playground')}?entry={entry.pk}")
+    if _may_lock(entry.key_id):
+        yield EntryLink("Lock this key", reverse("admin:keys_apikey_lock", args=[entry.key_id]))
 
 
 def _may_lock(key_id: int | None) -> bool:

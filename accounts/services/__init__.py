@@ -13,15 +13,18 @@ from accounts.services.roles import (
     update_role,
 )
 from accounts.services.users import (
+    NAME_EXISTS,
     create_federated_user,
     create_service_account,
     create_user,
     delete_user,
     lock_user,
     update_user,
+    validated_password,
 )
 
 __all__ = [
+    "NAME_EXISTS",
     "add_member",
     "create_feature",
     "create_federated_user",
@@ -36,4 +39,5 @@ __all__ = [
     "update_group",
     "update_role",
     "update_user",
+    "validated_password",
 ]

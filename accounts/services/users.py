@@ -20,6 +20,8 @@ from gateway_project.database.guarding import Access, guarded_change
 from gateway_project.database.saving import lock_row_for_change, rows_by_id, save_or_refuse
 from gateway_project.errors import Conflict, ValidationError
 
+NAME_EXISTS = "A user named {name!r} exists already; deleted users keep their names."
+
 
 @transaction.atomic
 def create_user(
@@ -50,8 +52,8 @@ def create_user(
     if password is None:
         user.set_unusable_password()
     else:
-        user.password = hashing_queue.hash(_validated_password(password, user))
-    save_or_refuse(user, conflict=f"A user named {user.username!r} exists already; deleted users keep their names.")
+        user.password = hashing_queue.hash(validated_password(password, user))
+    save_or_refuse(user, conflict=NAME_EXISTS.format(name=user.username))
     user.roles.set(_roles_named(roles) if role_ids is None else rows_by_id(Role.objects.all(), role_ids, field="roles"))
     return user
 
@@ -64,7 +66,7 @@ def create_federated_user(*, username: str, roles: Collection[str] = (USER_ROLE,
     """
     user = User(username=username)
     user.set_unusable_password()
-    save_or_refuse(user, conflict=f"A user named {user.username!r} exists already; deleted users keep their names.")
+    save_or_refuse(user, conflict=NAME_EXISTS.format(name=user.username))
     user.roles.set(_roles_named(roles))
     return user
 
@@ -95,9 +97,7 @@ def create_service_account(
         is_deleted=is_deleted,
     )
     account.set_unusable_password()
-    save_or_refuse(
-        account, conflict=f"A user named {account.username!r} exists already; deleted users keep their names."
-    )
+    save_or_refuse(account, conflict=NAME_EXISTS.format(name=account.username))
     _set_roles(account, [role.pk for role in _roles_named([USER_ROLE])] if role_ids is None else role_ids)
     group.members.add(account)
     return account
@@ -150,7 +150,7 @@ def update_user(
             _move_account(user, group_id)
         if password is not None:
             _refuse_password(user)
-            new_password = _validated_password(password, user, "new_password")
+            new_password = validated_password(password, user, "new_password")
             user.password = hashing_queue.hash(new_password, owner=user.pk)
         save_or_refuse(user, conflict=f"A user named {user.username!r} exists already.")
         if role_ids is not None:
@@ -215,8 +215,11 @@ def _keeping_an_admin(user: User) -> Iterator[None]:
         raise Conflict("The last active admin cannot be deleted, deactivated or stripped of the role.")
 
 
-def _validated_password(password: str, user: User, field: str = "password") -> str:
-    """The password if it is good enough for this user, whose other new values are set already."""
+def validated_password(password: str, user: User, field: str = "password") -> str:
+    """The password if it is good enough for this user, whose other new values are set already.
+
+    Raises ValidationError.
+    """
     if not password:
         raise ValidationError("must not be empty.", field=field)
     try:

@@ -15,6 +15,7 @@ from django.db import DataError, models, transaction
 from django.db.models.constants import LOOKUP_SEP
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
+from django.utils.html import format_html
 from unfold.admin import ModelAdmin
 from unfold.dataclasses import UnfoldAction
 from unfold.decorators import display
@@ -25,11 +26,12 @@ from gateway_project.console.audit import record_change
 from gateway_project.console.display.badges import Badge
 from gateway_project.console.display.rows import row_checkbox
 from gateway_project.console.filters import PeriodFilter
+from gateway_project.console.forms.prefill import prefilled_values
 from gateway_project.console.forms.service_form import ServiceForm
-from gateway_project.console.links import with_link
+from gateway_project.console.links import link, with_link
 from gateway_project.console.period import PAGE_PERIOD, period_of
 from gateway_project.console.site import view_name
-from gateway_project.console.tabs import Tab
+from gateway_project.console.tabs import Tab, audit_tab
 from gateway_project.database.saving import races_as_conflicts
 from gateway_project.errors import AccessTestFailed, Conflict, GatewayError
 from gateway_project.json_types import JsonObject
@@ -48,8 +50,8 @@ class ConsoleAdmin(ModelAdmin, Generic[Row]):
     list_sections: ClassVar[Sequence[object]] = ()  # the theme reads it twice for each row, slowly where it is missing
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, str | list[str]]:
-        """Nothing: Django takes any text from the address, so the author of a link would fill in the form."""
-        return {}
+        """What a link of the console's own fills in: Django would take any text from the address."""
+        return prefilled_values(f"{self.opts.app_label}_{self.opts.model_name}", request.GET.dict())
 
     @display(description=ModelAdmin.action_checkbox.short_description)
     def action_checkbox(self, obj: Row) -> str:
@@ -75,6 +77,10 @@ class ConsoleAdmin(ModelAdmin, Generic[Row]):
         """The lists and pages that show what belongs to the row."""
         return []
 
+    def shown_tabs(self, row: Row) -> list[Tab]:
+        """The tabs, and those that all rows of such tables have."""
+        return self.tabs(row)
+
     def badge_of(self, row: Row) -> Badge | None:
         """The state of the row, beside its tabs; None for rows without a state."""
         return None
@@ -86,7 +92,10 @@ class ConsoleAdmin(ModelAdmin, Generic[Row]):
         context = dict(extra_context or {})
         if row is not None:
             period = period_of(request.GET.dict())
-            context |= {"row_tabs": [tab.for_period(period) for tab in self.tabs(row)], "row_badge": self.badge_of(row)}
+            context |= {
+                "row_tabs": [tab.for_period(period) for tab in self.shown_tabs(row)],
+                "row_badge": self.badge_of(row),
+            }
             context["period_query"] = urlencode(period.moments())
         return super().change_view(request, object_id, form_url, context)
 
@@ -169,6 +178,9 @@ class ServiceAdmin(ConsoleAdmin[Row]):
         """What deleting the row does, in sentences that the confirmation page shows."""
         return []
 
+    def shown_tabs(self, row: Row) -> list[Tab]:
+        return [*self.tabs(row), audit_tab(self.viewset.resource_name, row.pk)]
+
     def selectable(self, rows: models.QuerySet[Row]) -> models.QuerySet[Row]:
         """The rows that forms of other tables offer: without archived ones, which services would refuse."""
         return rows
@@ -210,6 +222,16 @@ class ServiceAdmin(ConsoleAdmin[Row]):
         except DataError:  # for values that no field has refused; the API answers them in the same way
             self.message_user(request, OUT_OF_RANGE, messages.ERROR)
         return HttpResponseRedirect(request.get_full_path())
+
+    def _get_obj_does_not_exist_redirect(
+        self, request: HttpRequest, opts: object, object_id: str
+    ) -> HttpResponseRedirect:
+        """Redirect to the list, with a link to what the audit has of the row: Django's message is on the overview."""
+        address = audit_tab(self.viewset.resource_name, object_id).address
+        text = "There is no {} with the id {}. Perhaps it was deleted: {}"
+        sentence = format_html(text, self.opts.verbose_name, object_id[:40], link("show its audit", address))
+        self.message_user(request, sentence, messages.WARNING)
+        return HttpResponseRedirect(reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_changelist"))
 
     def get_form(
         self, request: HttpRequest, obj: Row | None = None, change: bool = False, **options: Any

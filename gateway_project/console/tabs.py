@@ -7,7 +7,7 @@ from django.urls import reverse
 
 from gateway_project.console.period import Period, with_query
 
-LOG, STATISTICS = "telemetry_logentry_changelist", "statistics"
+LOG, STATISTICS, AUDIT = "telemetry_logentry_changelist", "statistics", "telemetry_auditentry_changelist"
 # The pages that show a period, or hand it on to the pages of their rows, and how they read it.
 PERIODS = {
     LOG: Period.moments,
@@ -49,3 +49,8 @@ def log_tab(**filters: object) -> Tab:
 
 def usage_tab(**filters: object) -> Tab:
     return Tab("Usage", STATISTICS, {"by": "day", **filters})
+
+
+def audit_tab(resource: str, row_id: object) -> Tab:
+    """Who changed a row of a resource, and what."""
+    return Tab("Audit", AUDIT, {"resource": resource, "resource_id": row_id})

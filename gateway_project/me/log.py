@@ -6,6 +6,7 @@ from django.urls import reverse
 from gateway_project.console.display.measures import short_duration
 from gateway_project.console.period import with_query
 from gateway_project.json_types import JsonObject
+from gateway_project.me.log_filter import MAX_SEARCHED, PeriodFilter, RequestFilter
 from gateway_project.me.site import caller, page, show_page
 from telemetry.details import LONG_FIELDS, content_context, cost, result_badge, tokens
 from telemetry.models import EntryType, LogEntry
@@ -18,7 +19,9 @@ MAX_PAGES = 200  # each page reads the index up to it
 @page
 def request_list(request: HttpRequest) -> HttpResponse:
     """A page of requests."""
-    return show_page(request, "requests", "Requests", entry_rows(request, _own_entries(request)))
+    return show_page(
+        request, "requests", "Requests", entry_rows(request, _own_entries(request), RequestFilter(request.GET))
+    )
 
 
 @page
@@ -28,15 +31,18 @@ def request_page(request: HttpRequest, entry_id: int) -> HttpResponse:
     return show_page(request, "request", "Request", content_context(entry, _pages(entry)))
 
 
-def entry_rows(request: HttpRequest, entries: LogEntryQuerySet[LogEntry]) -> JsonObject:
-    """A page of the work requests among these entries, the newest first."""
+def entry_rows(request: HttpRequest, entries: LogEntryQuerySet[LogEntry], form: PeriodFilter) -> JsonObject:
+    """A page of the work requests among these entries that the form selects, the newest first."""
     number = _number(request.GET.get("page", ""))
     first = (number - 1) * PAGE_ROWS
-    newest = _work(entries).newest_first().defer(*LONG_FIELDS).newest(first, first + PAGE_ROWS + 1)
+    newest = _work(form.select(entries)).newest_first().defer(*LONG_FIELDS).newest(first, first + PAGE_ROWS + 1)
+    has_older = len(newest) > PAGE_ROWS and number < MAX_PAGES
     return {
+        "form": form,
+        "max_searched": MAX_SEARCHED,
         "rows": list(map(_row, newest[:PAGE_ROWS])),
-        "newer": number - 1,
-        "older": number + 1 if len(newest) > PAGE_ROWS and number < MAX_PAGES else 0,
+        "newer": with_query("", form.query | {"page": number - 1}) if number > 1 else "",
+        "older": with_query("", form.query | {"page": number + 1}) if has_older else "",
     }
 
 

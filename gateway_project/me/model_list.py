@@ -11,6 +11,9 @@ from gateway_project.work.doors.model_list import allowed_models
 from gateway_project.work.runtime import gateway
 from keys.snippets import sample_request
 
+NO_PRICE = "no price"
+PRICES = ("Input", "Output")  # as a phone, which shows no heading, names them
+
 
 @page
 def model_list(request: HttpRequest) -> HttpResponse:
@@ -29,10 +32,14 @@ def _first_request(model: str) -> JsonObject:
 
 def _row(model: Model) -> JsonObject:
     price = model.price
-    amounts = [] if price is None else [price.input, price.output]
+    amounts = (
+        [NO_PRICE] * len(PRICES)
+        if price is None
+        else [exact_price(amount, price.currency) for amount in (price.input, price.output)]
+    )
     return {
         "name": model.name,
         "provider": model.provider,
         "context": f"{model.facts.context_length:,}" if model.facts.context_length else "",
-        "prices": [exact_price(amount, price.currency) for amount in amounts if price is not None],
+        "prices": list(zip(PRICES, amounts, strict=True)),
     }

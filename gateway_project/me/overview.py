@@ -1,4 +1,4 @@
-"""The first page: the user's limits as bars, and the number of keys."""
+"""The first page: what the month has cost, the user's limits as bars, and the number of keys."""
 
 from itertools import chain, islice
 from typing import NamedTuple
@@ -10,6 +10,7 @@ from django.urls import reverse
 from accounts.access_requests.models import RequestKind
 from gateway_project.console.period import with_query
 from gateway_project.me.site import caller, page, show_page
+from gateway_project.me.usage import sums_of_month
 from keys.models import ApiKey
 from licensing.console.defaults import default_rows, user_default_limits
 from licensing.fullness import Fullness, fullness, unpriced_notes
@@ -42,6 +43,7 @@ def overview(request: HttpRequest) -> HttpResponse:
     keys = live_keys.count()
     more = max(rows.count() - MAX_LIMITS, 0) if len(limits) == MAX_LIMITS else 0
     context = {"bars": bars, "more": more, "keys": keys, "default_limits": user_default_limits(user, own, keys)}
+    context["month"] = sums_of_month(user.pk)
     return show_page(request, "overview", "Overview", context)
 
 

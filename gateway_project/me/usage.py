@@ -1,47 +1,77 @@
 """What the user has used, and what it cost, by day and by model."""
 
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 
 from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
 from django.utils import timezone
 
 from gateway_project.console.display.money import missing_costs, money, short_count
+from gateway_project.console.period import with_query
 from gateway_project.json_types import JsonObject
 from gateway_project.me.site import caller, page, show_page
 from telemetry import services
+from telemetry.usage.dashboard_sums import NO_MODEL
 from telemetry.usage.statistics import UsageQuery
 
-PERIODS = (7, 30, 90)  # in days, today included
+MONTH = "month"  # from its first day on
+PERIODS = {"7": "7 days", "30": "30 days", "90": "90 days", MONTH: "This month"}  # today included
 MAX_MODELS = 100
 MEASURES = (REQUESTS, COST) = ("requests", "cost")  # of the bars
 Scale = Mapping[str, Decimal]
-NO_MODEL = "(not sent to a model)"  # of requests that were refused before
 NO_BARS: Scale = {}
 
 
 @page
 def usage(request: HttpRequest) -> HttpResponse:
     """Two tables of one period."""
-    return show_page(request, "usage", "Usage", usage_tables(request, {"user_id": caller(request).user.pk}))
+    return show_page(request, "usage", "Usage", _own_tables(request))
 
 
-def usage_tables(request: HttpRequest, filters: JsonObject) -> JsonObject:
-    """The usage that the filters select, by day and by model."""
-    days, measure = chosen_days(request), chosen_measure(request)
+def _own_tables(request: HttpRequest) -> JsonObject:
+    return usage_tables(request, {"user_id": caller(request).user.pk}, reverse("me:requests"))
+
+
+def sums_of_month(user_id: int) -> JsonObject:
+    """The requests of a user since the first day of the month and their cost, as a row of a table."""
+    rows = usage_rows(days_of(MONTH), {"user_id": user_id}, "user", 1)
+    return shown_row(rows[0], "") if rows else {}
+
+
+def usage_tables(request: HttpRequest, filters: JsonObject, list_page: str, *, lists_models: bool = True) -> JsonObject:
+    """The usage that the filters select, by day and by model.
+
+    A day leads to the list of its requests, a model too if the list has such a filter.
+    """
+    period, measure = chosen_period(request), chosen_measure(request)
+    days = days_of(period)
     by_day = usage_rows(days, filters, "day", days)
     scale = _scale(by_day, measure)
     return {
-        "days": days,
+        "period": period,
         "periods": PERIODS,
         "measure": measure,
         "measures": MEASURES,
-        "by_day": [shown_row(row, str(row["day"]), scale) for row in reversed(by_day)],
+        "by_day": [_row_of_day(row, scale, list_page) for row in reversed(by_day)],
         "by_model": [
-            shown_row(row, row["model"] or NO_MODEL) for row in usage_rows(days, filters, "model", MAX_MODELS)
+            _row_of_model(row, days, list_page if lists_models else "")
+            for row in usage_rows(days, filters, "model", MAX_MODELS)
         ],
     }
+
+
+def _row_of_day(row: JsonObject, scale: Scale, list_page: str) -> JsonObject:
+    day = str(row["day"])
+    return shown_row(row, day, scale) | {"page": with_query(list_page, {"start": day, "end": day})}
+
+
+def _row_of_model(row: JsonObject, days: int, list_page: str) -> JsonObject:
+    if not row["model"] or not list_page:
+        return shown_row(row, row["model"] or NO_MODEL)
+    query = {"start": f"{_first_day(days):%Y-%m-%d}", "model": row["model"]}
+    return shown_row(row, row["model"]) | {"page": with_query(list_page, query)}
 
 
 def _scale(rows: Sequence[JsonObject], measure: str) -> Scale:
@@ -63,9 +93,15 @@ def chosen_measure(request: HttpRequest) -> str:
     return COST if request.GET.get("measure") == COST else REQUESTS
 
 
-def chosen_days(request: HttpRequest) -> int:
-    """The period that the query names, in days; by default 30."""
-    return next((days for days in PERIODS if request.GET.get("days") == str(days)), 30)
+def chosen_period(request: HttpRequest) -> str:
+    """The period that the query names; by default 30 days."""
+    period = request.GET.get("days", "")
+    return period if period in PERIODS else "30"
+
+
+def days_of(period: str) -> int:
+    """The number of its days, today included."""
+    return timezone.now().day if period == MONTH else int(period)
 
 
 def usage_rows(days: int, filters: JsonObject, dimension: str, most: int) -> list[JsonObject]:
@@ -75,9 +111,12 @@ def usage_rows(days: int, filters: JsonObject, dimension: str, most: int) -> lis
 
 def usage_query(days: int, filters: JsonObject, *dimensions: str) -> UsageQuery:
     """The query for the last days, today included."""
+    return UsageQuery(*services.period(_first_day(days), None), dimensions, filters)
+
+
+def _first_day(days: int) -> datetime:
     midnight = timezone.now().replace(hour=0, minute=0, second=0, microsecond=0)
-    period = services.period(midnight - timedelta(days=days - 1), None)
-    return UsageQuery(*period, dimensions, filters)
+    return midnight - timedelta(days=days - 1)
 
 
 def shown_row(row: JsonObject, name: str, scale: Scale = NO_BARS) -> JsonObject:

@@ -1,16 +1,20 @@
 """What an entry of the log names, as links: rows, the limit that refused it, the rules that were considered."""
 
+import re
 from collections.abc import Iterable, Mapping
 
 from django.urls import reverse
 
 from gateway_project.console.display.names import Name
+from gateway_project.console.forms.prefill import prefilled_form
 from gateway_project.console.period import Period, row_page, with_query
-from providers.console.model_links import model_page, price_form
+from gateway_project.errors import RuleDenied
+from providers.console.model_links import model_page, models_of, price_form
 from providers.models import Provider
 from telemetry.journal.decisions import LoggedDecision
 from telemetry.models import EntryType, LogEntry, Outcome
 
+MAX_RULE_NAME = 100
 # Facts that name a row: its table, and the field with its id.
 ROWS = {
     "User": ("accounts_user", "user_id"),
@@ -57,6 +61,16 @@ def _cause_page(entry: LogEntry, period: Period) -> str:
 def price_page(entry: LogEntry) -> str:
     """The form for the price that the work lacks; '' for other entries."""
     return price_form(entry.served_model or entry.model, entry.provider_id) if entry.lacks_price else ""
+
+
+def rule_form(entry: LogEntry) -> str:
+    """The form for a rule that allows the user such requests, filled in; '' unless no rule allowed this one."""
+    if entry.exception != RuleDenied.__name__ or not entry.user_id:
+        return ""
+    models = [] if entry.alias else models_of({"model": entry.model})
+    model = models[0].name if models else entry.model  # rules judge the name without the provider's
+    values = {"audience": "user", "user": str(entry.user_id), "regex": re.escape(model).replace(r"\-", "-")}
+    return prefilled_form("rules_rule", values | {"name": f"{model} for {entry.username}"[:MAX_RULE_NAME]})
 
 
 def _prices_page(entry: LogEntry) -> str:

@@ -1,5 +1,7 @@
 """A filter of the log in the console by what the figures of errors and of denied requests count."""
 
+from typing import TypeVar
+
 from django.contrib.admin import ModelAdmin
 from django.db.models import QuerySet
 from django.http import HttpRequest
@@ -8,6 +10,15 @@ from unfold.contrib.filters.admin import DropdownFilter
 from telemetry.models import NO_ERRORS, REFUSED
 
 ERRORS, DENIED = "errors", "denied"
+RESULTS = [(ERRORS, "Errors"), (DENIED, "Denied")]
+Entries = TypeVar("Entries", bound=QuerySet)
+
+
+def entries_with_result(entries: Entries, result: str | None) -> Entries:
+    """Those of the entries that have one of RESULTS; all without one."""
+    if result == ERRORS:
+        return entries.exclude(outcome__in=NO_ERRORS)
+    return entries.filter(outcome__in=REFUSED) if result == DENIED else entries
 
 
 class ResultFilter(DropdownFilter):
@@ -16,9 +27,7 @@ class ResultFilter(DropdownFilter):
     title, parameter_name = "result", "result"
 
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> list[tuple[str, str]]:
-        return [(ERRORS, "Errors"), (DENIED, "Denied")]
+        return RESULTS
 
     def queryset(self, request: HttpRequest, entries: QuerySet) -> QuerySet:
-        if self.value() == ERRORS:
-            return entries.exclude(outcome__in=NO_ERRORS)
-        return entries.filter(outcome__in=REFUSED) if self.value() == DENIED else entries
+        return entries_with_result(entries, self.value())

@@ -23,6 +23,7 @@ from providers.console.model_links import model_page, price_form
 from telemetry.statistics_page.filters import FILTERS
 from telemetry.statistics_page.form import CHARTS, TIMES, Link, UsageForm
 from telemetry.statistics_page.totals import total_cost, unpriced_models
+from telemetry.usage.dashboard_sums import NO_MODEL
 from telemetry.usage.statistics import DIMENSIONS, LATENCIES, RESULT_COLUMNS, Page, UsageQuery
 
 MAX_TABLE_ROWS, MAX_CHART_ROWS, MAX_SETS, LABEL_LENGTH = 100, 30, 7, 40
@@ -43,6 +44,16 @@ TITLES = CHARTS | {
     "denied": "Denied",
     "cache_hits": "Cached",
     "cache_read_tokens": "Cached in",
+}
+# Usage without a name in each dimension.
+NAMELESS = {
+    "user": "(unknown user)",
+    "group": "(in no group)",
+    "key": "(without a key)",
+    "provider": "(not sent to a provider)",
+    "model": NO_MODEL,
+    "alias": "(not by an alias)",
+    "tag": "(no tag)",
 }
 # The pages of what a name stands for, by the row's id.
 PAGES = {
@@ -280,7 +291,7 @@ def _shown_name(row: JsonObject, by: str) -> str:
 def name_of(row: JsonObject, by: str) -> str:
     column = DIMENSIONS[by]
     name = row.get(column.replace("_id", "_name")) or row[column]
-    return "(none)" if name is None else str(name)
+    return NAMELESS[by] if name is None else str(name)
 
 
 def _page_of(row: JsonObject, by: str, form: UsageForm) -> str:

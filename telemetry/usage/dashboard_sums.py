@@ -26,6 +26,7 @@ TOP_ROWS = 5
 # What the top lists show of users and models, and of providers; they are sorted by the first.
 WORK = ("requests", *UNKNOWN_COSTS, *TOKENS, *COSTS)
 HEALTH = ("attempts", "failed_attempts", *UNKNOWN_COSTS, *LATENCY_COLUMNS, *COSTS)
+NO_MODEL = "(not sent to a model)"  # of requests that were refused before
 END = datetime(9999, 1, 1, tzinfo=UTC)
 
 Rows = list[JsonObject]
@@ -89,7 +90,7 @@ def top(start: datetime, dimension: str, measures: Sequence[str]) -> list[TopRow
     for row in _sums(start, (dimension, "currency"), measures, among=ids) if ids else ():
         by_id[row[dimension]].append(row)
     names = _names(dimension, ids)
-    return [TopRow(id_, names.get(id_, str(id_) or "(none)"), _top_measures(by_id[id_], measures)) for id_ in ids]
+    return [TopRow(id_, names.get(id_, str(id_) or NO_MODEL), _top_measures(by_id[id_], measures)) for id_ in ids]
 
 
 def _top_measures(rows: Rows, measures: Sequence[str]) -> JsonObject:

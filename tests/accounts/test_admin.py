@@ -117,6 +117,20 @@ def test_a_short_password_is_refused_beside_its_field(console):
     assert user.check_password(PASSWORD)
 
 
+def test_all_that_is_wrong_with_a_new_user_is_said_at_once(console):
+    """The name was only refused once the password was accepted."""
+    new_user(username="ann")
+    fields = fields_of(console.get("/admin/accounts/user/add/").text)
+    answer = console.post("/admin/accounts/user/add/", fields | {"username": "Ann", "password": "short"})
+    errors = answer.context["adminform"].form.errors
+    assert errors.keys() == {"username", "password"}
+    assert "exists already" in errors["username"][0]
+    assert len(errors["username"]) == 1
+    assert "too short" in errors["password"][0]
+    console.post("/admin/accounts/user/add/", fields | {"username": "bob", "password": PASSWORD})
+    assert User.objects.get(username="bob").check_password(PASSWORD)
+
+
 def test_a_new_user_has_no_history_yet(console, boss):
     assert "Created at" not in console.get("/admin/accounts/user/add/").text
     assert "Created at" in console.get(f"/admin/accounts/user/{boss.pk}/change/").text

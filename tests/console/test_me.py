@@ -59,6 +59,17 @@ def test_every_page_is_whole(visitor, served):
     assert "What is on the user's page?" in window.page.inner_text("#main")
 
 
+@pytest.mark.parametrize("path", ["models/", "usage/", "usage/?measure=cost", "requests/"])
+def test_no_table_is_wider_than_a_phone(visitor, served, path):
+    window = visitor()
+    enter(window, served.user.username)
+    window.page.set_viewport_size({"width": 390, "height": 844})
+    window.open(path)
+    wide = "regions => regions.filter(region => region.scrollWidth > region.clientWidth).length"
+    assert window.page.eval_on_selector_all("[role=region]", "regions => regions.length") > 0
+    assert window.page.eval_on_selector_all("[role=region]", wide) == 0
+
+
 def test_the_keys_sessions_and_password_of_a_user_take_three_clicks_each(visitor, served):
     window = visitor()
     page = window.page

@@ -163,6 +163,16 @@ class TestLog:
             assert entry.model not in page
             assert browser.get(f"{own}log/{entry.pk}/").status_code == 404
 
+    def test_entries_are_filtered_by_days(self, browser, group, own, ann):
+        other, now = create_group(name="other"), timezone.now()
+        logged(ann, group_ids=[group.pk], model="new")
+        logged(ann, group_ids=[group.pk], model="old", timestamp=now - timedelta(days=3))
+        logged(ann, group_ids=[other.pk], model="theirs")
+        page = browser.get(f"{own}log/", {"start": f"{now - timedelta(days=1):%Y-%m-%d}"})
+        assert [row["entry"].model for row in page.context["rows"]] == ["new"]
+        usage = browser.get(f"{own}usage/").context
+        assert all(row["page"].startswith(f"{own}log/?start=") for row in usage["by_day"])
+
     def test_entries_of_a_group_below_are_in_both(self, browser, group, below, own, ann):
         entry = logged(ann, group_ids=[below.pk, group.pk])
         for group_id in (group.pk, below.pk):

@@ -31,7 +31,7 @@ ROUTES = [
 ]
 HTML = {"HTTP_ACCEPT": "text/html"}
 MOST_QUERIES = {
-    "": 12,
+    "": 15,
     "keys/": 10,
     "keys/new/": 10,
     "usage/?days=90": 14,
@@ -164,6 +164,80 @@ def test_requests_are_the_own_ones(browser, ann):
 def test_a_refusal_links_to_what_refused_it(browser, ann, status, page):
     refused = logged(ann, status=status, outcome="denied", exception="Refused", model="fast")
     assert f'href="{page}">Refused</a>' in browser.get(f"/me/requests/{refused.pk}/").text
+
+
+def models_listed(browser: Client, **query: str) -> list[str]:
+    """The models of the requests that the list shows with these filters."""
+    return [row["entry"].model for row in browser.get("/me/requests/", query).context["rows"]]
+
+
+def test_requests_are_filtered_by_days_result_and_model(browser, ann):
+    now = timezone.now()
+    logged(ann, model="old", timestamp=now - 40 * DAY)
+    logged(ann, model="alias", served_model="Large", timestamp=now - 2 * DAY)
+    logged(ann, model="lost", outcome="failed", status=502)
+    logged(ann, model="shut", outcome="denied", status=403)
+    for model, outcome in (("large", "completed"), ("lost", "failed"), ("shut", "denied")):
+        logged(new_user(), model=model, outcome=outcome)
+    assert models_listed(browser) == ["shut", "lost", "alias", "old"]
+    assert models_listed(browser, start=f"{now - 3 * DAY:%Y-%m-%d}") == ["shut", "lost", "alias"]
+    assert models_listed(browser, end=f"{now - 3 * DAY:%Y-%m-%d}") == ["old"]
+    assert models_listed(browser, result="errors") == ["lost"]
+    assert models_listed(browser, result="denied") == ["shut"]
+    assert models_listed(browser, model="large") == ["alias"]
+    assert models_listed(browser, model="large", start=f"{now:%Y-%m-%d}") == []
+    page = browser.get("/me/requests/", {"model": "large", "start": f"{now:%Y-%m-%d}"}).text
+    assert "No request of yours matches the filters." in page
+
+
+@pytest.mark.parametrize("query", [{"start": "yesterday"}, {"result": "nice"}, {"model": "x" * 201}, {"model": "\0"}])
+def test_a_wrong_filter_is_said_beside_its_field_and_lists_nothing(browser, ann, query):
+    logged(ann)
+    page = browser.get("/me/requests/", query)
+    assert 'role="alert"' in page.text
+    assert not page.context["rows"]
+
+
+def test_the_pages_of_a_filtered_list_keep_the_filter(browser, ann):
+    for _ in range(51):
+        logged(ann, model="a&b", outcome="denied")
+    page = browser.get("/me/requests/", {"model": "a&b", "result": "denied"})
+    assert page.context["older"] == "?result=denied&model=a%26b&page=2"
+    assert browser.get(f"/me/requests/{page.context['older']}").context["newer"].endswith("&page=1")
+
+
+def test_a_filter_searches_only_the_newest_requests(browser, ann, monkeypatch):
+    """So the page is as fast for a user with millions of them."""
+    monkeypatch.setattr("gateway_project.me.log_filter.MAX_SEARCHED", 3)
+    now = timezone.now()
+    for age in range(6):
+        logged(ann, model=f"m{age}", outcome="denied", timestamp=now - age * DAY)
+    assert models_listed(browser, result="denied") == ["m0", "m1", "m2"]  # and the login
+    assert "Only your newest" in browser.get("/me/requests/", {"result": "denied"}).text
+    assert models_listed(browser, result="denied", end=f"{now - 4 * DAY:%Y-%m-%d}") == ["m4", "m5"]
+
+
+def test_the_first_page_says_what_the_month_has_cost(browser, ann):
+    assert "This month</a>: no requests" in browser.get("/me/").text
+    now = timezone.now()
+    month = now.replace(day=1, hour=0, minute=0, second=0)
+    priced = {"cost": "0.25", "currency": "USD", "cost_status": "known"}
+    users = (ann, ann, new_user(), ann)
+    moments = (now, month, now, month - timedelta(hours=1))
+    insert_log_entries(
+        [done(f"r{user.pk}{number}", at, user_id=user.pk, **priced)
+         for number, (user, at) in enumerate(zip(users, moments, strict=True))]
+    )  # fmt: skip
+    assert "This month</a>: 2 requests, $0.50<" in browser.get("/me/").text
+    assert sum(row["requests"] for row in browser.get("/me/usage/?days=month").context["by_day"]) == 2
+
+
+def test_usage_leads_to_the_requests_behind_it(browser, ann):
+    now = timezone.now()
+    insert_log_entries([done("r", now, user_id=ann.pk, model="fast")])
+    usage = browser.get("/me/usage/?days=7").context
+    for (row,) in (usage["by_day"], usage["by_model"]):
+        assert [one["entry"].model for one in browser.get(row["page"]).context["rows"]] == ["fast"]
 
 
 @pytest.mark.parametrize("number", ["2", "0", "-1", "x", "9" * 5000, "²"])

@@ -69,7 +69,7 @@ class ExplainForm(forms.Form):
         help_text="A JSON object. Empty: a short chat.",
     )
 
-    def __init__(self, data: QueryDict | None = None, *, initial: JsonObject | None = None) -> None:
+    def __init__(self, data: QueryDict | JsonObject | None = None, *, initial: JsonObject | None = None) -> None:
         super().__init__(data, initial=initial)
         refuse_unfit_ids(self)
 

@@ -25,14 +25,18 @@ site = console_site()
 
 @site.page("explain/", name="explain")
 def explain(request: HttpRequest) -> HttpResponse:
-    """The form, filled in from what the address names; POST shows the explanation below it, and sends nothing."""
+    """The form, filled in from what the address names; POST shows the explanation below it, and sends nothing.
+
+    A POST without the form's fields, as the page of a log entry sends, is one of the form that is filled in.
+    """
     prefill, explanation = Prefill({}), None
-    if request.method == "POST":
+    if "door" in request.POST:
         form = ExplainForm(request.POST)
-        explanation = _explanation(request, form) if form.is_valid() else None
     else:
         prefill = prefill_of(request.GET.dict())
-        form = ExplainForm(initial=prefill.values)
+        form = ExplainForm(prefill.values if request.method == "POST" else None, initial=prefill.values)
+    if form.is_bound and form.is_valid():
+        explanation = _explanation(request, form)
     context = site.context(request, "Explain", form=form, note=prefill.note, explanation=explanation)
     context["period_query"] = urlencode(period_of(request.GET.dict()).moments())
     return TemplateResponse(request, "console/explain.html", context)

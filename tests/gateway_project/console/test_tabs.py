@@ -10,7 +10,9 @@ from accounts.models import Session
 from keys.services import delete_keys, issue_key
 from providers.models import Model
 from providers.services import create_provider, end_price, set_price
+from rules.models import Rule
 from rules.services import create_rule
+from tests.support.console.forms import fields_of
 from tests.support.management import new_user
 
 pytestmark = [pytest.mark.django_db, pytest.mark.either_store]
@@ -119,3 +121,19 @@ def test_the_owner_of_a_key_is_one_user(console):
     key = issue_key(owner=ann, name="laptop").key
     tab = tab_of(console.get(f"/admin/keys/apikey/{key.pk}/change/"), "Owner")
     assert tab.address == f"/admin/accounts/user/{ann.pk}/change/"
+
+
+def test_a_row_leads_to_who_changed_it_also_after_it_was_deleted(console):
+    for name in ("first", "second"):
+        console.post("/admin/rules/rule/add/", fields_of(console.get("/admin/rules/rule/add/").text) | {"name": name,
+                     "audience": "everyone"})  # fmt: skip
+    rule = Rule.objects.get(name="first")
+    path = f"/admin/rules/rule/{rule.pk}/"
+    audit = tab_of(console.get(f"{path}change/"), "Audit").address
+    assert [row.action for row in console.get(audit).context["cl"].result_list] == ["create"]
+    console.post(f"{path}delete/", {"post": "yes"})
+    page = console.get(f"{path}change/", follow=True)
+    assert page.redirect_chain[-1][0] == "/admin/rules/rule/"
+    assert f"There is no rule with the id {rule.pk}." in page.text
+    assert unescape(audit) in unescape(page.text)
+    assert [row.action for row in console.get(audit).context["cl"].result_list] == ["destroy", "create"]

@@ -233,3 +233,21 @@ class TestALongTable:
     def test_a_short_one_has_no_pages(self, console):
         use()
         assert console.get(f"{PAGE}?{WEEK}&by=day").context["pages"] == []
+
+
+@pytest.mark.parametrize(
+    ("by", "name"),
+    [
+        ("model", "(not sent to a model)"),
+        ("provider", "(not sent to a provider)"),
+        ("key", "(without a key)"),
+        ("alias", "(not by an alias)"),
+        ("tag", "(no tag)"),
+        ("group", "(in no group)"),
+        ("user", "(unknown user)"),
+    ],
+)
+def test_usage_without_a_name_says_what_it_is(console, by, name):
+    use(model="", provider_id=None, key_id=None, user_id=None)
+    rows = console.get(f"{PAGE}?{WEEK}&by={by}").context["rows"]
+    assert [names[0].title for names, _ in rows] == [name]
