@@ -33,7 +33,7 @@ from tests.support.running import RunningGateway, Store, fresh_store
 from tests.support.selection import has_no_test_for
 from tests.support.static_files import find_static_files_once
 from tests.support.template import begin_run, copy_template_file, end_run, template_database
-from tests.support.thoroughness import QUICK, few_cases, number_of, tries_more
+from tests.support.thoroughness import QUICK, few_cases, leave_most_cases, number_of, tries_more
 from tests.support.world import World
 
 # Nothing of what is collected is garbage, and thousands of tests need not be searched for it again and again.
@@ -223,6 +223,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     refuse_lost_tests(items)
     if QUICK:
         items[:] = few_cases(items)
+    leave_most_cases(items, Path(__file__).parent)
     items[:] = mixed(items)
     lengthen_timeouts(items)
     for item in items:

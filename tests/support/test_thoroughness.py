@@ -1,5 +1,6 @@
 """`make test` tries a part, in turns; what tries more behind `make test-slow` is known by what it calls."""
 
+from collections import defaultdict
 from types import SimpleNamespace
 
 import pytest
@@ -7,12 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.hostile import WRONG, try_wrong
+from tests.support.order import TESTS
 from tests.support.thoroughness import (
+    MANY,
     PART,
     QUICK_CASES,
     THOROUGH,
     few_cases,
     first_of,
+    leave_most_cases,
     number_of,
     quarter_of,
     some,
@@ -51,6 +55,26 @@ def test_daily_work_has_a_few_cases_of_each_test():
     names = [item.nodeid.partition("::")[2] for item in few_cases(items)]
     assert names == ["one", *(f"many[{case}]" for case in range(0, 20, 5))]
     assert len(names) - 1 <= QUICK_CASES
+
+
+def test_each_case_of_a_matrix_meets_a_third_of_the_tests_and_small_tests_stay_as_they_are():
+    left = defaultdict(list)
+
+    def case(file, test, number):
+        return SimpleNamespace(
+            path=TESTS / file,
+            nodeid=f"{file}::{test}[{number}]",
+            add_marker=lambda mark: left[test].append((number, mark.name)),
+        )
+
+    numbers = {"first": 7, "second": 7, "small": MANY - 1}
+    items = [case("clients/test_a.py", test, number) for test, count in numbers.items() for number in range(count)]
+    items += [case("keys/test_a.py", "other", number) for number in range(7)]
+    leave_most_cases(items, TESTS)
+    assert left == {
+        "first": [(number, "slow") for number in (1, 2, 4, 5)],
+        "second": [(number, "slow") for number in (0, 1, 3, 4, 6)],
+    }
 
 
 def test_the_first_cases_of_a_test_are_tried_and_the_others_are_slow():

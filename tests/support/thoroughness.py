@@ -9,6 +9,7 @@ that call one of TRY_MORE. `make test-slow` runs them with the slow ones.
 import os
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TypeVar
 
 import pytest
@@ -21,6 +22,10 @@ QUICK = bool(os.environ.get("QUICK"))
 PART, FEWEST = 8, 5
 QUARTER = 4
 QUICK_CASES = 4  # of a test
+# Here each case asks a running gateway, or cuts a stream hundreds of times. Of a test with MANY cases or more,
+# `make test` runs a third: those of the next test are others, so that each format meets a third of all tests.
+MATRICES = ("clients", "end_to_end", "providers/formats/test_contract.py")
+MANY, SHARES = 6, 3
 TRY_MORE = {"some", "number_of", "try_wrong", "check_looks"}  # names of functions that ask here
 
 
@@ -41,6 +46,20 @@ def quarter_of(*cases: object) -> list[object]:
     """All cases of a test; `make test` runs every fourth, and `make test-slow` the others."""
     first = cases[::QUARTER]
     return first_of(*first, *(case for place, case in enumerate(cases) if place % QUARTER), values=len(first))
+
+
+def leave_most_cases(items: Sequence[pytest.Item], folder: Path) -> None:
+    """Leave two thirds of the cases of each test of MATRICES, which stand in this folder, to `make test-slow`."""
+    places = tuple(folder / place for place in MATRICES)
+    tests = defaultdict(list)
+    for item in items:
+        if any(map(item.path.is_relative_to, places)):
+            tests[item.nodeid.partition("[")[0]].append(item)
+    matrices = [cases for cases in tests.values() if len(cases) >= MANY]
+    for turn, cases in enumerate(matrices):
+        for place, case in enumerate(cases, turn):
+            if place % SHARES:
+                case.add_marker(pytest.mark.slow)
 
 
 def number_of(thorough: int) -> int:
