@@ -63,6 +63,7 @@ def test_pages_stand_still_on_a_phone_and_where_local_times_are_added(visitor, e
     assert scale.problems() == {}
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_pages_stand_still_where_scripts_are_slow(console, entries):
     window = console()

@@ -19,7 +19,7 @@ from keys import secrets
 from keys.models import ApiKey
 from tests.support.management import PASSWORD
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.long]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.long, pytest.mark.either_store]
 
 
 @pytest.fixture
