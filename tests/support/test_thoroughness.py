@@ -47,7 +47,7 @@ def test_turns_try_everything_between_them():
     parts = [some(WRONG, turn) for turn in range(PART)]
     assert sorted(map(repr, WRONG)) == sorted(repr(value) for part in parts for value in part)
     assert max(map(len, parts)) <= len(WRONG) // PART + 1
-    assert [number_of(thorough) for thorough in (1, 8, 100)] == [1, 5, 12]
+    assert [number_of(thorough) for thorough in (1, 8, 100)] == [1, 5, 25]
 
 
 def test_daily_work_has_a_few_cases_of_each_test():

@@ -63,8 +63,8 @@ def leave_most_cases(items: Sequence[pytest.Item], folder: Path) -> None:
 
 
 def number_of(thorough: int) -> int:
-    """How many to try where so many are all; in `make test` a part."""
-    return thorough if THOROUGH else min(thorough, max(thorough // PART, FEWEST))
+    """How many to try where so many are all; in `make test` a quarter."""
+    return thorough if THOROUGH else min(thorough, max(thorough // QUARTER, FEWEST))
 
 
 def tries_more(test: Callable[..., object]) -> bool:
