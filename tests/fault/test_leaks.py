@@ -131,7 +131,7 @@ def abort(world: World, prompt: str, goodbye: str) -> None:
         f"Content-Length: {len(data)}",
         "\r\n",
     ]
-    with socket.create_connection(("127.0.0.1", world.gateway.port), timeout=20) as sock:
+    with socket.create_connection(("127.0.0.1", world.gateway.port), timeout=patience(20)) as sock:
         sock.sendall("\r\n".join(lines).encode() + data)
         said = b""
         while b"data: " not in said:
